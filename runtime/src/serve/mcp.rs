@@ -1,8 +1,10 @@
 //! The Model Context Protocol over streamable HTTP, without state: each message is one request, and its response is one JSON
-//! document. Only the session of sandboxes persists. The client names it.
+//! document, or a stream of events if the client asks for progress. Only the session of sandboxes persists. The client names it.
 //!
 //! A client that sends `initialize` receives a session ID, which it sends with each request. This ID and the request's own ID
 //! identify a call for cancellation. A client without one cancels a call by closing its request.
+
+mod progress;
 
 use rmcp::model::{
     CacheScope, CallToolResult, DiscoverResult, EmptyResult, ErrorCode, ErrorData, InitializeResult,
@@ -105,6 +107,7 @@ struct Call {
 pub(super) async fn answer<F: Families>(
     body: &[u8],
     client: Option<&str>,
+    accepts_events: bool,
     catalog: &Catalog<F>,
     session: impl Fn(Option<String>) -> Session<Cloudflare>,
 ) -> Result<Response, Refusal> {
@@ -122,6 +125,12 @@ pub(super) async fn answer<F: Families>(
     };
     let id = ask.id.clone();
     let session = session(client.map(|client| call_name(client, &id)));
+    if accepts_events
+        && ask.method == "tools/call"
+        && let Some(token) = progress::token(&ask.params)
+    {
+        return progress::answer(ask, token, catalog.clone(), session);
+    }
     match outcome(ask, catalog, &session).await {
         Ok(result) => {
             // A random ID, so that other clients cannot guess it and cancel calls.
@@ -129,6 +138,14 @@ pub(super) async fn answer<F: Families>(
             reply(200, &JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result }, given.as_deref())
         }
         Err(error) => reply(200, &JsonRpcError::new(Some(id), error), None),
+    }
+}
+
+/// Returns the response to a request, or its error, as JSON.
+fn message(id: RequestId, outcome: Result<Outcome, ErrorData>) -> serde_json::Result<String> {
+    match outcome {
+        Ok(result) => serde_json::to_string(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result }),
+        Err(error) => serde_json::to_string(&JsonRpcError::new(Some(id), error)),
     }
 }
 

@@ -26,6 +26,7 @@
 mod answer;
 mod auth;
 mod body;
+mod calls;
 mod files;
 mod mcp;
 mod ports;
@@ -41,7 +42,7 @@ use crate::provider::cloudflare::preview::{Address, Key, Previews};
 use crate::provider::cloudflare::{Class, Cloudflare};
 use koze_core::id::SessionId;
 use koze_core::tool::dialect::{Definition, Dialect};
-use koze_core::tool::{Catalog, Families, ToolResult};
+use koze_core::tool::{Catalog, Families};
 use koze_core::{Profiles, Session};
 
 /// The variable with the host of preview URLs, if it differs from the host of the request.
@@ -130,10 +131,7 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
         Route::Tools => json(&definitions::<S>(&query)?),
         Route::Call { session, tool } => {
             let (session, catalog) = (open(id(&session)?, None), S::catalog(toolset(&query))?);
-            json(&ToolResult::from(match body::input(request).await? {
-                Ok(input) => catalog.call(&session, &tool, input).await,
-                Err(error) => Err(error),
-            }))
+            calls::answer(request, catalog, session, tool).await
         }
         Route::File { session, sandbox, path, access } => {
             files::answer(request, &open(id(&session)?, None), &sandbox, &path, access).await
@@ -147,8 +145,8 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             let id = id(&mcp::session(&request, &query)?)?;
             let client = mcp::client(&request)?;
             let session = |call| open(id.clone(), call);
-            let catalog = S::catalog(toolset(&query))?;
-            mcp::answer(&body::read(request).await?, client.as_deref(), &catalog, session).await
+            let (catalog, events) = (S::catalog(toolset(&query))?, calls::accepts_events(&request)?);
+            mcp::answer(&body::read(request).await?, client.as_deref(), events, &catalog, session).await
         }
     }
 }

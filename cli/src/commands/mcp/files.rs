@@ -52,7 +52,7 @@ impl Route {
     }
 }
 
-fn decoded(part: &str) -> Result<String, Error> {
+pub(super) fn decoded(part: &str) -> Result<String, Error> {
     let decoded = percent_decode_str(part).decode_utf8();
     let wrong = |_| Error::new(Code::InvalidInput, "a decoded part of the URL is not valid UTF-8");
     decoded.map(Into::into).map_err(wrong)
@@ -218,7 +218,7 @@ fn refused_as(status: StatusCode) -> Answer {
     refused(status, code, message)
 }
 
-fn refused(status: StatusCode, code: &str, message: &str) -> Answer {
+pub(super) fn refused(status: StatusCode, code: &str, message: &str) -> Answer {
     let body = json!({ "error": { "code": code, "message": message } }).to_string();
     let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
     *response.status_mut() = status;

@@ -17,9 +17,9 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 
-use super::files;
 use super::offer::Supervised;
 use super::origins::Origins;
+use super::{calls, files};
 use crate::commands::show;
 use crate::mcp::server::Server;
 use crate::mcp::{MAX_REQUEST, duplicate_keys};
@@ -176,6 +176,9 @@ impl Endpoint {
         proof.give();
         if let Some(route) = files::Route::of(request.uri().path()) {
             return files::answer(&self.backend, route, request).await;
+        }
+        if let Some(route) = calls::Route::of(request.uri().path()) {
+            return calls::answer(&self.backend, route, request).await;
         }
         if request.uri().path() != PATH {
             return text(StatusCode::NOT_FOUND, "the endpoint is /mcp\n");

@@ -1,5 +1,6 @@
 //! `koze mcp`: serves the tools over the Model Context Protocol, on standard input and output or over HTTP.
 
+mod calls;
 mod files;
 mod http;
 mod offer;

@@ -1,0 +1,139 @@
+//! The route `tools`: a tool call as a request, answered with its result, or with events while it runs.
+
+use std::convert::Infallible;
+
+use futures_util::StreamExt as _;
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use koze_core::progress::{self, Progress, events};
+use koze_core::tool::{self, ReadError};
+use koze_core::{Code, Error, ToolResult};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::files::{decoded, refused};
+use super::http::Answer;
+use super::offer::Supervised;
+use crate::mcp::MAX_REQUEST;
+
+/// A tool that a request calls.
+#[derive(Debug)]
+pub(super) struct Route {
+    session: String,
+    tool: String,
+}
+
+impl Route {
+    /// Parses a path such as `/sessions/default/tools/shell`. Returns `None` for any other route.
+    pub(super) fn of(path: &str) -> Option<Result<Self, Error>> {
+        let mut parts = path.strip_prefix("/sessions/")?.split('/');
+        let (session, "tools", tool, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next())
+        else {
+            return None;
+        };
+        Some(decoded(session).and_then(|session| Ok(Route { session, tool: decoded(tool)? })))
+    }
+}
+
+/// Handles a request.
+pub(super) async fn answer(
+    backend: &Supervised,
+    route: Result<Route, Error>,
+    request: Request<Incoming>,
+) -> Answer {
+    match call(backend, route, request).await {
+        Ok(answer) | Err(answer) => answer,
+    }
+}
+
+async fn call(
+    backend: &Supervised,
+    route: Result<Route, Error>,
+    request: Request<Incoming>,
+) -> Result<Answer, Answer> {
+    let invalid = |message: &str| refused(StatusCode::BAD_REQUEST, Code::InvalidInput.as_str(), message);
+    let Route { session, tool } = route.map_err(|error| invalid(&error.message))?;
+    if session != backend.client.session().session() {
+        let message = "this server serves another session: the URL must have the name given with `--session`";
+        return Err(refused(StatusCode::NOT_FOUND, Code::NotFound.as_str(), message));
+    }
+    if request.method() != Method::POST {
+        let mut answer = refused(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this takes POST");
+        answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        return Err(answer);
+    }
+    let as_events = wants_events(request.headers());
+    let Ok(body) = Limited::new(request.into_body(), MAX_REQUEST).collect().await else {
+        let message = "a request must be complete and have at most 64 MiB";
+        return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
+    };
+    let input = match tool::read(&body.to_bytes()) {
+        Ok(input) => Ok(input),
+        // The tool's result says so.
+        Err(ReadError::DuplicateKey(error)) => Err(error),
+        Err(ReadError::InvalidJson(error)) => {
+            let message =
+                format!("the body is not valid JSON: {error}; send the tool's input as a JSON object");
+            return Err(invalid(&message));
+        }
+    };
+    if as_events {
+        return Ok(streamed(backend.clone(), tool, input));
+    }
+    let result = run(backend, &tool, input, None).await;
+    let body = serde_json::to_vec(&result).expect("a result is plain data");
+    let mut answer = Response::new(Full::new(Bytes::from(body)).boxed());
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(answer)
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let all = headers.get_all(header::ACCEPT);
+    all.iter().filter_map(|accept| accept.to_str().ok()).any(events::are_accepted)
+}
+
+async fn run(
+    backend: &Supervised,
+    tool: &str,
+    input: Result<Value, Error>,
+    progress: Option<Progress>,
+) -> ToolResult {
+    match input {
+        Ok(input) => {
+            let offering = backend.project.now().offering.clone();
+            let toolset = offering.toolset.as_deref();
+            backend.client.call_reporting(offering.profiles, toolset, tool, input, progress).await.into()
+        }
+        Err(error) => Err(error).into(),
+    }
+}
+
+/// Returns the events of a call. A client that disconnects cancels the call.
+fn streamed(backend: Supervised, tool: String, input: Result<Value, Error>) -> Answer {
+    let (progress, reports) = Progress::channel();
+    let call = async move { run(&backend, &tool, input, Some(progress)).await };
+    let mut told = Box::pin(events::events(progress::follow(call, reports)));
+    let (send, mut frames) = mpsc::channel::<String>(1);
+    tokio::spawn(async move {
+        loop {
+            let frame = tokio::select! {
+                frame = told.next() => frame,
+                // The client is gone.
+                () = send.closed() => return,
+            };
+            let Some(frame) = frame else { return };
+            if send.send(frame).await.is_err() {
+                return;
+            }
+        }
+    });
+    let frames = futures_util::stream::poll_fn(move |cx| frames.poll_recv(cx));
+    let frames = frames.map(|frame| Ok::<_, Infallible>(Frame::data(Bytes::from(frame))));
+    let mut answer = Response::new(BodyExt::boxed(StreamBody::new(frames)));
+    for (name, value) in events::HEADERS {
+        answer.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    answer
+}
