@@ -137,6 +137,8 @@ pub enum DemoTools {
     Agent,
     /// An agent works in the directories of one thread
     Thread,
+    /// An agent edits files, runs commands and keeps variables in one workspace
+    Workspace,
 }
 
 /// `koze demo`.

@@ -27,12 +27,14 @@ mod thread;
 mod transfer;
 mod trees;
 mod workspace;
+mod workspace_answers;
 mod workspace_code;
 mod workspace_snapshots;
 
 use serde_json::Value;
 
 pub use session::Session;
+pub use workspace_answers::check_workspace_answers;
 
 /// Calls tools: a provider in this process, a program, or a server.
 pub trait Host: Send + Sync {

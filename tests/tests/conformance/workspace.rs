@@ -6,7 +6,7 @@ use koze_core::Profiles;
 use koze_core::provider::{Profile, Size};
 use koze_core::tool::{All, Catalog, Family};
 use koze_core::workspace::{CodeConfig, Language, ShellConfig, SnapshotConfig, WorkspaceConfig};
-use koze_tests::conformance::{Capability, WORKSPACES, workspace_cases};
+use koze_tests::conformance::{Capability, WORKSPACES, check_workspace_answers, workspace_cases};
 use libtest_mimic::Trial;
 
 use crate::{Hosted, in_process, schema, trial};
@@ -76,6 +76,14 @@ pub(crate) fn trials() -> Vec<Trial> {
     for host in hosts() {
         let can: Vec<Capability> =
             Capability::ALL.into_iter().filter(|capability| !host.lacks.contains(capability)).collect();
+        if can.contains(&Capability::Exec) {
+            let start = host.start;
+            let check = move || {
+                check_workspace_answers(&*start(), "answers");
+                Ok(())
+            };
+            trials.push(Trial::test("workspace_answers_are_as_committed", check).with_kind(host.name));
+        }
         for case in workspace_cases() {
             let reason = case.left_out(&can);
             trials.push(trial(&host, can.clone(), case, reason));

@@ -40,6 +40,33 @@ fn the_demo_runs_from_an_empty_directory() {
 }
 
 #[test]
+fn the_demo_of_a_workspace() {
+    let host = sandboxes();
+    host.write("tmp/keep", "");
+    let runtime = root().join("runtime");
+    let runtime = runtime.to_str().expect("UTF-8");
+    let mut demo = host.command(&["demo", "--tools", "workspace", "--runtime-path", runtime]);
+    demo.env("TMPDIR", host.path("tmp"));
+    let run = host.run(demo);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let mut rest = run.stdout.as_str();
+    for shown in [
+        "$ sed -i 's/sandbox(/&tools = [\"workspace\"], workspace(name = \"box\", shell, code(stateful = true)), /'",
+        "\n> workspace__box__edit_file {\"path\":",
+        "{\"path\":\"/workspace/visits.csv\",\"line_number\":3,\"line\":\"July,110\"}",
+        "{\"stdout\":\"June,120\\n\"",
+        "\n> workspace__box__create_code_context {\"language\":",
+        "{\"exit_code\":0,\"outputs\":[{\"type\":\"result\",\"text\":\"3\"}]}",
+        "{\"exit_code\":0,\"outputs\":[{\"type\":\"result\",\"text\":\"110",
+        "\n> workspace__box__delete_code_context {\"context_id\":",
+    ] {
+        rest = rest.split_once(shown).unwrap_or_else(|| panic!("{shown} is missing: {}", run.stdout)).1;
+    }
+    let left = fs::read_dir(host.path("tmp")).expect("the directory").count();
+    assert_eq!(left, 1, "the file that was there");
+}
+
+#[test]
 fn the_demo_of_a_thread() {
     let host = sandboxes();
     host.write("tmp/keep", "");

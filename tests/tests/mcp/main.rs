@@ -1,5 +1,6 @@
 //! `koze mcp` from the clients' side: the official SDKs for TypeScript, the inspector, and plain HTTP.
 
+mod calls;
 mod clients;
 mod duplicate_keys;
 mod files;

@@ -47,7 +47,7 @@ function sleeps(seconds) {
 /** Waits for a condition. */
 async function eventually(what, come) {
   for (let tries = 0; !(await come()); tries++) {
-    if (tries === 1000) throw new Error(`it did not come: ${what}`);
+    if (tries === 3000) throw new Error(`it did not come: ${what}`);
     await new Promise((done) => setTimeout(done, 20));
   }
 }
@@ -87,19 +87,19 @@ const SCENES = {
     return { seen: seen.slice(0, 2), result, silent };
   },
 
-  async output() {
+  async output(workspace = "box") {
     const { client, call } = await connect();
     const seen = [];
     const onprogress = (progress) => seen.push(progress);
     // The command waits until the client has its output. Some clients drop a notification that arrives with the result.
     const wait = (file) => `until test -e ${file}; do sleep 0.01; done`;
     const command = `printf 'ä'; printf e >&2; ${wait("told")}; printf done; ${wait("over")}`;
-    const running = call("workspace__box__run", { command }, { onprogress });
+    const running = call(`workspace__${workspace}__run`, { command }, { onprogress });
     const texts = () => seen.map(({ message }) => message ?? "").filter((text) => !text.startsWith("running"));
     await eventually("output", () => texts().join("").length >= 2);
-    await call("workspace__box__write_file", { path: "told", content: "" });
+    await call(`workspace__${workspace}__write_file`, { path: "told", content: "" });
     await eventually("more output", () => texts().join("").endsWith("done"));
-    await call("workspace__box__write_file", { path: "over", content: "" });
+    await call(`workspace__${workspace}__write_file`, { path: "over", content: "" });
     const result = await running;
     await client.close();
     return { seen, result };

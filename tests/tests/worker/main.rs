@@ -16,4 +16,5 @@ mod rust;
 mod sdk;
 mod served;
 mod types;
+mod workspaces;
 mod wrangler;

@@ -2,6 +2,7 @@
 
 mod steps;
 mod thread;
+mod workspace;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ use crate::finding::Findings;
 use crate::session::Client;
 
 /// The sandboxes that the agents create.
-const SANDBOXES: [&str; 3] = ["frontend", "backend", "default"];
+const SANDBOXES: [&str; 4] = ["frontend", "backend", "default", workspace::NAME];
 /// The number of connection attempts while the server starts, and the pause between them.
 const MAX_ATTEMPTS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -49,6 +50,7 @@ fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
         let played = match args.tools {
             args::DemoTools::Agent => agent.play().await,
             args::DemoTools::Thread => thread::play(&agent).await,
+            args::DemoTools::Workspace => workspace::play(&agent).await,
         };
         for name in SANDBOXES {
             // It may not exist if the demo failed early.
@@ -83,8 +85,10 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     let made = new::create(&wanted, &mut findings);
     show::findings(&findings);
     made.map_err(|_| ExitCode::FAILURE)?;
-    if args.tools == args::DemoTools::Thread {
-        return serve_threads(project);
+    match args.tools {
+        args::DemoTools::Agent => {}
+        args::DemoTools::Thread => return declare(project, "tools = [\"thread\"], "),
+        args::DemoTools::Workspace => return declare(project, workspace::ATTRIBUTE),
     }
     show::out("$ koze add python --variant python\n");
     let place = args::ProjectArgs {
@@ -105,14 +109,13 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     }
 }
 
-/// Changes the attribute of the project's sandbox so that it serves the tools of a thread.
-fn serve_threads(project: &Path) -> Result<(), ExitCode> {
+/// Adds keys to the attribute of the project's sandbox.
+fn declare(project: &Path, keys: &str) -> Result<(), ExitCode> {
     let file = "src/server/shell.sandbox.rs";
-    show::out(&format!("$ sed -i 's/sandbox(/&tools = [\"thread\"], /' {file}\n"));
+    show::out(&format!("$ sed -i 's/sandbox(/&{keys}/' {file}\n"));
     let path = project.join(file);
-    let changed = fs_err::read_to_string(&path).and_then(|text| {
-        fs_err::write(&path, text.replacen("sandbox(", "sandbox(tools = [\"thread\"], ", 1))
-    });
+    let changed = fs_err::read_to_string(&path)
+        .and_then(|text| fs_err::write(&path, text.replacen("sandbox(", &format!("sandbox({keys}"), 1)));
     changed.map_err(|error| {
         show::err(&format!("error: {error}\n"));
         ExitCode::FAILURE
@@ -161,7 +164,11 @@ impl Agent {
     /// Calls a tool and shows the call and its result.
     async fn text(&self, tool: &str, input: Value) -> Result<String, String> {
         show::out(&format!("\n> {tool} {input}\n"));
-        let toolset = (self.toolset == args::DemoTools::Thread).then_some(thread::TOOLSET);
+        let toolset = match self.toolset {
+            args::DemoTools::Agent => None,
+            args::DemoTools::Thread => Some(thread::TOOLSET),
+            args::DemoTools::Workspace => Some(workspace::TOOLSET),
+        };
         let reply = self.client.call(self.profiles.clone(), toolset, tool, input).await;
         let ToolResult { content, is_error } = reply.into();
         show::out(&format!("{content}\n"));

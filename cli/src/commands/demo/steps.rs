@@ -28,9 +28,13 @@ const SERVERS: &[Server] = &[
 
 /// Returns the server for the first installed language.
 pub(super) fn server(found: &str) -> Result<&'static Server, String> {
-    let there = |server: &&Server| found.lines().any(|path| path.rsplit('/').next() == Some(server.program));
-    SERVERS.iter().find(there).ok_or_else(|| {
+    SERVERS.iter().find(|server| is_installed(found, server.program)).ok_or_else(|| {
         "the sandbox has no interpreter for the demo's server: install python3, node or perl below /usr"
             .to_owned()
     })
+}
+
+/// Returns whether a program is among the paths that `command -v` has printed.
+pub(super) fn is_installed(found: &str, program: &str) -> bool {
+    found.lines().any(|path| path.rsplit('/').next() == Some(program))
 }

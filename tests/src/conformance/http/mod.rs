@@ -1,5 +1,7 @@
 //! Runs the cases against a Worker over HTTP.
 
+mod events;
+mod mcp;
 mod play;
 mod tidy;
 
@@ -10,7 +12,9 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use ureq::Agent;
 
-pub use self::play::{Options, play};
+pub use self::events::{Notices, Place, check_events};
+pub use self::mcp::Mcp;
+pub use self::play::{Options, play, play_all};
 use self::tidy::Tidy;
 use super::{AGENT, Capability, Host, IMAGES, ToolResult, preview};
 

@@ -21,14 +21,18 @@ pub struct Options {
     pub at_once: Option<usize>,
 }
 
-/// Runs the cases, and prints the result of each and the reason for each one left out. Returns whether at least one ran
+/// Runs the cases of the agent's tools, and prints the result of each and the reason for each one left out. Returns whether at least one ran
 /// and none failed.
 pub fn play(name: &str, host: &Arc<dyn Host>, options: &Options) -> bool {
+    play_all(name, host, cases(), options)
+}
+
+/// Runs these cases in the same way.
+pub fn play_all(name: &str, host: &Arc<dyn Host>, all: Vec<Case>, options: &Options) -> bool {
     let lacks = |capability: &Capability| options.lacks.iter().any(|(lacking, _)| lacking == capability);
     let can: Vec<Capability> = Capability::ALL.into_iter().filter(|capability| !lacks(capability)).collect();
     let mut left_out = BTreeMap::new();
     let mut trials = Vec::new();
-    let all = cases();
     for name in options.only {
         assert!(all.iter().any(|case| case.name == *name), "there is no case `{name}`");
     }

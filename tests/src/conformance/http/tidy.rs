@@ -22,6 +22,14 @@ impl<'h> Tidy<'h> {
 
 impl Host for Tidy<'_> {
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
+        // The sandbox of a workspace has its name.
+        if let Some((workspace, _)) = tool.strip_prefix("workspace__").and_then(|rest| rest.split_once("__"))
+            && is_name(workspace)
+        {
+            let used = (session.to_owned(), workspace.to_owned());
+            self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(used);
+            return self.host.call(session, tool, input);
+        }
         let keys = if tool == "transfer" { &["from_sandbox", "to_sandbox"][..] } else { &["sandbox"] };
         let named = keys.iter().filter_map(|key| input.get(key).map_or(Some("default"), Value::as_str));
         let used = named.filter(|name| is_name(name)).map(|name| (session.to_owned(), name.to_owned()));

@@ -102,6 +102,31 @@ const TOOLS = `{
   }
 }`;
 
+/** Returns the SDK of a project as one module. @param {string} project */
+export async function bundledSdk(project) {
+  const sdk = await build({
+    stdin: { contents: `export * from "@cloudflare/sandbox";`, resolveDir: project },
+    bundle: true,
+    format: "esm",
+    external: ["cloudflare:*", "node:*"],
+    conditions: ["workerd", "worker"],
+    write: false,
+  });
+  return sdk.outputFiles[0].text;
+}
+
+/** Returns the modules that `koze build` generated for a project, by name. @param {string} project */
+export function generatedFiles(project) {
+  const generated = join(project, "src/generated");
+  const names = readdirSync(generated).filter((name) => name.endsWith(".mjs"));
+  return Object.fromEntries(names.map((name) => [name, readFileSync(join(generated, name), "utf8")]));
+}
+
+/** Returns a generated module that imports the SDK from the bundle, three directories above it. @param {string} text */
+export function withBundle(text) {
+  return text.replaceAll(`"@cloudflare/sandbox"`, `"../../../sdk-bundle.mjs"`);
+}
+
 export class Stage {
   /**
    * @param {string} project where `koze build` ran
@@ -113,18 +138,8 @@ export class Stage {
     const modules = realpathSync(join(project, "node_modules"));
     stage.engine = make(modules);
     await stage.engine.listen();
-    const sdk = await build({
-      stdin: { contents: `export * from "@cloudflare/sandbox";`, resolveDir: project },
-      bundle: true,
-      format: "esm",
-      external: ["cloudflare:*", "node:*"],
-      conditions: ["workerd", "worker"],
-      write: false,
-    });
-    const texts = { "sdk-bundle.mjs": sdk.outputFiles[0].text };
-    const generated = join(project, "src/generated");
-    const names = readdirSync(generated).filter((name) => name.endsWith(".mjs"));
-    const files = Object.fromEntries(names.map((name) => [name, readFileSync(join(generated, name), "utf8")]));
+    const texts = { "sdk-bundle.mjs": await bundledSdk(project) };
+    const files = generatedFiles(project);
     const classes = [...files["worker.mjs"].matchAll(/^export class (\w+)/gm)].map(([, name]) => name);
     let entry = `${ENTRY}\nexport * from "./as-built/src/generated/worker.mjs";\n`;
     const all = [{ name: "as-built" }, ...mutations];
@@ -133,7 +148,7 @@ export class Stage {
       for (const [one, text] of Object.entries(files)) {
         if (one === file && text.split(from).length !== 2) throw new Error(`${name}: not once in ${file}: ${from}`);
         const changed = one === file ? text.replace(from, () => to) : text;
-        texts[`${name}/src/generated/${one}`] = changed.replaceAll(`"@cloudflare/sandbox"`, `"../../../sdk-bundle.mjs"`);
+        texts[`${name}/src/generated/${one}`] = withBundle(changed);
       }
       texts[`${name}/build/index.js`] = "export default {};";
       for (const Class of classes) {
@@ -250,10 +265,15 @@ class Sandbox {
   /** Runs a command in bash for a client whose connection breaks at some time. */
   async leave(command, when) {
     const exec = { argv: ["bash", "-c", command], workingDir: "/home/user", env: [], timeoutMs: 60_000, maxOutput: 100, call: null };
-    const url = new URL(`${this.base}kozeExec`, this.stage.url);
+    await this.leaveCall("kozeExec", exec, when);
+  }
+
+  /** Calls a method for a client whose connection breaks at some time. */
+  async leaveCall(method, input, when) {
+    const url = new URL(`${this.base}${method}`, this.stage.url);
     const socket = net.connect(Number(url.port), url.hostname);
     socket.on("error", () => {});
-    const body = JSON.stringify(exec);
+    const body = JSON.stringify(input);
     socket.write(`POST ${url.pathname} HTTP/1.1\r\nhost: ${url.host}\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
     await when();
     socket.resetAndDestroy();

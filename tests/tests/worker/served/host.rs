@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::thread;
@@ -140,6 +140,11 @@ impl Host {
         node.arg(root().join("tests/tests/worker/served/serve.mjs"))
             .arg(directory())
             .arg(options.to_string());
+        Host::run(node)
+    }
+
+    /// Starts a program that prints its URL first, and ends with its input.
+    pub(crate) fn run(mut node: Command) -> Self {
         node.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = node.spawn().expect("node starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));

@@ -13,4 +13,4 @@ mod snapshots;
 mod store;
 mod trees;
 
-pub(crate) use host::{rust_worker, told};
+pub(crate) use host::{Host, TOKEN, rust_worker, told};

@@ -1,0 +1,54 @@
+//! Runs the cases against a Worker over the Model Context Protocol, by hand.
+
+use serde_json::{Value, json};
+
+use super::Http;
+use crate::conformance::{AGENT, Host, ToolResult};
+
+/// A running Worker, as a server of the protocol.
+#[derive(Debug)]
+pub struct Mcp(pub Http);
+
+impl Host for Mcp {
+    fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
+        self.call_text(session, tool, &input.to_string())
+    }
+
+    fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
+        let Mcp(http) = self;
+        // The input may be any JSON text.
+        let name = json!(tool);
+        let params = format!("{{\"name\":{name},\"arguments\":{input}}}");
+        let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{params}}}");
+        let toolset = if toolset == AGENT { String::new() } else { format!("?tools={toolset}") };
+        let request = ureq::http::Request::post(format!("{}/mcp{toolset}", http.url))
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("koze-session", format!("{}-{session}", http.run));
+        let (status, body) = http
+            .send(request, body.into_bytes())
+            .unwrap_or_else(|error| panic!("{tool} over the protocol: {error}"));
+        assert_eq!(status, 200, "{tool}: {body}");
+        let answer: Value = serde_json::from_str(&body).expect("the answer is JSON");
+        let result = &answer["result"];
+        // The protocol takes an object only.
+        if answer["error"]["code"] == -32602 {
+            let content = format!("invalid_input: {}", answer["error"]["message"].as_str().expect("text"));
+            return ToolResult { content, is_error: true };
+        }
+        let content = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned();
+        if let Some(structured) = result.get("structuredContent") {
+            let text: Value = serde_json::from_str(&content).expect("its text is the same JSON");
+            assert_eq!(*structured, text, "{tool}");
+        }
+        ToolResult { content, is_error: result["isError"] == true }
+    }
+
+    fn destroy(&self, session: &str, sandbox: &str) -> Result<(), String> {
+        self.0.destroy(session, sandbox)
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        self.0.secrets()
+    }
+}

@@ -1,0 +1,57 @@
+//! The cases of the tools `workspace` on every backend, over HTTP and over the Model Context Protocol.
+
+use std::sync::Arc;
+
+use koze_tests::conformance::http::{Http, Mcp, Options, play_all};
+use koze_tests::conformance::{Capability, Host, check_workspace_answers, workspace_cases};
+
+use super::project::{Backend, serve, worker};
+use crate::dev::run::Dev;
+use crate::served::TOKEN;
+
+#[test]
+fn native_workspaces_conform() {
+    let worker = worker(Backend::Native);
+    let host = serve(&worker, Backend::Native);
+    conforms("native workspaces", host.url(), CONTAINERS);
+}
+
+#[test]
+fn sdk_workspaces_conform() {
+    let worker = worker(Backend::Sdk);
+    let host = serve(&worker, Backend::Sdk);
+    conforms("sdk workspaces", host.url(), CONTAINERS);
+}
+
+#[test]
+fn dev_workspaces_conform() {
+    let worker = worker(Backend::Sdk);
+    let dev = Dev::start(&worker);
+    conforms("workspaces of koze dev --local", &dev.url, DEV);
+}
+
+/// What the stand-ins lack.
+const CONTAINERS: &[(Capability, &str)] = &[
+    (Capability::Restart, "no request ends a Worker"),
+    (Capability::PlainUser, "programs of the stand-ins are root"),
+];
+
+const DEV: &[(Capability, &str)] = &[(Capability::Restart, "no request ends a Worker")];
+
+/// Runs the cases, and a fixed sequence of calls whose answers are committed.
+fn conforms(name: &str, url: &str, lacks: &[(Capability, &str)]) {
+    let lacks = lacks.iter().map(|(capability, why)| (*capability, (*why).to_owned())).collect();
+    // `KOZE_TEST_CASES` selects some of them, to investigate a failure.
+    let filter = std::env::var("KOZE_TEST_CASES").ok();
+    let options = Options { lacks, at_once: Some(4), filter, ..Options::default() };
+    let hosts: [(&str, Arc<dyn Host>); 2] =
+        [("HTTP", Arc::new(Http::new(url, TOKEN))), ("MCP", Arc::new(Mcp(Http::new(url, TOKEN))))];
+    for (transport, host) in hosts {
+        check_workspace_answers(&*host, &format!("answers over {transport}"));
+        // Snapshots have tests of their own, with stores.
+        let mut cases = workspace_cases();
+        cases.retain(|case| !case.name.contains("snapshot"));
+        let good = play_all(&format!("{name}, {transport}"), &host, cases, &options);
+        assert!(good, "some cases have failed: see above");
+    }
+}
