@@ -138,7 +138,7 @@ fn contexts(session: &Session) {
     let error =
         session.err("workspace__code__run_in_code_context", json!({ "context_id": never, "code": "1" }));
     assert!(
-        error.starts_with("not_found: the context has ended, and the sandbox needed its room"),
+        error.starts_with("not_found: the context has ended: the sandbox went to sleep or was restarted, "),
         "{error}"
     );
     let slept = format!("{}-1", "0".repeat(32));
@@ -239,7 +239,10 @@ fn restart(session: &Session) {
     session.restart();
     let input = json!({ "context_id": context, "code": "x" });
     let error = session.err("workspace__code__run_in_code_context", input);
-    assert!(error.starts_with("not_found: the sandbox went to sleep or was restarted after"), "{error}");
+    assert!(
+        error.starts_with("not_found: ") && error.contains("the sandbox went to sleep or was restarted"),
+        "{error}"
+    );
 }
 
 fn without_programs(session: &Session) {

@@ -17,8 +17,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const TICK: u64 = 10;
 /// The position of the start time among the fields of a process's `stat` that follow its name.
 const STARTED: usize = 19;
-/// How much later than measured a sandbox may have started, in milliseconds: its clock has two decimals.
-const SLACK: u64 = 1000;
 
 /// The ID of a context: that of its process, and when it was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,9 +88,10 @@ async fn lost<S: Sandbox>(sandbox: &S, id: &ContextId) -> Error {
         Some(started) if started > id.created => gone(
             "the sandbox went to sleep or was restarted after the context was created, which ends all contexts",
         ),
-        Some(_) => gone("the context has ended, and the sandbox needed its room for other processes"),
-        None => gone(
-            "the context has ended: it was deleted, or the sandbox went to sleep, which ends all contexts",
+        // The first process of a sandbox on this machine may have been started ahead, so its age proves nothing.
+        _ => gone(
+            "the context has ended: the sandbox went to sleep or was restarted, which ends all contexts, or it needed the room for \
+             other processes",
         ),
     }
 }
@@ -106,7 +105,7 @@ fn gone(why: &str) -> Error {
     Error::new(Code::NotFound, format!("{why}. Create another context, and run what it needs again"))
 }
 
-/// Returns when a sandbox has started at the earliest, in milliseconds since 1970, by the age of its first process.
+/// Returns when a sandbox has started, in milliseconds since 1970, by the age of its first process.
 async fn started<S: Sandbox>(sandbox: &S) -> Option<u64> {
     // Tools cannot read what `/proc` has about processes, and programs can.
     let command = Command {
@@ -119,7 +118,7 @@ async fn started<S: Sandbox>(sandbox: &S) -> Option<u64> {
     let output = sandbox.exec(command).await.ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let (stat, uptime) = text.trim_end().rsplit_once('\n')?;
-    Some(now().saturating_sub(age(stat, uptime)? + SLACK))
+    Some(now().saturating_sub(age(stat, uptime)?))
 }
 
 /// Returns the age of a process in milliseconds.
