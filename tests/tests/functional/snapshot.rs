@@ -1,7 +1,8 @@
 //! `koze snapshot`.
 
 use std::fs;
-use std::process::Stdio;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -176,4 +177,56 @@ fn a_killed_supervisor_leaves_nothing_half() {
     let whole = ok(&host, &["restore", &id]);
     let input = json!({ "command": "cat f* | sha256sum; ls -la | grep -c f", "workspace": whole });
     assert_eq!(call(&host, "run", &input)["stdout"], before);
+}
+
+/// A small file system for the state of koze. Dropping it unmounts it.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: PathBuf, size: &str) -> Self {
+        fs::create_dir_all(&at).expect("a directory");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size},mode=700"), "tmpfs"]).arg(&at);
+        assert!(mount.status().expect("mount runs").success(), "only root can mount a file system");
+        SmallDisk(at)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily, because a supervisor may still use it.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// A snapshot and an import that do not fit on the disk of this machine.
+#[test]
+fn a_full_disk_leaves_nothing_half() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: only root can mount a small file system");
+        return;
+    }
+    let other = host();
+    call(&other, "run", &json!({ "command": "head -c 6000000 /dev/urandom > large" }));
+    let id = ok(&other, &["create"]);
+    let file = other.path("large.tar.zst");
+    let file = file.to_str().expect("a path in Unicode");
+    ok(&other, &["export", &id, file]);
+
+    let host = host();
+    let _disk = SmallDisk::mount(host.path("state"), "6m");
+    call(&host, "run", &json!({ "command": "head -c 4000000 /dev/urandom > f" }));
+    let sum = || call(&host, "run", &json!({ "command": "sha256sum f" }))["stdout"].clone();
+    let before = sum();
+    for args in [&["create"][..], &["import", file]] {
+        let error = refused(&host, args);
+        assert!(error.starts_with("error["), "{error}");
+        assert!(!error.contains(host.dir().to_str().unwrap()), "{error}");
+        assert_eq!((list(&host), blobs(&host)), (Vec::new(), 0), "{args:?}: {error}");
+        assert_eq!(sum(), before);
+    }
+    // What fits is still taken.
+    call(&host, "run", &json!({ "command": "truncate -s 1000000 f" }));
+    ok(&host, &["create"]);
+    assert_eq!(list(&host).len(), 1);
 }
