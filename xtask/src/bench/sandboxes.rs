@@ -1,4 +1,4 @@
-//! Compares sandboxes on this machine with other tools that isolate a command. `local/benches/local.rs` and
+//! Compares sandboxes on this machine with other tools that isolate a command. `local/benches` and
 //! `tests/bench/mcp.mjs` measure; this module reports.
 
 use std::fmt;
@@ -30,12 +30,14 @@ pub(super) struct Report {
 pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<Report> {
     let mut report = Report::of("Sandboxes on this machine, interleaved with their peers");
     eprintln!("bench: sandboxes on this machine");
-    let mut bench = process::cargo(root);
-    bench.args(["bench", "--package", "koze-local", "--bench", "local", "--"]);
-    if quick {
-        bench.arg("--quick");
+    for part in ["local", "workspace"] {
+        let mut bench = process::cargo(root);
+        bench.args(["bench", "--package", "koze-local", "--bench", part, "--"]);
+        if quick {
+            bench.arg("--quick");
+        }
+        report.add(&process::stdout(&mut bench, "see what it said above")?)?;
     }
-    report.add(&process::stdout(&mut bench, "see what it said above")?)?;
     eprintln!("bench: MCP");
     let project = Project::new(&dir.join("mcp"), 1, 0);
     project.restore()?;
