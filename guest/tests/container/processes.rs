@@ -83,11 +83,12 @@ fn text(bytes: &[u8]) -> String {
 fn outlive() {
     let stage = Stage::new();
     let first = stage.client();
-    let id = start(&first, "echo one; read line; echo \"got $line\" >&2; exit 77", json!({}));
+    let id =
+        start(&first, "echo one; read line; echo \"got $line\" >&2; exit 77", json!({ "label": "mine" }));
     assert_eq!(first.ask(&read(&id, 0, 100, LONG)).out, b"one\n");
     first.hang_up();
     let second = stage.client();
-    let info = json!({ "id": id, "program": "sh", "terminal": false, "exit": null });
+    let info = json!({ "id": id, "program": "sh", "terminal": false, "exit": null, "label": "mine" });
     assert_eq!(second.ok(&json!({ "process": { "id": id } })), info);
     assert_eq!(second.ask_with(&write(&id, LONG), b"this\n").ok(), json!({ "taken": 5 }));
     assert_eq!(exit(&second, &id), 77);
