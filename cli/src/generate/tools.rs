@@ -132,25 +132,27 @@ fn code_config(config: &CodeConfig) -> String {
 /// Returns the expression for the configuration of snapshots. Values that are the default are left out.
 fn snapshot(config: &SnapshotConfig) -> String {
     let default = SnapshotConfig::default();
-    let mut fields = String::new();
-    let mut field = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            let _ = write!(fields, "{name}: {value}, ");
-        }
-    };
-    field("bucket", config.bucket.as_ref().map(|binding| format!("Some({binding:?}.into())")));
-    field("allow_cross_session", config.allow_cross_session.then(|| "true".to_owned()));
-    field("max_count", (config.max_count != default.max_count).then(|| config.max_count.to_string()));
-    field("max_bytes", (config.max_bytes != default.max_bytes).then(|| config.max_bytes.to_string()));
     let after = config.expires_after.map(|after| largest(after.as_secs()));
     let duration = |(unit, number)| format!("Some(::core::time::Duration::{unit}({number}))");
-    field("expires_after", after.map(duration));
+    let values = [
+        ("bucket", config.bucket.as_ref().map(|binding| format!("Some({binding:?}.into())"))),
+        ("allow_cross_session", config.allow_cross_session.then(|| "true".to_owned())),
+        ("max_count", (config.max_count != default.max_count).then(|| config.max_count.to_string())),
+        ("max_bytes", (config.max_bytes != default.max_bytes).then(|| config.max_bytes.to_string())),
+        ("expires_after", after.map(duration)),
+    ];
+    let is_complete = values.iter().all(|(_, value)| value.is_some());
+    let given = values.into_iter().filter_map(|(name, value)| Some(format!("{name}: {}", value?)));
+    let mut fields: Vec<String> = given.collect();
     let all = "::koze::workspace::SnapshotConfig";
     if fields.is_empty() {
-        format!("{all}::default()")
-    } else {
-        format!("{all} {{ {fields}..{all}::default() }}")
+        return format!("{all}::default()");
     }
+    // An update without a field left is a lint of clippy.
+    if !is_complete {
+        fields.push(format!("..{all}::default()"));
+    }
+    format!("{all} {{ {} }}", fields.join(", "))
 }
 
 /// Converts seconds to the largest unit that divides them, with its constructor.
