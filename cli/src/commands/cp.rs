@@ -4,6 +4,8 @@ mod host;
 mod meter;
 mod place;
 
+use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs::{File, Metadata};
 use std::io::BufWriter;
 use std::os::fd::AsFd as _;
@@ -70,13 +72,11 @@ struct Copy {
 
 impl Copy {
     async fn run(&self, from: &Side, to: &Side) -> Result<Ended> {
+        let last = from.last_name().and_then(OsStr::to_str);
         match (from, to) {
             (Side::Sandbox { name, path }, Side::Sandbox { name: to_name, path: to_path }) => {
                 let from = (name.as_str(), path.as_str());
-                self.placed(to_path, from_name(path), async |to_path| {
-                    self.between(from, (to_name, to_path)).await
-                })
-                .await
+                self.placed(to_path, last, async |to_path| self.between(from, (to_name, to_path)).await).await
             }
             (Side::Sandbox { name, path }, to) => match self.file_out(name, path, to).await {
                 Err(error) if error.code == Code::IsDirectory => {
@@ -91,22 +91,18 @@ impl Copy {
             },
             (Side::Standard, Side::Sandbox { name, path }) => self.standard_in(name, path).await,
             (Side::Host(from), Side::Sandbox { name, path }) => {
-                let last = from.file_name().and_then(|name| name.to_str());
-                match host::open(from)? {
-                    Some((_, about)) => {
-                        let mode = about.permissions().mode() & 0o777;
-                        self.placed(path, last, async |path| {
-                            // The position of a clone would be shared between two attempts.
-                            let file = File::open(from).map_err(|error| host::failed(from, &error))?;
-                            let before = file.metadata().map_err(|error| host::failed(from, &error))?;
-                            self.file_in(file, Some(before), (name, path), Some(mode)).await
-                        })
-                        .await
-                    }
-                    None => {
-                        self.placed(path, last, async |path| self.tree_in(from, (name, path)).await).await
-                    }
+                if host::is_directory(from)? {
+                    return self
+                        .placed(path, last, async |path| self.tree_in(from, (name, path)).await)
+                        .await;
                 }
+                self.placed(path, last, async |path| {
+                    // Opened for each attempt: clones would share their position.
+                    let (file, before) = host::open(from)?;
+                    let mode = before.permissions().mode() & host::KEPT;
+                    self.file_in(file, Some(before), (name, path), Some(mode)).await
+                })
+                .await
             }
             _ => unreachable!("one side is in a sandbox"),
         }
@@ -119,17 +115,13 @@ impl Copy {
         name: Option<&str>,
         copy: impl AsyncFn(&str) -> Result<Ended>,
     ) -> Result<Ended> {
-        let nameless = || {
-            let message =
-                format!("`{path}` is a directory, and what is copied has no name: add one to the path");
-            Error::new(Code::IsDirectory, message)
-        };
+        let inside = || Ok::<_, Error>(within(path, name.ok_or_else(|| nameless(path))?));
         if path.ends_with('/') {
-            return copy(&within(path, name.ok_or_else(nameless)?)).await;
+            return copy(&inside()?).await;
         }
         match copy(path).await {
             Err(error) if matches!(error.code, Code::IsDirectory | Code::AlreadyExists) => {
-                copy(&within(path, name.ok_or_else(nameless)?)).await
+                copy(&inside()?).await
             }
             ended => ended,
         }
@@ -210,7 +202,7 @@ impl Copy {
         match copied {
             Ok(false) => {}
             Ok(true) => return Err(host::changed(&path)),
-            // Whoever reads it has enough.
+            // The reader has closed its end: it needs no more.
             Err(error) if new.is_none() && error.kind() == std::io::ErrorKind::BrokenPipe => {}
             Err(error) => return Err(host::failed(&path, &error)),
         }
@@ -286,17 +278,14 @@ fn target(to: &Path, from: &Side) -> Result<PathBuf> {
         }
         return Ok(to.to_owned());
     }
-    let name = from.last_name().ok_or_else(|| {
-        let message =
-            format!("`{}` is a directory, and what is copied has no name: add one to the path", to.display());
-        Error::new(Code::IsDirectory, message)
-    })?;
-    Ok(to.join(name))
+    Ok(to.join(from.last_name().ok_or_else(|| nameless(to.display()))?))
 }
 
-fn from_name(path: &str) -> Option<&str> {
-    let name = path.trim_end_matches('/').rsplit('/').next()?;
-    (!matches!(name, "" | "." | "..")).then_some(name)
+/// Returns the error for a directory into which something without a name would be copied.
+fn nameless(directory: impl Display) -> Error {
+    let message =
+        format!("`{directory}` is a directory, and what is copied has no name: add one to the path");
+    Error::new(Code::IsDirectory, message)
 }
 
 fn refused(refused: Refused) -> Error {

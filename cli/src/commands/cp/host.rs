@@ -11,23 +11,24 @@ use tempfile::{NamedTempFile, TempDir};
 /// How new files and trees are called until they are complete.
 const PREFIX: &str = ".koze-cp-";
 /// The permission bits that a copy keeps: not those that let a program run with the rights of its file's owner.
-const KEPT: u32 = 0o777;
+pub(super) const KEPT: u32 = 0o777;
 
-/// Opens a file to read from. Returns `None` for a directory.
-pub(super) fn open(path: &Path) -> Result<Option<(File, Metadata)>> {
+/// Returns whether a path is a directory.
+pub(super) fn is_directory(path: &Path) -> Result<bool> {
+    fs::metadata(path).map(|about| about.is_dir()).map_err(|error| failed(path, &error))
+}
+
+/// Opens a file to read from, and describes it.
+pub(super) fn open(path: &Path) -> Result<(File, Metadata)> {
     // A pipe would block when it is opened.
-    let about = fs::metadata(path).map_err(|error| failed(path, &error))?;
-    if about.is_dir() {
-        return Ok(None);
-    }
-    if !about.is_file() {
+    if !fs::metadata(path).map_err(|error| failed(path, &error))?.is_file() {
         let message =
             format!("`{}` is not a regular file or directory; `-` reads standard input", path.display());
         return Err(Error::new(Code::Unsupported, message));
     }
     let file = File::open(path).map_err(|error| failed(path, &error))?;
     let about = file.metadata().map_err(|error| failed(path, &error))?;
-    Ok(Some((file, about)))
+    Ok((file, about))
 }
 
 /// Returns whether a file has changed since it was described.
