@@ -66,15 +66,19 @@ pub struct SnapshotConfig {
     pub expires_after: Option<Duration>,
 }
 
+impl SnapshotConfig {
+    const DEFAULT: Self = SnapshotConfig {
+        bucket: None,
+        allow_cross_session: false,
+        max_count: MAX_SNAPSHOTS,
+        max_bytes: MAX_SNAPSHOT_BYTES,
+        expires_after: None,
+    };
+}
+
 impl Default for SnapshotConfig {
     fn default() -> Self {
-        SnapshotConfig {
-            bucket: None,
-            allow_cross_session: false,
-            max_count: MAX_SNAPSHOTS,
-            max_bytes: MAX_SNAPSHOT_BYTES,
-            expires_after: None,
-        }
+        Self::DEFAULT
     }
 }
 
@@ -196,14 +200,7 @@ impl<P: Provider> Source<P> {
     }
 
     fn snapshots(&self) -> &SnapshotConfig {
-        const NONE: &SnapshotConfig = &SnapshotConfig {
-            bucket: None,
-            allow_cross_session: false,
-            max_count: MAX_SNAPSHOTS,
-            max_bytes: MAX_SNAPSHOT_BYTES,
-            expires_after: None,
-        };
-        self.config.snapshot.as_ref().unwrap_or(NONE)
+        self.config.snapshot.as_ref().unwrap_or(&SnapshotConfig::DEFAULT)
     }
 }
 

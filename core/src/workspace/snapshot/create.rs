@@ -35,7 +35,7 @@ impl<P: Provider> Source<P> {
         let key = index::archive(&id, created)?;
         let written = Written::default();
         let room = index::room(&list, self.snapshots(), 0)?;
-        let full = index::full(used(&list), self.snapshots());
+        let full = index::full(index::used(&list), self.snapshots());
         let content = archive::of_directory(sandbox, self.dir().to_owned(), room, full, written.clone());
         let unlisted = Unlisted::new(store.clone(), key.clone());
         store.put_blob(&key, content).await?;
@@ -164,10 +164,6 @@ impl<P: Provider> Source<P> {
             Some(snapshot) => Ok((store, snapshot)),
         }
     }
-}
-
-fn used(list: &[Snapshot]) -> u64 {
-    list.iter().map(|snapshot| snapshot.archive_bytes).sum()
 }
 
 fn expires(config: &SnapshotConfig, now: u64) -> Option<u64> {

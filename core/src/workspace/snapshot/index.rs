@@ -112,9 +112,14 @@ pub(super) fn room(list: &[Snapshot], config: &SnapshotConfig, needs: u64) -> Re
         );
         return Err(Error::new(Code::Unavailable, message));
     }
-    let used: u64 = list.iter().map(|snapshot| snapshot.archive_bytes).sum();
+    let used = used(list);
     let room = config.max_bytes.saturating_sub(used);
     if needs > room || room == 0 { Err(full(used, config)) } else { Ok(room) }
+}
+
+/// Returns the size of all archives in bytes.
+pub(super) fn used(list: &[Snapshot]) -> u64 {
+    list.iter().map(|snapshot| snapshot.archive_bytes).sum()
 }
 
 pub(super) fn full(used: u64, config: &SnapshotConfig) -> Error {
