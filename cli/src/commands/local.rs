@@ -11,6 +11,7 @@ mod prove;
 mod sandboxes;
 mod snapshot;
 mod supervise;
+mod table;
 
 use std::process::ExitCode;
 

@@ -5,7 +5,6 @@ mod files;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use chrono::{DateTime, SecondsFormat};
 use koze_core::tool::{Content, Reply};
 use koze_core::workspace::{Snapshot, SnapshotId, WorkspaceSnapshots};
 use koze_core::{Code, Error, Profiles, Result, Session};
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::local_session::{self, LocalSession};
 use super::show;
+use super::table::{table, time};
 use crate::args::{self, ListFormat, SnapshotAction, SnapshotArgs};
 
 pub(super) fn run(args: &args::Snapshot) -> ExitCode {
@@ -138,11 +138,6 @@ fn chosen(profiles: &Profiles, name: Option<&str>) -> Result<String> {
     Err(Error::new(Code::NotFound, message))
 }
 
-fn time(milliseconds: u64) -> String {
-    let time = i64::try_from(milliseconds).ok().and_then(DateTime::from_timestamp_millis);
-    time.map_or_else(String::new, |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
-}
-
 fn in_json(list: &[Snapshot], now: u64) -> Result<String> {
     let snapshots = list.iter().map(|snapshot| {
         let mut value = serde_json::to_value(snapshot)?;
@@ -167,18 +162,16 @@ fn in_words(list: &[Snapshot], now: u64) -> String {
         };
         let numbers = [snapshot.contents.entries, snapshot.contents.bytes, snapshot.archive_bytes];
         let [entries, bytes, archive] = numbers.map(|number| number.to_string());
-        // The manifest of an imported file may contain anything; escape it for the terminal.
-        let origin =
-            snapshot.session.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c });
-        [snapshot.id.to_string(), time(snapshot.created), origin.collect(), entries, bytes, archive, expires]
+        [
+            snapshot.id.to_string(),
+            time(snapshot.created),
+            snapshot.session.clone(),
+            entries,
+            bytes,
+            archive,
+            expires,
+        ]
     };
-    let head = ["SNAPSHOT", "CREATED", "ORIGIN", "ENTRIES", "BYTES", "ARCHIVE", "EXPIRES"].map(str::to_owned);
-    let table: Vec<[String; 7]> = std::iter::once(head).chain(list.iter().map(row)).collect();
-    let widths: [usize; 7] =
-        std::array::from_fn(|column| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
-    let line = |row: &[String; 7]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    table.iter().map(line).collect()
+    let head = ["SNAPSHOT", "CREATED", "ORIGIN", "ENTRIES", "BYTES", "ARCHIVE", "EXPIRES"];
+    table(head, list.iter().map(row))
 }

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use chrono::{DateTime, SecondsFormat};
 use koze_core::SessionId;
 use koze_local::{Local, Reached};
 use serde_json::json;
 
 use super::show;
 use crate::args::ListFormat;
+use crate::commands::local::table::{table, time};
 use crate::session::State;
 
 pub(super) fn show(
@@ -29,17 +29,12 @@ pub(super) fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-fn time(entry: &Reached) -> String {
-    let time = i64::try_from(entry.time).ok().and_then(DateTime::from_timestamp_millis);
-    time.map_or_else(String::new, |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
-}
-
 fn in_json(entries: &[Reached]) -> String {
     let list: Vec<_> = entries
         .iter()
         .map(|entry| {
             json!({
-                "time": time(entry), "session": entry.session, "sandbox": entry.sandbox, "host": entry.host,
+                "time": time(entry.time), "session": entry.session, "sandbox": entry.sandbox, "host": entry.host,
                 "port": entry.port, "address": entry.address, "allowed": entry.allowed, "rule": entry.rule,
                 "sni": entry.sni, "sni_differs": entry.is_fronted(),
             })
@@ -59,7 +54,7 @@ fn in_words(entries: &[Reached]) -> String {
             _ => entry.rule.clone(),
         };
         [
-            time(entry),
+            time(entry.time),
             entry.session.clone(),
             entry.sandbox.clone(),
             format!("{}:{}", entry.host, entry.port),
@@ -67,20 +62,9 @@ fn in_words(entries: &[Reached]) -> String {
             decision.to_owned(),
             rule,
         ]
-        // Host names come from programs in sandboxes; escape them for the terminal.
-        .map(|cell| {
-            cell.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
-        })
     };
-    let head = ["TIME", "SESSION", "SANDBOX", "HOST", "ADDRESS", "DECISION", "RULE"].map(str::to_owned);
-    let table: Vec<[String; 7]> = std::iter::once(head).chain(entries.iter().map(row)).collect();
-    let widths: [usize; 7] =
-        std::array::from_fn(|column| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
-    let line = |row: &[String; 7]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    table.iter().map(line).collect()
+    let head = ["TIME", "SESSION", "SANDBOX", "HOST", "ADDRESS", "DECISION", "RULE"];
+    table(head, entries.iter().map(row))
 }
 
 #[cfg(test)]
