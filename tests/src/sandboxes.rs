@@ -69,6 +69,20 @@ impl Sandboxes {
         self.run(self.command(args))
     }
 
+    /// Runs koze with standard input from `printf`, which may produce any bytes.
+    pub fn piped(&self, text: &str, args: &[&str]) -> Run {
+        let koze = self.command(args);
+        let mut command = Command::new("sh");
+        command.args(["-c", "printf \"$0\" | \"$@\"", text]).arg(koze.get_program()).args(koze.get_args());
+        for (name, value) in koze.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        self.run(command)
+    }
+
     /// Calls a tool that must succeed without output on standard error.
     pub fn call(&self, tool: &str, input: &Value, args: &[&str]) -> Value {
         let input = input.to_string();

@@ -1,7 +1,6 @@
 //! `koze call`.
 
 use std::fmt::Write as _;
-use std::process::Command;
 
 use insta::assert_snapshot;
 use koze_tests::{Project, Run, STARTED, Sandboxes};
@@ -16,16 +15,7 @@ fn said(run: &Run) -> String {
 
 /// Runs `koze call shell -` with standard input from `printf`, which may produce any bytes.
 fn piped(host: &Sandboxes, text: &str) -> Run {
-    let koze = host.command(&["call", "shell", "-"]);
-    let mut command = Command::new("sh");
-    command.args(["-c", "printf \"$0\" | \"$@\"", text]).arg(koze.get_program()).args(koze.get_args());
-    for (name, value) in koze.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    host.run(command)
+    host.piped(text, &["call", "shell", "-"])
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use insta::assert_snapshot;
 use koze_tests::{Run, Sandboxes, eventually, signal};
@@ -114,18 +114,7 @@ fn trees_keep_links_modes_names_and_empty_directories() {
 #[test]
 fn standard_input_and_output() {
     let host = sandboxes();
-    let piped = |text: &str, to: &str| {
-        let koze = host.command(&["cp", "-", to]);
-        let mut command = Command::new("sh");
-        command.args(["-c", "printf \"$0\" | \"$@\"", text]).arg(koze.get_program()).args(koze.get_args());
-        for (name, value) in koze.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        said(&host.run(command))
-    };
+    let piped = |text: &str, to: &str| said(&host.piped(text, &["cp", "-", to]));
     assert_eq!(piped(r"a\000b", "default:x"), "0\n");
     assert_eq!(host.koze(&["cp", "default:x", "-"]).stdout, "a\0b");
     assert_eq!(piped("", "default:empty"), "0\n");
