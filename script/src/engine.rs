@@ -1,0 +1,425 @@
+//! One run of a script.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use rquickjs::context::intrinsic;
+use rquickjs::object::Property;
+use rquickjs::promise::PromiseState;
+use rquickjs::{
+    CatchResultExt as _, CaughtError, Context, Ctx, Error, Function, Object, Persistent, Promise, Runtime,
+    Value,
+};
+use serde_json::Value as Json;
+
+use crate::compile::{Compiled, Compiler};
+use crate::failure;
+use crate::globals;
+use crate::limits::{CALLS, Limit, Limits, NESTING, RESULT, STACK, TIMERS};
+use crate::logs::Logs;
+use crate::protocol::{Check, Failure, FromScript, Start};
+
+/// The host of an engine.
+pub trait Host: 'static {
+    /// Receives a message of the script: a call or a line of the log.
+    fn send(&mut self, message: FromScript);
+    /// Returns whether the script has to end because its time is over. It is asked often.
+    fn is_over(&mut self) -> bool;
+    /// Returns the milliseconds since any point in time.
+    fn now(&mut self) -> u64;
+}
+
+/// Where a script stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// It waits for answers, or for the next timer, which is due in so many milliseconds.
+    Waiting(Option<u64>),
+    /// It has ended.
+    Done(Result<Json, Failure>),
+}
+
+/// One run of a script. Its globals are ready before the script is known.
+pub struct Engine {
+    // The order in which they are dropped: values before their runtime.
+    main: Option<Persistent<Promise<'static>>>,
+    /// Whether the promise is that of a program, and not of a function.
+    is_program: bool,
+    context: Context,
+    runtime: Runtime,
+    shared: Rc<Shared>,
+}
+
+/// A call that has no answer yet.
+pub(crate) struct Pending {
+    pub(crate) resolve: Persistent<Function<'static>>,
+    pub(crate) reject: Persistent<Function<'static>>,
+    /// The error to reject with. Its stack is that of the call.
+    pub(crate) error: Persistent<Value<'static>>,
+}
+
+/// What the functions of a script share with its engine.
+pub(crate) struct Shared {
+    pub(crate) compiler: Compiler,
+    pub(crate) libraries: RefCell<BTreeMap<String, String>>,
+    host: RefCell<Box<dyn Host>>,
+    logs: RefCell<Logs>,
+    calls: RefCell<HashMap<u64, Pending>>,
+    /// The timers by when they are due.
+    timers: RefCell<BTreeMap<(u64, u64), Persistent<Function<'static>>>>,
+    /// The last number of a call or a timer.
+    last: Cell<u64>,
+    /// The first value that the script resolved with.
+    resolved: RefCell<Option<Result<Json, Failure>>>,
+    limits: Cell<Limits>,
+    is_over: Cell<bool>,
+}
+
+impl Shared {
+    pub(crate) fn send(&self, message: FromScript) {
+        self.host.borrow_mut().send(message);
+    }
+
+    pub(crate) fn log(&self, line: String) {
+        let admitted = self.logs.borrow_mut().admit(line);
+        if let Some(line) = admitted {
+            self.send(FromScript::Log(line));
+        }
+    }
+
+    fn next(&self) -> u64 {
+        self.last.set(self.last.get() + 1);
+        self.last.get()
+    }
+
+    /// Remembers a call. Returns its number, or nothing if there are too many.
+    pub(crate) fn expect(&self, pending: Pending) -> Option<u64> {
+        let mut calls = self.calls.borrow_mut();
+        if calls.len() >= CALLS {
+            return None;
+        }
+        let id = self.next();
+        calls.insert(id, pending);
+        Some(id)
+    }
+
+    /// Sets a timer. Returns its number, or nothing if there are too many.
+    pub(crate) fn set_timer(&self, delay: u64, callback: Persistent<Function<'static>>) -> Option<u64> {
+        let due = self.host.borrow_mut().now().saturating_add(delay);
+        let mut timers = self.timers.borrow_mut();
+        if timers.len() >= TIMERS {
+            return None;
+        }
+        let id = self.next();
+        timers.insert((due, id), callback);
+        Some(id)
+    }
+
+    pub(crate) fn clear_timer(&self, id: u64) {
+        self.timers.borrow_mut().retain(|(_, timer), _| *timer != id);
+    }
+
+    /// Takes the value of `resolve`. Only the first one counts.
+    pub(crate) fn resolve<'js>(&self, ctx: &Ctx<'js>, value: Option<Value<'js>>) -> rquickjs::Result<()> {
+        if self.resolved.borrow().is_some() {
+            return Ok(());
+        }
+        // Converting it may run code of the script, which may resolve, too.
+        let result = result(ctx, value, &self.limits.get());
+        let result = match result {
+            Ok(result) => result,
+            // Time is over: nothing of the script can catch that.
+            Err(error) if self.is_over.get() => return Err(error),
+            Err(error) => Err(failure::of(ctx, CaughtError::from_error(ctx, error), &self.limits.get())),
+        };
+        self.resolved.borrow_mut().get_or_insert(result);
+        Ok(())
+    }
+
+    /// Returns whether the time of the script is over. It stays over.
+    fn is_over(&self) -> bool {
+        if !self.is_over.get() && self.host.borrow_mut().is_over() {
+            self.is_over.set(true);
+        }
+        self.is_over.get()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.calls.borrow().is_empty() && self.timers.borrow().is_empty()
+    }
+}
+
+/// Converts a result to JSON.
+fn result<'js>(
+    ctx: &Ctx<'js>,
+    value: Option<Value<'js>>,
+    limits: &Limits,
+) -> rquickjs::Result<Result<Json, Failure>> {
+    let Some(value) = value else { return Ok(Ok(Json::Null)) };
+    let Some(text) = ctx.json_stringify(value)? else { return Ok(Ok(Json::Null)) };
+    let text = text.to_string()?;
+    if text.len() > RESULT || globals::nesting(&text) > NESTING {
+        return Ok(Err(failure::limited(limits, Limit::Result)));
+    }
+    Ok(serde_json::from_str(&text).map_err(|_| failure::limited(limits, Limit::Result)))
+}
+
+impl Engine {
+    /// Prepares a run.
+    ///
+    /// # Errors
+    /// If there is not enough memory.
+    pub fn new(host: impl Host) -> Result<Self, Failure> {
+        let made = || {
+            let runtime = Runtime::new()?;
+            runtime.set_max_stack_size(STACK);
+            let context = Context::custom::<Intrinsics>(&runtime)?;
+            let shared = Rc::new(Shared {
+                compiler: Compiler::new()?,
+                libraries: RefCell::default(),
+                host: RefCell::new(Box::new(host)),
+                logs: RefCell::default(),
+                calls: RefCell::default(),
+                timers: RefCell::default(),
+                last: Cell::default(),
+                resolved: RefCell::default(),
+                limits: Cell::default(),
+                is_over: Cell::default(),
+            });
+            context
+                .with(|ctx| {
+                    let added = globals::add(&ctx, &shared);
+                    added.catch(&ctx).map_err(|error| failure::of(&ctx, error, &Limits::default()).message)
+                })
+                .map_err(|message| Error::new_into_js_message("koze", "globals", message))?;
+            let over = Rc::clone(&shared);
+            runtime.set_interrupt_handler(Some(Box::new(move || over.is_over())));
+            Ok::<_, Error>(Engine { main: None, is_program: false, context, runtime, shared })
+        };
+        made().map_err(|error| failure::plain(format!("the engine cannot start: {error}")))
+    }
+
+    /// Starts the script.
+    pub fn start(&mut self, start: Start) -> State {
+        self.shared.limits.set(start.limits);
+        let compiled = match self.shared.compiler.script(&start.code) {
+            Ok(compiled) => compiled,
+            Err(failure) => return State::Done(Err(failure)),
+        };
+        self.is_program = matches!(compiled, Compiled::Program(_));
+        self.runtime.set_memory_limit(usize::try_from(start.limits.memory).unwrap_or(usize::MAX));
+        *self.shared.libraries.borrow_mut() = start.libraries;
+        let started = self.context.with(|ctx| {
+            let begin = || {
+                if let Some(args) = &start.args {
+                    let args = globals::from_json(&ctx, args)?;
+                    ctx.globals().prop("args", Property::from(args).writable().configurable())?;
+                }
+                add_secrets(&ctx, &start.secrets)?;
+                let promise = match compiled {
+                    Compiled::Program(program) => program.run(&ctx)?,
+                    Compiled::Function(program) => program.function(&ctx)?.call::<_, Value<'_>>(())?,
+                };
+                let promise = Promise::from_value(promise)?;
+                Ok::<_, Error>(Persistent::save(&ctx, promise))
+            };
+            begin().catch(&ctx).map_err(|error| failure::of(&ctx, error, &start.limits))
+        });
+        match started {
+            Ok(main) => self.main = Some(main),
+            Err(failure) => return State::Done(Err(self.judged(failure))),
+        }
+        self.drive()
+    }
+
+    /// Passes the answer to a call to the script, and continues it.
+    pub fn answer(&mut self, id: u64, result: Result<Json, String>) -> State {
+        let Some(pending) = self.shared.calls.borrow_mut().remove(&id) else { return self.drive() };
+        let settled = self.context.with(|ctx| {
+            let settle = || match result {
+                Ok(value) => {
+                    pending.resolve.restore(&ctx)?.call::<_, ()>((globals::from_json(&ctx, &value)?,))
+                }
+                Err(message) => {
+                    let error = pending.error.restore(&ctx)?;
+                    if let Some(error) = error.as_object() {
+                        error.prop("message", Property::from(message).writable().configurable())?;
+                    }
+                    pending.reject.restore(&ctx)?.call::<_, ()>((error,))
+                }
+            };
+            settle().catch(&ctx).map_err(|error| failure::of(&ctx, error, &self.shared.limits.get()))
+        });
+        match settled {
+            Ok(()) => self.drive(),
+            Err(failure) => State::Done(Err(self.judged(failure))),
+        }
+    }
+
+    /// Continues the script because of its timers.
+    pub fn timer(&mut self) -> State {
+        loop {
+            let now = self.shared.host.borrow_mut().now();
+            let callback = {
+                let mut timers = self.shared.timers.borrow_mut();
+                match timers.first_entry() {
+                    Some(first) if first.key().0 <= now => first.remove(),
+                    _ => break,
+                }
+            };
+            let called = self.context.with(|ctx| {
+                let call = || callback.restore(&ctx)?.call::<_, Value<'_>>(()).map(drop);
+                call().catch(&ctx).map_err(|error| failure::of(&ctx, error, &self.shared.limits.get()))
+            });
+            if let Err(failure) = called {
+                return State::Done(Err(self.judged(failure)));
+            }
+            let state = self.drive();
+            if matches!(state, State::Done(_)) {
+                return state;
+            }
+        }
+        self.drive()
+    }
+
+    /// Runs what can run.
+    fn drive(&mut self) -> State {
+        loop {
+            if self.shared.is_over() {
+                return State::Done(Err(self.judged(failure::plain(String::new()))));
+            }
+            match self.runtime.execute_pending_job() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    // A job that fails says so to its promise, unless the script has to end.
+                    let failure = self.context.with(|ctx| {
+                        let thrown = ctx.catch();
+                        failure::of_value(&ctx, &thrown, &self.shared.limits.get())
+                    });
+                    drop(error);
+                    if self.shared.is_over.get() || failure.limit.is_some() {
+                        return State::Done(Err(self.judged(failure)));
+                    }
+                }
+            }
+        }
+        match self.settled() {
+            Some(Settled::Again) => self.drive(),
+            Some(Settled::Done(result)) => State::Done(result.map_err(|failure| self.judged(failure))),
+            None if self.shared.is_idle() => {
+                let text =
+                    "the script awaits a promise that nothing can settle: no call and no timer is pending";
+                let nothing = || Err(failure::plain(text.to_owned()));
+                State::Done(self.shared.resolved.borrow_mut().take().unwrap_or_else(nothing))
+            }
+            None => {
+                let first = self.shared.timers.borrow().keys().next().map(|(due, _)| *due);
+                let now = self.shared.host.borrow_mut().now();
+                State::Waiting(first.map(|due| due.saturating_sub(now)))
+            }
+        }
+    }
+
+    /// Returns what the script's promise has settled to, if it has.
+    fn settled(&mut self) -> Option<Settled> {
+        let main = self.main.clone()?;
+        let limits = self.shared.limits.get();
+        self.context.with(|ctx| {
+            let main = main.restore(&ctx).ok()?;
+            match main.state() {
+                PromiseState::Pending => None,
+                PromiseState::Rejected => {
+                    let thrown = match main.result::<Value<'_>>() {
+                        Some(Err(_)) => ctx.catch(),
+                        _ => Value::new_undefined(ctx.clone()),
+                    };
+                    Some(Settled::Done(Err(failure::of_value(&ctx, &thrown, &limits))))
+                }
+                PromiseState::Resolved => {
+                    let mut value = main.result::<Value<'_>>().and_then(Result::ok);
+                    // The engine returns the value of a program in an object.
+                    if std::mem::take(&mut self.is_program) {
+                        value = value.and_then(|value| value.as_object()?.get("value").ok());
+                    }
+                    // The value of the last expression may be a promise, too.
+                    if let Some(promise) = value.clone().and_then(|value| Promise::from_value(value).ok()) {
+                        self.main = Some(Persistent::save(&ctx, promise));
+                        return Some(Settled::Again);
+                    }
+                    let resolved = self.shared.resolved.borrow_mut().take();
+                    if let Some(resolved) = resolved {
+                        return Some(Settled::Done(resolved));
+                    }
+                    let result = result(&ctx, value, &limits).catch(&ctx);
+                    let result = result.map_err(|error| failure::of(&ctx, error, &limits));
+                    // `resolve` counts first, even if the conversion called it.
+                    Some(Settled::Done(result.and_then(|result| result)))
+                }
+            }
+        })
+    }
+
+    /// Returns the failure of a script: if its time is over, that is the reason.
+    fn judged(&self, failure: Failure) -> Failure {
+        if self.shared.is_over.get() {
+            // Without its place: a loop that calls nothing does not keep its own.
+            return failure::limited(&self.shared.limits.get(), Limit::Time);
+        }
+        failure
+    }
+
+    /// Compiles source without running it.
+    ///
+    /// # Errors
+    /// The first error in it.
+    pub fn check(&self, check: &Check) -> Result<(), Failure> {
+        let compiler = &self.shared.compiler;
+        if check.library {
+            return compiler.library("", &check.code).map(drop).map_err(|failure| Failure {
+                place: failure.place.map(|place| crate::protocol::Place { library: None, ..place }),
+                ..failure
+            });
+        }
+        compiler.script(&check.code).map(drop)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // The runtime aborts if a value outlives it.
+        self.shared.calls.borrow_mut().clear();
+        self.shared.timers.borrow_mut().clear();
+        self.runtime.set_interrupt_handler(None);
+    }
+}
+
+enum Settled {
+    /// To another promise.
+    Again,
+    Done(Result<Json, Failure>),
+}
+
+/// What the context of a script has. The parser is not among it.
+type Intrinsics = (
+    intrinsic::Date,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::Json,
+    intrinsic::Proxy,
+    intrinsic::MapSet,
+    intrinsic::TypedArrays,
+    intrinsic::Promise,
+    intrinsic::WeakRef,
+    intrinsic::DOMException,
+);
+
+fn add_secrets(ctx: &Ctx<'_>, secrets: &BTreeMap<String, String>) -> rquickjs::Result<()> {
+    let object = Object::new(ctx.clone())?;
+    for (name, value) in secrets {
+        object.prop(name.as_str(), Property::from(value.as_str()).enumerable())?;
+    }
+    let freeze: Function<'_> = ctx.globals().get::<_, Object<'_>>("Object")?.get("freeze")?;
+    freeze.call::<_, ()>((object.clone(),))?;
+    ctx.globals().prop("secrets", Property::from(object).configurable())
+}

@@ -1,0 +1,185 @@
+//! What a script sees: the functions of the host below `prelude.js`.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use rquickjs::function::Opt;
+use rquickjs::object::Property;
+use rquickjs::{Ctx, Exception, Function, Object, Persistent, Promise, Value};
+use serde_json::{Map, Value as Json};
+
+use crate::compile;
+use crate::engine::{Pending, Shared};
+use crate::limits::{CALLS, DEPTH, NESTING, RESULT, TIMER, TIMERS, time_ms};
+use crate::protocol::{Call, FromScript};
+
+/// Adds what is the same for every script.
+pub(crate) fn add(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
+    let host = Object::new(ctx.clone())?;
+    host.set("call", Function::new(ctx.clone(), calling(Rc::clone(shared)))?)?;
+    host.set("load", Function::new(ctx.clone(), loading(Rc::clone(shared)))?)?;
+    host.set("setTimer", Function::new(ctx.clone(), timing(Rc::clone(shared)))?)?;
+    let own = Rc::clone(shared);
+    host.set("log", Function::new(ctx.clone(), move |line: String| own.log(line))?)?;
+    let own = Rc::clone(shared);
+    host.set("clearTimer", Function::new(ctx.clone(), move |id: f64| own.clear_timer(whole(id)))?)?;
+    host.set("parseCsv", Function::new(ctx.clone(), parse_csv)?)?;
+    host.set("depth", DEPTH)?;
+    compile::add_base64(ctx)?;
+    let prelude = shared.compiler.own(include_str!("prelude.js"));
+    let prelude = prelude.map_err(|failure| Exception::throw_message(ctx, &failure.message))?;
+    prelude.function(ctx)?.call::<_, ()>((host,))?;
+    let resolve = Function::new(ctx.clone(), resolving(Rc::clone(shared)))?.with_name("resolve")?;
+    ctx.globals().prop("resolve", Property::from(resolve).writable().configurable())
+}
+
+// The types say that what a function returns lives as long as what it takes, which the compiler does not infer.
+
+fn calling(
+    shared: Rc<Shared>,
+) -> impl for<'js> Fn(Ctx<'js>, String, Value<'js>, Value<'js>) -> rquickjs::Result<Promise<'js>> {
+    move |ctx, name, fields, error| call(&ctx, &shared, name, fields, error)
+}
+
+fn loading(
+    shared: Rc<Shared>,
+) -> impl for<'js> Fn(Ctx<'js>, String) -> rquickjs::Result<Option<Function<'js>>> {
+    move |ctx, name| load(&ctx, &shared, &name)
+}
+
+fn timing(shared: Rc<Shared>) -> impl for<'js> Fn(Ctx<'js>, Function<'js>, f64) -> rquickjs::Result<u64> {
+    move |ctx, callback, delay| set_timer(&ctx, &shared, callback, delay)
+}
+
+fn resolving(shared: Rc<Shared>) -> impl for<'js> Fn(Ctx<'js>, Opt<Value<'js>>) -> rquickjs::Result<()> {
+    move |ctx, value| shared.resolve(&ctx, value.0)
+}
+
+/// Sends a call to the host. Returns the promise of its answer.
+fn call<'js>(
+    ctx: &Ctx<'js>,
+    shared: &Rc<Shared>,
+    name: String,
+    fields: Value<'js>,
+    error: Value<'js>,
+) -> rquickjs::Result<Promise<'js>> {
+    let mut fields = match to_json(ctx, fields)? {
+        Json::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    fields.insert("call".to_owned(), name.into());
+    let call: Call = serde_json::from_value(Json::Object(fields))
+        .map_err(|error| Exception::throw_type(ctx, &format!("wrong arguments: {error}")))?;
+    let (promise, resolve, reject) = ctx.promise()?;
+    let pending = Pending {
+        resolve: Persistent::save(ctx, resolve),
+        reject: Persistent::save(ctx, reject),
+        error: Persistent::save(ctx, error),
+    };
+    let Some(id) = shared.expect(pending) else {
+        let text = format!("at most {CALLS} calls can be pending at the same time: await some of them first");
+        return Err(Exception::throw_range(ctx, &text));
+    };
+    shared.send(FromScript::Call { id, call });
+    Ok(promise)
+}
+
+/// Compiles a library, and returns its function; undefined if there is no such library.
+fn load<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, name: &str) -> rquickjs::Result<Option<Function<'js>>> {
+    let libraries = shared.libraries.borrow();
+    let Some(code) = libraries.get(name) else { return Ok(None) };
+    match shared.compiler.library(name, code) {
+        Ok(bytecode) => bytecode.function(ctx).map(Some),
+        Err(failure) => {
+            let at = failure.place.map(|place| format!(" (line {}, column {})", place.line, place.column));
+            let text = format!("library '{name}': {}{}", failure.message, at.unwrap_or_default());
+            Err(Exception::throw_syntax(ctx, &text))
+        }
+    }
+}
+
+fn set_timer<'js>(
+    ctx: &Ctx<'js>,
+    shared: &Rc<Shared>,
+    callback: Function<'js>,
+    delay: f64,
+) -> rquickjs::Result<u64> {
+    let delay = Duration::from_millis(whole(delay)).min(TIMER);
+    shared.set_timer(time_ms(delay), Persistent::save(ctx, callback)).ok_or_else(|| {
+        let text =
+            format!("at most {TIMERS} timers can be pending at the same time: await some of them first");
+        Exception::throw_range(ctx, &text)
+    })
+}
+
+/// Returns the whole part of a number, which is not negative.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates, and what is not a number is 0"
+)]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+/// Parses CSV: rows as lists, or as objects by the names in the first row.
+#[allow(clippy::needless_pass_by_value, reason = "the engine passes values")]
+fn parse_csv(ctx: Ctx<'_>, text: String, header: bool) -> rquickjs::Result<Value<'_>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(header).flexible(!header).from_reader(text.as_bytes());
+    let wrong = |error: csv::Error| Exception::throw_syntax(&ctx, &format!("invalid CSV: {error}"));
+    let names = if header { reader.headers().map_err(wrong)?.clone() } else { csv::StringRecord::new() };
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(wrong)?;
+        let fields = record.iter().map(Json::from);
+        rows.push(if header {
+            Json::Object(names.iter().map(str::to_owned).zip(fields).collect())
+        } else {
+            Json::Array(fields.collect())
+        });
+    }
+    from_json(&ctx, &Json::Array(rows))
+}
+
+/// Converts a value to JSON, with the engine's own function. A value that is none, such as a function, is null.
+pub(crate) fn to_json<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> rquickjs::Result<Json> {
+    let Some(text) = ctx.json_stringify(value)? else { return Ok(Json::Null) };
+    let text = text.to_string()?;
+    let too_large = || {
+        let text = format!(
+            "the value is too large: it may have {} MiB of JSON, nested {NESTING} levels deep",
+            RESULT >> 20
+        );
+        Exception::throw_range(ctx, &text)
+    };
+    if text.len() > RESULT || nesting(&text) > NESTING {
+        return Err(too_large());
+    }
+    serde_json::from_str(&text).map_err(|_| too_large())
+}
+
+/// Returns how deep a JSON text is nested.
+pub(crate) fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// Converts JSON to a value.
+pub(crate) fn from_json<'js>(ctx: &Ctx<'js>, value: &Json) -> rquickjs::Result<Value<'js>> {
+    ctx.json_parse(value.to_string())
+}

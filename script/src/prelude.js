@@ -1,0 +1,113 @@
+// What a script sees, built on the functions of the host. It runs before the script, so nothing here can have been replaced.
+(function (host) {
+  'use strict';
+  const { call, log, load, setTimer, clearTimer, parseCsv, depth } = host;
+  const { parse, stringify } = JSON;
+  const { isFrozen, freeze, defineProperty } = Object;
+
+  const define = (name, value) =>
+    defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
+
+  // An error is created where the call is made, because an answer has no stack.
+  const ask = (name, fields) => call(name, fields, new Error());
+  const text = (value, what) => {
+    if (typeof value !== 'string') throw new TypeError(`${what} must be a string`);
+    return value;
+  };
+
+  const shown = (value) => {
+    switch (typeof value) {
+      case 'string': return value;
+      case 'function': return `[function ${value.name}]`;
+      case 'undefined': case 'symbol': case 'bigint': return String(value);
+    }
+    if (value instanceof Error) return `${value.name}: ${value.message}`;
+    const above = [];
+    return stringify(value, function (_, item) {
+      if (typeof item === 'bigint') return `${item}n`;
+      if (typeof item !== 'object' || item === null) return item;
+      while (above.length > 0 && above[above.length - 1] !== this) above.pop();
+      if (above.includes(item)) return '[Circular]';
+      above.push(item);
+      return item;
+    });
+  };
+  const print = (mark) => (...values) => {
+    let line = mark;
+    for (let at = 0; at < values.length; at++) {
+      if (at > 0) line += ' ';
+      try {
+        line += shown(values[at]);
+      } catch (error) {
+        line += '[cannot be shown]';
+      }
+    }
+    log(line);
+  };
+  const console = { log: print(''), warn: print('[WARN] '), error: print('[ERROR] ') };
+  console.info = console.debug = console.log;
+  define('console', console);
+
+  define('state', freeze({
+    get: async (key) => ask('state_get', { __proto__: null, key: text(key, 'the key') }),
+    set: async (key, value) => {
+      await ask('state_set', { __proto__: null, key: text(key, 'the key'), value: value === undefined ? null : value });
+    },
+    delete: async (key) => ask('state_delete', { __proto__: null, key: text(key, 'the key') }),
+    keys: async (prefix = '') => ask('state_keys', { __proto__: null, prefix: text(prefix, 'the prefix') }),
+  }));
+
+  define('db', freeze({
+    sql: async (sql, params = []) => ask('db_sql', { __proto__: null, sql: text(sql, 'the statement'), params }),
+    schema: async () => ask('db_schema', { __proto__: null }),
+  }));
+
+  define('fetch', async function fetch(url, options = {}) {
+    const { method, headers, body, timeout } = options;
+    const { status, headers: sent, body: content } =
+      await ask('fetch', { __proto__: null, url: text(url, 'the URL'), method, headers, body, timeout });
+    return {
+      ok: status >= 200 && status < 300,
+      status,
+      headers: sent,
+      text: async () => content,
+      json: async () => parse(content),
+    };
+  });
+
+  const loaded = new Map();
+  const running = [];
+  const get = (name) => Map.prototype.get.call(loaded, name);
+  define('require', function require(name) {
+    const known = get(text(name, 'the name of a library'));
+    if (known) return known.exports;
+    const at = running.indexOf(name);
+    if (at >= 0) throw new Error(`Circular dependency: ${[...running.slice(at), name].join(' -> ')}`);
+    if (running.length >= depth) {
+      throw new Error(`libraries may require each other ${depth} levels deep: ${[...running, name].join(' -> ')}`);
+    }
+    const body = load(name);
+    if (body === undefined) throw new Error(`Library not found: ${name}`);
+    const module = { exports: {} };
+    running.push(name);
+    try {
+      body.call(undefined, module, module.exports, require);
+    } finally {
+      running.pop();
+    }
+    loaded.set(name, module);
+    return module.exports;
+  });
+
+  define('parseCSV', (content, { header = false } = {}) => parseCsv(text(content, 'the text'), Boolean(header)));
+
+  define('setTimeout', function setTimeout(callback, delay = 0, ...args) {
+    if (typeof callback !== 'function') throw new TypeError('setTimeout needs a function: text is not run as code');
+    return setTimer(() => callback(...args), Number(delay) || 0);
+  });
+  define('clearTimeout', (id) => clearTimer(Number(id) || 0));
+
+  for (const name of ['eval', 'Function', 'SharedArrayBuffer', 'Atomics', 'navigator', 'WebAssembly', 'gc']) {
+    delete globalThis[name];
+  }
+})

@@ -1,0 +1,194 @@
+//! The messages between a script and its host.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::limits::{Limit, Limits};
+
+/// From the host to the engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToScript {
+    /// Runs a script. It is the first message.
+    Start(Start),
+    /// Compiles source without running it. It is the first message, and the last.
+    Check(Check),
+    /// The answer to a call.
+    Answer {
+        /// The number of the call.
+        id: u64,
+        /// The result, or the message of the error.
+        result: Result<Value, String>,
+    },
+    /// The time that a timer waited for has come.
+    Timer,
+}
+
+/// From the engine to the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromScript {
+    /// The script calls the host. The host answers with the number.
+    Call {
+        /// The number.
+        id: u64,
+        /// The call.
+        call: Call,
+    },
+    /// The script has logged a line.
+    Log(String),
+    /// The next timer of the script is due in so many milliseconds, if no answer comes first. A host that waits itself
+    /// does not need it.
+    Timer(u64),
+    /// The script has ended: its result or its error. It is the last message.
+    Done(Result<Value, Failure>),
+}
+
+/// A script to run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The source: the body of an async function.
+    pub code: String,
+    /// The arguments of a tool; `None` for a script that is no tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Value>,
+    /// The libraries that it can require, by name.
+    #[serde(default)]
+    pub libraries: BTreeMap<String, String>,
+    /// The secrets, by name.
+    #[serde(default)]
+    pub secrets: BTreeMap<String, String>,
+    /// The limits.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// Source to compile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// The source.
+    pub code: String,
+    /// Whether it is the source of a library.
+    pub library: bool,
+}
+
+/// A call of the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Call {
+    /// `state.get`: returns the value, or null.
+    StateGet {
+        /// The key.
+        key: String,
+    },
+    /// `state.set`: returns null.
+    StateSet {
+        /// The key.
+        key: String,
+        /// The value.
+        value: Value,
+    },
+    /// `state.delete`: returns whether the key existed.
+    StateDelete {
+        /// The key.
+        key: String,
+    },
+    /// `state.keys`: returns the keys.
+    StateKeys {
+        /// The text that they start with.
+        #[serde(default)]
+        prefix: String,
+    },
+    /// `db.sql`: returns the rows, or what was changed.
+    DbSql {
+        /// One statement.
+        sql: String,
+        /// The values of its parameters.
+        #[serde(default)]
+        params: Vec<Value>,
+    },
+    /// `db.schema`: returns the tables.
+    DbSchema,
+    /// `fetch`: returns the status, the headers and the body.
+    Fetch(Fetch),
+}
+
+/// A request of `fetch`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fetch {
+    /// The address.
+    pub url: String,
+    /// The method.
+    #[serde(default)]
+    pub method: Method,
+    /// The headers.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// The body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// The time in milliseconds that the answer may take.
+    #[serde(default = "fetch_timeout")]
+    pub timeout: u64,
+}
+
+/// The time that a request may take, in milliseconds.
+fn fetch_timeout() -> u64 {
+    30_000
+}
+
+/// The method of a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[allow(missing_docs, reason = "they are the methods of HTTP")]
+pub enum Method {
+    #[default]
+    Get,
+    Post,
+    Put,
+    Patch,
+    Delete,
+    Head,
+}
+
+impl Method {
+    /// Returns the method as it is sent.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Patch => "PATCH",
+            Method::Delete => "DELETE",
+            Method::Head => "HEAD",
+        }
+    }
+}
+
+/// The error that ended a script.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What was wrong.
+    pub message: String,
+    /// Where, if it was in the source of the script or of a library.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    /// The limit that was reached, if it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+}
+
+/// A place in the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The library; `None` for the script itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
+}
