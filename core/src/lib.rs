@@ -11,6 +11,7 @@
 //! | [`contract`] | the methods of a sandbox's Durable Object, as data |
 //! | [`session`], [`handle`] | a session with its sandboxes, and a handle to one of them |
 //! | [`profiles`] | the sandbox profiles of a project |
+//! | [`script`] | scripts of agents: what runs them and answers their calls |
 //! | [`store`] | the store of a session: values and blobs |
 //! | [`workspace`] | workspaces: a directory of a sandbox, with declared capabilities |
 //! | [`id`], [`error`] | names and errors |
@@ -31,6 +32,7 @@ pub mod progress;
 pub mod provider;
 mod run;
 pub mod sandbox;
+pub mod script;
 pub mod session;
 #[doc(hidden)]
 pub mod shell;

@@ -137,6 +137,58 @@ pub(super) fn last(group: bool) -> Result<Vec<Program>> {
     MADE[usize::from(group)].get_or_init(|| plain(make())).clone()
 }
 
+/// The calls of a process that runs scripts: memory, its socket and the clock. All others kill it.
+const SCRIPT: &[i64] = &[
+    libc::SYS_brk,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_mprotect,
+    libc::SYS_sendto,
+    libc::SYS_recvfrom,
+    libc::SYS_sendmsg,
+    libc::SYS_recvmsg,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_close,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_getrandom,
+    libc::SYS_futex,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_restart_syscall,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_tgkill,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+/// The filter of a process that runs scripts.
+pub(super) fn script() -> Result<Vec<Program>> {
+    static MADE: OnceLock<Result<Vec<Program>>> = OnceLock::new();
+    let make = || {
+        let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
+        let mut rules: Rules = SCRIPT.iter().map(|call| (*call, Vec::new())).collect();
+        // No memory becomes code.
+        let data = condition(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC.cast_unsigned().into()), 0)?;
+        for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+            rules.insert(call, vec![SeccompRule::new(vec![data.clone()])?]);
+        }
+        // A debug build checks that descriptors are open before it closes them.
+        let look = condition(1, SeccompCmpOp::Eq, libc::F_GETFD.cast_unsigned().into())?;
+        rules.insert(libc::SYS_fcntl, vec![SeccompRule::new(vec![look])?]);
+        let (others, allowed) = (SeccompAction::KillProcess, SeccompAction::Allow);
+        Ok(vec![SeccompFilter::new(rules, others, allowed, architecture)?.try_into()?])
+    };
+    MADE.get_or_init(|| plain(make())).clone()
+}
+
 /// Converts filters to the form that is sent to the new process.
 fn plain(made: std::result::Result<Vec<BpfProgram>, seccompiler::BackendError>) -> Result<Vec<Program>> {
     let made = made.map_err(|error| {

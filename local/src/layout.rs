@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::launch::{Bind, BindKind, Spec, Weakness, Weaknesses};
+use super::launch::{Bind, BindKind, Spec, Task, Weakness, Weaknesses};
 use koze_core::error::Result;
 use koze_core::provider::Settings;
 
@@ -117,6 +117,7 @@ pub(super) fn spec(
         filters: super::filter::last(group)?,
         owner,
         weak: weak.clone(),
+        task: Task::Guest,
     };
     for name in SYSTEM {
         system(&mut spec, name);

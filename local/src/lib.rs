@@ -72,6 +72,7 @@ mod ready;
 mod registry;
 mod running;
 mod sandbox;
+mod script;
 mod staging;
 mod store;
 mod transfer;
@@ -103,6 +104,7 @@ use self::network::preview::Previews;
 pub use self::process::LocalProcess;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
+use self::script::Scripts;
 
 pub use self::store::LocalStore;
 use self::store::Stores;
@@ -111,7 +113,9 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Info, Opened, Provider, Settings};
 use koze_core::sandbox::Status;
+use koze_core::script::{Calls, Check, Failure, Ran, Start};
 use koze_core::workspace::OpenLimits;
+use koze_script::protocol::ToScript;
 
 /// Call this first in `main`, before anything starts a thread: `#[tokio::main]` is too late.
 ///
@@ -174,6 +178,7 @@ struct Shared {
     names: egress::Names,
     previews: Previews,
     stores: Stores,
+    scripts: Scripts,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
     /// Whether all sandboxes share one host user, although this is root.
@@ -261,6 +266,7 @@ impl Local {
         ahead::sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
+        let scripts = Scripts::new(&state);
         let shared = Arc::new(Shared {
             state,
             registry,
@@ -268,6 +274,7 @@ impl Local {
             names,
             previews,
             stores,
+            scripts,
             sandboxes,
             weak,
             one_user: owner::shared(),
@@ -411,6 +418,19 @@ impl Provider for Local {
 
     fn store(&self, session: &SessionId) -> Result<LocalStore> {
         Ok(LocalStore::new(&self.0, session))
+    }
+
+    async fn run_script(&self, agent: &SessionId, start: Start, calls: &impl Calls) -> Result<Ran> {
+        self.0.scripts.send(&agent.key(), ToScript::Start(start), calls).await
+    }
+
+    async fn check_script(
+        &self,
+        agent: &SessionId,
+        check: Check,
+    ) -> Result<std::result::Result<(), Failure>> {
+        let ran = self.0.scripts.send(&agent.key(), ToScript::Check(check), &script::NoCalls).await?;
+        Ok(ran.result.map(drop))
     }
 }
 

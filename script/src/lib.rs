@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`protocol`] | the messages |
 //! | [`limits`] | what a script may use |
+//! | [`frame`] | messages as bytes |
 //! | `engine` | one run of a script |
 //! | `native` | runs scripts one after another, with the clock of the system |
 //! | `compile` | source to bytecode, in a context of its own |
@@ -25,6 +26,7 @@ mod compile;
 pub mod engine;
 #[cfg(feature = "engine")]
 mod failure;
+pub mod frame;
 #[cfg(feature = "engine")]
 mod globals;
 pub mod limits;

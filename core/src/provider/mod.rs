@@ -10,6 +10,7 @@ use koze_protocol::Family;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
+use crate::script::{self, Calls, Check, Failure, Ran, Start};
 use crate::store::Store;
 use crate::workspace::{OpenLimits, WorkspaceConfig};
 
@@ -71,6 +72,34 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
     fn snapshot_store(&self, session: &SessionId, bucket: Option<&str>) -> Result<Self::Store> {
         let _ = bucket;
         self.store(session)
+    }
+
+    /// Runs a script of an agent. `calls` answers its calls until it ends. A script that fails is not an error of this
+    /// method.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if the provider does not run scripts, [`Code::Unavailable`] if it cannot.
+    fn run_script(
+        &self,
+        agent: &SessionId,
+        start: Start,
+        calls: &impl Calls,
+    ) -> impl Future<Output = Result<Ran>> + MaybeSend {
+        let _ = (agent, start, calls);
+        async { Err(script::unsupported()) }
+    }
+
+    /// Compiles the source of a script or library without running it. Returns the first error in it, if there is one.
+    ///
+    /// # Errors
+    /// As [`run_script`](Self::run_script).
+    fn check_script(
+        &self,
+        agent: &SessionId,
+        check: Check,
+    ) -> impl Future<Output = Result<std::result::Result<(), Failure>>> + MaybeSend {
+        let _ = (agent, check);
+        async { Err(script::unsupported()) }
     }
 }
 

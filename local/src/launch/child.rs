@@ -10,8 +10,9 @@ use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
 use super::super::cgroup::ENTER;
 use super::super::filter::Program;
+use super::super::script;
 use super::nursery::{self, Copy};
-use super::spec::{Failure, Order, Report, Spec, Stage};
+use super::spec::{Failure, Order, Report, Spec, Stage, Task};
 use super::{NURSERY, USER, Weakness, Weaknesses, mounts, proc, program, sys};
 
 /// The exit code if a program cannot be run.
@@ -71,10 +72,15 @@ fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
     rustix::thread::set_name(c"koze-guest")?;
     match prepare(&order, descriptors) {
         Ok(()) => {
+            let sockets = sockets.filter(|_| order.spec.task == Task::Guest);
             let handed: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
             channel::send(&socket, 0, &Report::Shut, &handed)?;
+            let task = order.spec.task;
             drop((sockets, order, filters));
-            koze_guest::serve(socket)
+            match task {
+                Task::Guest => koze_guest::serve(socket),
+                Task::Script => script::serve(socket),
+            }
         }
         Err((stage, error)) => fail(&socket, stage, &error),
     }
@@ -133,6 +139,9 @@ fn prepare(Order { spec, groups }: &Order<Spec>, doors: Vec<OwnedFd>) -> Result<
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let sources = mounts::sources(spec).map_err(at(Stage::Sources))?;
     become_user(*groups).map_err(at(Stage::User))?;
+    if spec.task == Task::Script {
+        return prepare_script(spec);
+    }
     mounts::root(spec, sources).map_err(at(Stage::Root))?;
     if !spec.weak.has(&Weakness::Processes) {
         mounts::processes().map_err(at(Stage::Proc))?;
@@ -148,6 +157,28 @@ fn prepare(Order { spec, groups }: &Order<Spec>, doors: Vec<OwnedFd>) -> Result<
         }
     }
     shut(spec).map_err(at(Stage::Shut))
+}
+
+/// The rest of the setup for scripts, which see nothing of the host, not even `/proc` and `/dev`.
+fn prepare_script(spec: &Spec) -> Result<(), (Stage, io::Error)> {
+    let at = |stage| move |error: io::Error| (stage, error);
+    rustix::thread::set_name(c"koze-script").map_err(|error| (Stage::Root, error.into()))?;
+    let memory = script_memory().map_err(at(Stage::Root))?;
+    mounts::empty_root().map_err(at(Stage::Root))?;
+    mounts::pivot().map_err(at(Stage::Pivot))?;
+    sys::close_streams();
+    limit(Resource::As, memory).map_err(at(Stage::Shut))?;
+    shut(spec).map_err(at(Stage::Shut))
+}
+
+/// Returns the address space for scripts in bytes: that of this process, what a script may use, and as much again for
+/// its source and messages.
+fn script_memory() -> io::Result<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 =
+        text.split(' ').next().and_then(|pages| pages.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+    let page = u64::try_from(rustix::param::page_size()).map_err(io::Error::other)?;
+    Ok(pages * page + 2 * koze_script::limits::MEMORY)
 }
 
 /// Switches to the user of the sandbox. Capabilities are kept, because the namespace has no root user.
@@ -199,7 +230,7 @@ fn limits(spec: &Spec) -> io::Result<()> {
         (Resource::Fsize, spec.file_size),
         // A limit of 1 prevents core dumps even if the kernel passes them to a program (`core_pattern`); 0 does not.
         (Resource::Core, 1),
-        (Resource::Nofile, 4096),
+        (Resource::Nofile, if spec.task == Task::Guest { 4096 } else { 16 }),
         (Resource::Memlock, 8 << 20),
     ] {
         limit(resource, most)?;

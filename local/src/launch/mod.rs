@@ -28,7 +28,7 @@ use koze_core::error::{Code, Error, Result};
 pub(super) use groups::fate as groups;
 use nursery::{Missing, Nursery, Waiting};
 use program::GuestProgram;
-pub(super) use spec::{Bind, BindKind, Spec};
+pub(super) use spec::{Bind, BindKind, Spec, Task};
 use spec::{Failure, Order, Report, Stage};
 pub(super) use sys::Process;
 pub use weakness::Weakness;

@@ -68,6 +68,13 @@ pub(super) fn root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
     Ok(mount("devpts", "dev/pts", "devpts", terminals, c"newinstance,ptmxmode=0666,mode=0620,max=256")?)
 }
 
+/// Builds an empty root and enters it, as [`root`] does.
+pub(super) fn empty_root() -> io::Result<()> {
+    let shut = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("tmpfs", SCRATCH, "tmpfs", shut, c"size=4k,nr_inodes=1,mode=0555")?;
+    Ok(rustix::process::chdir(SCRATCH)?)
+}
+
 /// Creates an entry, and its parent directories if they are missing. Most parents have several entries.
 fn below_parents<T>(path: &Path, create: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match create() {

@@ -69,6 +69,17 @@ pub(crate) struct Spec {
     pub(crate) owner: Option<u32>,
     /// The weaknesses, for tests.
     pub(crate) weak: Weaknesses,
+    /// What its first process does.
+    pub(crate) task: Task,
+}
+
+/// What the first process of a sandbox does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Task {
+    /// It serves files and programs.
+    Guest,
+    /// It runs scripts itself. Its root is empty, and it has nothing open but its socket.
+    Script,
 }
 
 /// An entry of the host that is visible in a sandbox. Its target must exist.

@@ -22,6 +22,7 @@ mod preview;
 mod processes;
 mod program;
 mod scene;
+mod scripts;
 mod server;
 mod sight;
 mod stage;
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
         api::TESTS,
         agent::TESTS,
         transfer::TESTS,
+        scripts::TESTS,
         escapes::TESTS,
     ]
     .concat();

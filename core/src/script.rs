@@ -1,0 +1,35 @@
+//! Scripts of agents: what a provider runs, and what answers their calls.
+
+use std::future::Future;
+
+use serde_json::Value;
+
+pub use koze_script::Limits;
+pub use koze_script::limits::Limit;
+pub use koze_script::protocol::{Call, Check, Failure, Fetch, Method, Place, Start};
+
+use crate::error::{Code, Error};
+use crate::sandbox::{MaybeSend, MaybeSync};
+
+/// Answers the calls of a script.
+pub trait Calls: MaybeSync {
+    /// Answers a call. Several can be in progress at the same time. The future is dropped when the script ends.
+    ///
+    /// # Errors
+    /// The message of the error that the script gets.
+    fn call(&self, call: Call) -> impl Future<Output = Result<Value, String>> + MaybeSend;
+}
+
+/// What a script did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ran {
+    /// Its result, or the error that ended it.
+    pub result: Result<Value, Failure>,
+    /// The lines of its log, also of a script that failed.
+    pub logs: Vec<String>,
+}
+
+/// Returns the error of a provider that cannot run scripts.
+pub(crate) fn unsupported() -> Error {
+    Error::new(Code::Unsupported, "this provider does not run scripts: use koze on a Linux machine")
+}

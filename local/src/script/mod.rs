@@ -1,0 +1,101 @@
+//! Scripts of agents, in processes of their own: `QuickJS` is no security boundary, and its built-in functions cannot be
+//! interrupted.
+//!
+//! A process sees no files, has no network, and can make only the few system calls that an engine needs: everything else
+//! kills it. It holds one descriptor, the socket to this program. It is killed at the time limit of its script. A process
+//! runs further scripts of the same agent only, so that nothing of one agent reaches another one.
+//!
+//! | module | job |
+//! |---|---|
+//! | `pool` | prepared processes, and how many scripts run at once |
+//! | `worker` | one process: starts it, and runs a script in it |
+//! | `serve` | the process itself |
+
+mod pool;
+mod serve;
+mod worker;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use koze_script::protocol::ToScript;
+use serde_json::Value;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::engine::engine;
+use super::errors::gone;
+use koze_core::error::{Code, Error, Result};
+use koze_core::script::{Call, Calls, Ran};
+
+use self::pool::Pool;
+pub(super) use self::serve::serve;
+use self::worker::Talk;
+
+/// How many scripts run at once.
+const RUNNING: usize = 16;
+/// How many scripts of one agent run at once. Others wait; the time of a script begins when it starts.
+const OF_ONE_AGENT: usize = 8;
+
+/// The scripts of a state directory.
+#[derive(Debug)]
+pub(super) struct Scripts {
+    pool: Arc<Pool>,
+    running: Arc<Semaphore>,
+    agents: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+impl Scripts {
+    pub(super) fn new(state: &Path) -> Self {
+        let pool = Arc::new(Pool::new(state.join("scripts")));
+        Scripts { pool, running: Arc::new(Semaphore::new(RUNNING)), agents: Mutex::default() }
+    }
+
+    /// Sends a script to a process of an agent, answers its calls, and returns what it did.
+    pub(super) async fn send(&self, agent: &str, message: ToScript, calls: &impl Calls) -> Result<Ran> {
+        let of_agent = self.agent(agent);
+        let _turn = of_agent.acquire().await.map_err(|_| gone())?;
+        let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_| gone())?;
+        let (asking, mut asked) = mpsc::unbounded_channel();
+        let (answering, answers) = mpsc::unbounded_channel();
+        let (pool, agent) = (Arc::clone(&self.pool), agent.to_owned());
+        let mut task = engine()?.spawn(async move {
+            // Until the process is free again, even if the caller stops waiting.
+            let _running = running;
+            pool.run(&agent, &message, Talk { asking, answers }).await
+        });
+        let mut pending = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                ran = &mut task => {
+                    return ran.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+                }
+                Some((id, call)) = asked.recv() => pending.push(async move { (id, calls.call(call).await) }),
+                Some(answer) = pending.next() => drop(answering.send(answer)),
+            }
+        }
+    }
+
+    /// Returns what limits the scripts of an agent.
+    fn agent(&self, agent: &str) -> Arc<Semaphore> {
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = agents.get(agent).and_then(Weak::upgrade) {
+            return known;
+        }
+        agents.retain(|_, known| known.strong_count() > 0);
+        let new = Arc::new(Semaphore::new(OF_ONE_AGENT));
+        agents.insert(agent.to_owned(), Arc::downgrade(&new));
+        new
+    }
+}
+
+/// The answers for source that is only compiled, and calls nothing.
+pub(super) struct NoCalls;
+
+impl Calls for NoCalls {
+    async fn call(&self, _: Call) -> std::result::Result<Value, String> {
+        Err("nothing is run".to_owned())
+    }
+}

@@ -1,0 +1,119 @@
+//! The processes of scripts: one is prepared ahead, and those that have run a script wait for the next one of their agent.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use koze_script::protocol::ToScript;
+
+use super::super::engine::{self, engine};
+use super::super::launch::{Spec, Task, Weaknesses};
+use super::super::{filter, owner};
+use super::worker::{End, Talk, Worker};
+use koze_core::error::{Code, Error, Result};
+use koze_core::script::Ran;
+
+/// How many processes wait for further scripts of their agents.
+const WAITING: usize = 8;
+/// After how many scripts a process is replaced.
+const SCRIPTS: u32 = 1000;
+
+/// The processes that run no script.
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// Holds the record of the user that the processes have on the host.
+    directory: PathBuf,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
+    /// The process that has not run anything.
+    fresh: Option<Worker>,
+    /// Those of agents. The last one was used last.
+    used: Vec<(String, Worker)>,
+}
+
+impl Pool {
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Pool { directory, idle: Mutex::default() }
+    }
+
+    /// Runs a script in a process of an agent.
+    pub(super) async fn run(
+        self: &Arc<Self>,
+        agent: &str,
+        message: &ToScript,
+        mut talk: Talk,
+    ) -> Result<Ran> {
+        let mut worker = match self.take(agent) {
+            Some(worker) => worker,
+            None => self.launch().await?,
+        };
+        self.prepare();
+        let (ran, end) = worker.run(message, &mut talk).await?;
+        if end == End::Reusable && worker.scripts() < SCRIPTS {
+            self.put(agent, worker);
+        }
+        Ok(ran)
+    }
+
+    fn take(&self, agent: &str) -> Option<Worker> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(at) = idle.used.iter().rposition(|(owner, _)| owner == agent) {
+            let (_, worker) = idle.used.remove(at);
+            if !worker.has_ended() {
+                return Some(worker);
+            }
+        }
+        idle.fresh.take().filter(|worker| !worker.has_ended())
+    }
+
+    fn put(&self, agent: &str, worker: Worker) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.used.len() >= WAITING {
+            idle.used.remove(0);
+        }
+        idle.used.push((agent.to_owned(), worker));
+    }
+
+    /// Starts the next process ahead. If that fails, the script that needs it reports why.
+    fn prepare(self: &Arc<Self>) {
+        let Ok(engine) = engine() else { return };
+        if self.idle.lock().unwrap_or_else(PoisonError::into_inner).fresh.is_some() {
+            return;
+        }
+        let pool = Arc::clone(self);
+        engine.spawn(async move {
+            if let Ok(worker) = pool.launch().await {
+                let mut idle = pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                idle.fresh.get_or_insert(worker);
+            }
+        });
+    }
+
+    async fn launch(&self) -> Result<Worker> {
+        let directory = self.directory.clone();
+        let owner = engine::block(move || {
+            let failed = |error: std::io::Error| {
+                let text = format!("the process of a script cannot be prepared: {}", error.kind());
+                Error::new(Code::Unavailable, text).with_source(error)
+            };
+            std::fs::create_dir_all(&directory).map_err(failed)?;
+            owner::settle(&directory, &Weaknesses::default()).map_err(failed)
+        })
+        .await?;
+        Worker::start(Spec {
+            binds: Vec::new(),
+            links: Vec::new(),
+            texts: Vec::new(),
+            hostname: "script".into(),
+            processes: 1,
+            file_size: 0,
+            filters: filter::script()?,
+            owner,
+            weak: Weaknesses::default(),
+            task: Task::Script,
+        })
+        .await
+    }
+}

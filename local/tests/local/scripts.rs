@@ -1,0 +1,265 @@
+//! Scripts of agents, in processes of their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use koze_core::Provider as _;
+use koze_core::script::{Call, Calls, Check, Limit, Limits, Ran, Start};
+use koze_core::{SessionId, id};
+use koze_local::Local;
+use serde_json::{Value, json};
+
+use crate::Test;
+use crate::stage::{Stage, is_root, within};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("scripts_run", run),
+    ("scripts_have_no_way_out", no_way_out),
+    ("scripts_that_are_hostile_end", hostile),
+    ("scripts_go_on_beside_hostile_ones", others_go_on),
+    ("scripts_of_other_agents_have_other_processes", other_processes),
+    ("scripts_end_with_their_caller", caller),
+    ("scripts_run_by_the_hundred", many),
+];
+
+/// How much later than its limit a script may end on a machine that is busy with other tests.
+const LATE: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct State(Mutex<BTreeMap<String, Value>>);
+
+impl Calls for State {
+    async fn call(&self, call: Call) -> Result<Value, String> {
+        match call {
+            Call::StateGet { key } => Ok(self.0.lock().unwrap().get(&key).cloned().unwrap_or_default()),
+            Call::StateSet { key, value } => {
+                self.0.lock().unwrap().insert(key, value);
+                Ok(Value::Null)
+            }
+            Call::Fetch(fetch) if fetch.url == "http://slow" => {
+                std::future::pending::<()>().await;
+                Ok(Value::Null)
+            }
+            _ => Err("not in this test".to_owned()),
+        }
+    }
+}
+
+fn agent(name: &str) -> SessionId {
+    id::SessionId::new("tests", name).unwrap()
+}
+
+async fn ran(local: &Local, name: &str, time_ms: u64, code: &str) -> Ran {
+    let limits = Limits { time_ms, ..Limits::default() };
+    let start = Start { code: code.to_owned(), limits, ..Start::default() };
+    local.run_script(&agent(name), start, &State::default()).await.unwrap()
+}
+
+fn run() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let code =
+            "console.log('one'); await state.set('a', [1, 'ä']); console.warn('two'); return state.get('a')";
+        let done = ran(&stage.local, "a", 10_000, code).await;
+        assert_eq!((done.result, done.logs), (Ok(json!([1, "ä"])), vec!["one".into(), "[WARN] two".into()]));
+        let done = ran(&stage.local, "a", 10_000, "console.log('before')\nnull.x").await;
+        let failure = done.result.unwrap_err();
+        assert_eq!(
+            failure.place.map(|place| (place.line, place.column)),
+            Some((2, 1)),
+            "{}",
+            failure.message
+        );
+        assert_eq!(done.logs, ["before"]);
+        let done = ran(&stage.local, "a", 10_000, "await db.schema()").await;
+        assert_eq!(done.result.unwrap_err().message, "Error: not in this test");
+        // Messages are longer than a packet, in both directions.
+        let code = "await state.set('long', 'x'.repeat(1000000)); return (await state.get('long')).length";
+        assert_eq!(ran(&stage.local, "a", 10_000, code).await.result, Ok(json!(1_000_000)));
+        let check = |code: &str| Check { code: code.into(), library: false };
+        let checked = stage.local.check_script(&agent("a"), check("return 1")).await.unwrap();
+        assert_eq!(checked, Ok(()));
+        let failure = stage.local.check_script(&agent("a"), check("return (")).await.unwrap().unwrap_err();
+        assert!(failure.message.starts_with("SyntaxError"), "{}", failure.message);
+    })
+}
+
+/// The processes that run scripts of this program.
+fn processes() -> BTreeSet<u32> {
+    let own = |path: PathBuf| {
+        let number = path.file_name()?.to_str()?.parse().ok()?;
+        let status = std::fs::read_to_string(path.join("status")).ok()?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let ours = field("PPid:")? == std::process::id().to_string() && field("Name:")? == "koze-script";
+        (ours && !field("State:")?.starts_with('Z')).then_some(number)
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| own(entry.path())).collect()
+}
+
+fn no_way_out() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        assert_eq!(ran(&stage.local, "a", 10_000, "1 + 1").await.result, Ok(json!(2)));
+        for process in processes() {
+            let place = PathBuf::from(format!("/proc/{process}"));
+            let Ok(status) = std::fs::read_to_string(place.join("status")) else { continue };
+            for line in
+                ["Seccomp:\t2", "NoNewPrivs:\t1", "CapEff:\t0000000000000000", "CapPrm:\t0000000000000000"]
+            {
+                assert!(status.lines().any(|known| known == line), "{line}: {status}");
+            }
+            if !is_root() {
+                // Only root sees more of a process that cannot be inspected.
+                continue;
+            }
+            assert!(!status.contains("Uid:\t0\t"), "{status}");
+            let Ok(open) = std::fs::read_dir(place.join("fd")) else { continue };
+            let open: Vec<_> = open.flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok()).collect();
+            assert!(open.len() == 1 && open[0].to_string_lossy().starts_with("socket:"), "{open:?}");
+            let Ok(root) = std::fs::read_dir(place.join("root")) else { continue };
+            assert_eq!(root.flatten().count(), 0);
+            for (namespace, shared) in
+                [("net", false), ("user", false), ("pid", false), ("mnt", false), ("ipc", false)]
+            {
+                let of =
+                    |process: &str| std::fs::read_link(format!("/proc/{process}/ns/{namespace}")).unwrap();
+                assert_eq!(of(&process.to_string()) == of("self"), shared, "{namespace}");
+            }
+            let limits = std::fs::read_to_string(place.join("limits")).unwrap();
+            let space = limits.lines().find(|line| line.starts_with("Max address space")).unwrap();
+            assert!(!space.contains("unlimited"), "{space}");
+        }
+        assert!(!processes().is_empty(), "a process waits for the next script");
+    })
+}
+
+/// Scripts that do not want to end, and the limit that ends them. All have 400 ms.
+const HOSTILE: &[(&str, &str, Option<Limit>)] = &[
+    ("a loop", "while (true) {}", Some(Limit::Time)),
+    (
+        "a loop that catches",
+        "for (;;) { try { for (;;) {} } catch {} finally { for (;;) {} } }",
+        Some(Limit::Time),
+    ),
+    (
+        "promises without end",
+        "const f = () => Promise.resolve().then(f); await f(); await new Promise(() => {})",
+        Some(Limit::Time),
+    ),
+    ("a regular expression", "/^(a+)+$/.test('a'.repeat(40) + 'b')", Some(Limit::Time)),
+    (
+        "a built-in function",
+        "const a = Array(2000000).fill(1.5); let n = 0; for (let i = 0; i < 1000; i++) n += JSON.stringify(a).length; return n",
+        Some(Limit::Time),
+    ),
+    (
+        "a sort",
+        "Array.from({ length: 3000000 }, (_, i) => (i * 7919) % 3000017).sort().length; for (;;) {}",
+        Some(Limit::Time),
+    ),
+    ("memory", "const a = []; for (;;) a.push(new Uint8Array(1000000))", Some(Limit::Memory)),
+    (
+        "memory that it catches",
+        "const a = []; for (;;) { try { a.push('x'.repeat(1000000) + a.length) } catch {} }",
+        None,
+    ),
+    ("one large text", "'x'.repeat(2 ** 29)", None),
+    ("a promise that never settles", "await new Promise(() => {})", None),
+    ("a call that never answers", "await fetch('http://slow')", Some(Limit::Time)),
+    (
+        "timers",
+        "for (let i = 0; i < 10000; i++) setTimeout(() => {}, 30000); await new Promise(() => {})",
+        None,
+    ),
+    ("recursion", "const f = () => f() + 1; f()", None),
+    ("a getter that loops", "return { get a() { for (;;) {} } }", Some(Limit::Time)),
+    ("a proxy that loops", "return new Proxy({}, { ownKeys() { for (;;) {} } })", Some(Limit::Time)),
+    ("a log without end", "for (;;) console.log('x'.repeat(1000))", Some(Limit::Time)),
+    ("calls without end", "for (;;) state.set('a', 'x'.repeat(100000))", None),
+];
+
+fn hostile() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        for (what, code, limit) in HOSTILE {
+            let before = Instant::now();
+            let done = ran(&stage.local, "hostile", 400, code).await;
+            let took = before.elapsed();
+            let failure = done.result.expect_err(what);
+            assert!(took < Duration::from_millis(500) + LATE, "{what}: {took:?}");
+            if limit.is_some() {
+                assert_eq!(failure.limit, *limit, "{what}: {}", failure.message);
+            }
+            assert!(!failure.message.is_empty(), "{what}");
+        }
+        assert_eq!(ran(&stage.local, "hostile", 10_000, "1 + 1").await.result, Ok(json!(2)));
+    })
+}
+
+fn others_go_on() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let hostile = async {
+            let all = HOSTILE.iter().map(|(_, code, _)| ran(&stage.local, "hostile", 2000, code));
+            futures_util::future::join_all(all).await;
+        };
+        let others = async {
+            for round in 0..20 {
+                let before = Instant::now();
+                let done = ran(&stage.local, "other", 10_000, "await state.set('a', 1); 1 + 1").await;
+                assert_eq!(done.result, Ok(json!(2)));
+                assert!(before.elapsed() < LATE, "{round}: {:?}", before.elapsed());
+            }
+        };
+        tokio::join!(hostile, others);
+    })
+}
+
+fn other_processes() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        // What one script changes does not reach the next one, not even of the same agent.
+        let poison = "Object.prototype.x = 1; Array.prototype.map = null; globalThis.y = 2; JSON.stringify = () => 'no'; 1";
+        assert_eq!(ran(&stage.local, "a", 10_000, poison).await.result, Ok(json!(1)));
+        for name in ["a", "b"] {
+            let code = "[typeof ({}).x, typeof [].map, typeof y, JSON.stringify([1])]";
+            let seen = ran(&stage.local, name, 10_000, code).await.result;
+            assert_eq!(seen, Ok(json!(["undefined", "function", "undefined", "[1]"])), "{name}");
+        }
+    })
+}
+
+fn caller() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let abandoned = ran(&stage.local, "a", 20_000, "for (;;) {}");
+        assert!(tokio::time::timeout(Duration::from_millis(300), abandoned).await.is_err());
+        // Eight of an agent run at once: if abandoned ones went on, the next would wait for them.
+        let before = Instant::now();
+        let all = (0..8).map(|_| ran(&stage.local, "a", 10_000, "1"));
+        for done in futures_util::future::join_all(all).await {
+            assert_eq!(done.result, Ok(json!(1)));
+        }
+        assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
+    })
+}
+
+fn many() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let names: Vec<String> = (0..20).map(|number| format!("agent-{}", number % 5)).collect();
+        let all =
+            (0..300).map(|number| {
+                let name = &names[number % names.len()];
+                let stage = &stage;
+                async move {
+                    (number, ran(&stage.local, name, 30_000, &format!("await null; return {number}")).await)
+                }
+            });
+        for (number, done) in futures_util::future::join_all(all).await {
+            assert_eq!(done.result, Ok(json!(number)));
+        }
+    })
+}
