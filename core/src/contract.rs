@@ -14,11 +14,12 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 pub use koze_protocol::edit::Edited;
+pub use koze_protocol::search::Searched;
 pub use koze_protocol::{Code, Entry, Stat};
 
 pub use self::files::{
-    Edit, Entries, LARGEST_PIECE, Lines, MakeLink, Pack, Path, Piece, Read, ReadLines, Rename, SetMode,
-    Unpack, Unpacked, Write, Written,
+    Edit, Entries, LARGEST_PIECE, Lines, MakeLink, Pack, Path, Piece, Read, ReadLines, Rename, Search,
+    SetMode, Unpack, Unpacked, Write, Written,
 };
 pub use self::process::{
     Chunk, Ended, OneProcess, OutputStream, ProcessInfo, ProcessOutput, Processes, ReadProcess,
@@ -48,8 +49,8 @@ macro_rules! contract_methods {
             /// caller stops waiting, and rejects when the caller is gone. In both cases the program and its descendants
             /// are killed, and the method returns `unavailable`.
             exec "kozeExec" Exec, waiting => Output;
-            /// Cancels the calls of `kozeExec` and `kozeUnpack` with this name: their programs are killed as above, and
-            /// what they have created is removed. A call that arrives later is canceled on arrival. Canceling starts
+            /// Cancels the calls of `kozeExec`, `kozeSearch` and `kozeUnpack` with this name: their programs are killed as
+            /// above, and what they have created is removed. A call that arrives later is canceled on arrival. Canceling starts
             /// nothing, and succeeds for finished calls.
             cancel "kozeCancel" Cancel => Done;
             /// Starts a program that runs on after the call, and gives its ID. It is started as `kozeExec` starts one, with pipes
@@ -90,6 +91,11 @@ macro_rules! contract_methods {
             edit "kozeEdit" Edit => Edited;
             /// Reads lines of a text file, from its start to the end of the range and no further.
             read_lines "kozeReadLines" ReadLines => Lines;
+            /// Searches the lines of a file, or of the files of a directory, without following links below it.
+            ///
+            /// `waiting` is as for `kozeExec`: the search ends with its caller. A class that cannot search returns
+            /// `unstreamed`, or lacks this method.
+            search "kozeSearch" Search, waiting => Searched;
             /// Lists a directory in no particular order, without `.` and `..`.
             list "kozeList" Path => Entries;
             /// Describes a path; a final symbolic link is not followed.
@@ -162,7 +168,7 @@ pub enum Reason {
     Code(Code),
     /// The sandbox was never opened, or has been destroyed.
     Unopened(Unopened),
-    /// The sandbox does not support streams: the caller copies file by file.
+    /// The sandbox does not support streams, or searches: the caller works file by file.
     Unstreamed(Unstreamed),
 }
 

@@ -33,6 +33,8 @@ pub mod provider;
 mod run;
 pub mod sandbox;
 pub mod script;
+#[doc(hidden)]
+pub mod search;
 pub mod session;
 #[doc(hidden)]
 pub mod shell;

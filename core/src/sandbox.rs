@@ -9,9 +9,11 @@ pub use koze_protocol::edit::{
     Edit, Edited, MAX_EDIT_TEXT, MAX_EDITED, MAX_NAMED_LINES, MAX_NEAREST_TEXT, NearestLine, Rejected,
 };
 pub use koze_protocol::lines::{InvalidRange, LineRange, LineReader, Lines, MAX_CHARS, MAX_UNSIZED};
+pub use koze_protocol::search::{End, Include, Match, Search, Searched};
 pub use koze_protocol::{Entry, Kind, Stat};
 
 use crate::error::{Code, Error, Result};
+use crate::search;
 use crate::transfer::pieces;
 
 pub use self::process::{Process, ProcessId, ProcessInfo, ProcessOutput, Program};
@@ -99,6 +101,18 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
         path: Place<'_>,
         range: LineRange,
     ) -> impl Future<Output = Result<Lines>> + MaybeSend;
+
+    /// Searches the lines of a file, or of the files of a directory without following links below it. Dropping the future
+    /// stops the search.
+    ///
+    /// By default the search lists every directory and reads every file by the other operations. Providers can override it
+    /// with a faster one, which finds the same.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] for an invalid pattern, and the errors of the start of the search.
+    fn search(&self, path: Place<'_>, search: &Search) -> impl Future<Output = Result<Searched>> + MaybeSend {
+        search::by_operations(self, path, search)
+    }
 
     /// Lists a directory in no particular order, without `.` and `..`.
     fn list(&self, path: Place<'_>) -> impl Future<Output = Result<Vec<Entry>>> + MaybeSend;

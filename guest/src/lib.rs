@@ -22,6 +22,8 @@ mod process;
 pub mod recording;
 pub mod roster;
 #[cfg(target_os = "linux")]
+mod search;
+#[cfg(target_os = "linux")]
 mod serve;
 #[cfg(target_os = "linux")]
 mod spawn;

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use koze_protocol::search::{Search, Searched};
 pub use koze_protocol::{Code, Entry, Kind, Place, Stat};
 
 /// The maximum length of a message in bytes.
@@ -108,6 +109,8 @@ pub enum Request {
         /// The maximum total size in bytes.
         most: u64,
     },
+    /// Search the lines of a file, or of the files of a directory. Returns [`Answer::Searched`].
+    Search(Place, Search),
     /// Listen on an address of the sandbox's network. Returns [`Answer::Opened`] with the socket.
     Listen(SocketAddr),
     /// Connect to such an address. Returns [`Answer::Opened`] with a socket that may still be connecting.
@@ -136,6 +139,8 @@ pub enum Answer {
     Listed(Vec<Entry>, Option<i64>),
     /// The description of the path.
     Found(Stat),
+    /// What was found.
+    Searched(Searched),
     /// The operation failed.
     Failed(Fault),
 }

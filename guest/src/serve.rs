@@ -11,7 +11,7 @@ use rustix::process::Pid;
 use crate::channel::{self, Received, Receiver};
 use crate::files::{self, Made, Pending};
 use crate::message::{Answer, Code, Fault, Place, Request};
-use crate::{net, process, stream, sys, terminal};
+use crate::{net, process, search, stream, sys, terminal};
 
 /// Serves one host until that closes its end of the socket. Meant for the first process of a PID namespace. The process
 /// must be single-threaded: `waitpid` reaps every child.
@@ -141,33 +141,33 @@ impl Guest {
             Request::MakeDir(place) => files::make_dir(&place).map(|()| Answer::Done),
             Request::MakeLink(place, target) => files::make_link(&place, &target).map(|()| Answer::Done),
             Request::SetMode(place, mode) => files::set_mode(&place, mode).map(|()| Answer::Done),
-            Request::Remove(place) => {
-                return self.aside(number, || files::remove(&place).map(|()| Answer::Done));
-            }
+            long @ (Request::Remove(_)
+            | Request::Pack { .. }
+            | Request::Unpack { .. }
+            | Request::Search(..)) => return self.long(number, long, descriptors),
             Request::Rename(from, to) => match files::rename(&from, &to) {
                 Ok(true) => Ok(Answer::Done),
                 Ok(false) => return self.copy_over(number, &from, &to),
                 Err(fault) => Err(fault),
             },
-            Request::Pack { place, except } => match descriptors.into_iter().next() {
-                Some(to) => {
-                    let to = BufWriter::new(File::from(to));
-                    let work = move || stream::pack(&place, &except, to).map(|()| Answer::Done);
-                    return self.aside(number, work);
-                }
-                None => Err(alone()),
-            },
-            Request::Unpack { place, most } => match descriptors.into_iter().next() {
-                Some(from) => {
-                    let work = move || stream::unpack(&place, most, File::from(from)).map(Answer::Unpacked);
-                    return self.aside(number, work);
-                }
-                None => Err(alone()),
-            },
             Request::Listen(at) => return self.hand_over(number, net::listen(at)),
             Request::Connect(to) => return self.hand_over(number, net::connect(to)),
         };
         self.send(number, &answer.unwrap_or_else(Answer::Failed), &[])
+    }
+
+    /// Answers a request that takes long, in a copy of the guest. To stop it, the copy is killed.
+    fn long(&mut self, number: u64, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<()> {
+        let file = || descriptors.into_iter().next().map(File::from).ok_or_else(alone);
+        self.aside(number, || match request {
+            Request::Remove(place) => files::remove(&place).map(|()| Answer::Done),
+            Request::Pack { place, except } => {
+                stream::pack(&place, &except, BufWriter::new(file()?)).map(|()| Answer::Done)
+            }
+            Request::Unpack { place, most } => stream::unpack(&place, most, file()?).map(Answer::Unpacked),
+            Request::Search(place, what) => search::search(&place, &what, &|| false).map(Answer::Searched),
+            _ => Err(Fault::new(Code::Internal, "this request does not take long")),
+        })
     }
 
     /// Signals a program, identified by the number of its end.

@@ -73,6 +73,7 @@ mod registry;
 mod running;
 mod sandbox;
 mod script;
+mod search;
 mod staging;
 mod store;
 mod transfer;

@@ -13,11 +13,11 @@ use super::errors::{destroyed, state_failed, unexpected};
 use super::inner::{Inner, State};
 use super::process::LocalProcess;
 use super::running::Running;
-use super::{engine, exec, files, staging, transfer};
+use super::{engine, exec, files, search, staging, transfer};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{
     Capabilities, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
-    ProcessInfo, Program, Sandbox, Stat, Status, Write as How, rejected,
+    ProcessInfo, Program, Sandbox, Search, Searched, Stat, Status, Write as How, rejected,
 };
 use koze_core::transfer::pieces;
 
@@ -148,6 +148,10 @@ impl Sandbox for LocalSandbox {
         let flag = Arc::clone(&cancelled.0);
         self.with(move |_, running| async move { files::read_lines(&running, place, range, flag).await })
             .await
+    }
+
+    async fn search(&self, path: Place<'_>, search: &Search) -> Result<Searched> {
+        search::search(&self.0, path.owned(), search.clone()).await
     }
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {

@@ -12,6 +12,8 @@ mod files;
 #[cfg(feature = "text")]
 pub mod lines;
 pub mod output;
+#[cfg(feature = "search")]
+pub mod search;
 
 pub use code::Code;
 pub use family::Family;

@@ -121,6 +121,20 @@ pub struct Lines {
     pub size: u64,
 }
 
+/// A search of the lines of a file, or of the files of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts", rename = "SearchFiles"))]
+pub struct Search {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`].
+    pub path: String,
+    /// What to search for, and where to stop.
+    pub search: koze_protocol::search::Search,
+    /// As in `Exec`.
+    pub call: Option<String>,
+}
+
 /// The entries of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]

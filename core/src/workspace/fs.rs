@@ -1,7 +1,6 @@
 //! The files of a workspace.
 
 mod grep;
-mod walk;
 
 use std::sync::Arc;
 

@@ -68,6 +68,11 @@ pub enum Request {
     /// Create the serialized file or tree at a path that does not exist yet, completely or not at all. Stream 0: the
     /// serialized bytes. Returns [`Done::Size`], the total size of its files.
     Unpack(Place),
+    /// Search the lines of a file, or of the files of a directory. Stream 1: [`Searched`] as JSON. Returns
+    /// [`Done::Nothing`].
+    ///
+    /// [`Searched`]: koze_protocol::search::Searched
+    Search(Search),
     /// Start a program that runs on. [`Done::Started`].
     Start(Start),
     /// Whether there is such a process. [`Done::Process`].
@@ -196,6 +201,17 @@ pub struct Pack {
     pub path: String,
     /// An entry name to leave out at any depth: that of the copy, when a tree is copied into itself.
     pub except: String,
+}
+
+/// A search.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Search {
+    /// As in [`Place`].
+    pub root: String,
+    /// As in [`Place`].
+    pub path: String,
+    /// What to search for.
+    pub search: koze_protocol::search::Search,
 }
 
 /// A program that runs on.
@@ -456,6 +472,30 @@ mod tests {
                 Request::Pack(Pack { root: "/".into(), path: "/x".into(), except: ".y".into() }),
             ),
             (r#"{"unpack": {"root": "/", "path": "/x"}}"#, Request::Unpack(place())),
+            (
+                r#"{"search": {"root": "/", "path": "/x", "search": {"pattern": "a", "ignoreCase": true, "include": null,
+                    "skipIgnored": false, "maxFileSize": 1, "binaryWithin": 2, "maxLineChars": 3, "maxLineBytes": 4,
+                    "maxMatches": 5, "maxSkipped": 6, "maxDirectories": 7, "maxEntries": 8, "timeoutMs": 9}}}"#,
+                Request::Search(Search {
+                    root: "/".into(),
+                    path: "/x".into(),
+                    search: koze_protocol::search::Search {
+                        pattern: "a".into(),
+                        ignore_case: true,
+                        include: None,
+                        skip_ignored: false,
+                        max_file_size: 1,
+                        binary_within: 2,
+                        max_line_chars: 3,
+                        max_line_bytes: 4,
+                        max_matches: 5,
+                        max_skipped: 6,
+                        max_directories: 7,
+                        max_entries: 8,
+                        timeout_ms: 9,
+                    },
+                }),
+            ),
             (r#"{"kill_all": {}}"#, Request::KillAll {}),
         ] {
             assert_eq!(from_str::<Request>(text).unwrap(), request, "{text}");

@@ -14,14 +14,14 @@ use super::edit;
 use super::exec::exec;
 use super::frame::PIECE;
 use super::request::{
-    Done, Exec, Listed, MakeLink, OneProcess, Pack, Read, ReadLines, Rename, Request, SetMode, Write,
+    Done, Exec, Listed, MakeLink, OneProcess, Pack, Read, ReadLines, Rename, Request, Search, SetMode, Write,
 };
 use super::staging::Staging;
 use super::streams::Stopped;
 use crate::files::{self, Made};
 use crate::message::{Code, Fault, Place};
 use crate::place::fault;
-use crate::stream;
+use crate::{search, stream};
 
 /// Executes the request of a call and returns its answer, unless the call was canceled. `held` accounts for the memory
 /// of the request.
@@ -73,6 +73,7 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
         }
         Request::Pack(what) => pack(call, what)?,
         Request::Unpack(place) => unpack(call, &place)?,
+        Request::Search(what) => search(call, what)?,
         Request::Start(what) => guest.processes.start(guest, what, held)?,
         Request::Process(OneProcess { id }) => guest.processes.info(&id)?,
         Request::Processes {} => processes(guest, call)?,
@@ -247,6 +248,18 @@ fn pack(call: &Call, what: Pack) -> Result<Done, End> {
 fn unpack(call: &Call, place: &Place) -> Result<Done, End> {
     let size = stream::unpack(place, u64::MAX, Reader(call)).map_err(|fault| stopped_or(call, fault))?;
     Ok(Done::Size { size })
+}
+
+fn search(call: &Call, what: Search) -> Result<Done, End> {
+    let Search { root, path, search } = what;
+    let found = search::search(&Place { root, path }, &search, &|| call.streams.stopped())
+        .map_err(|fault| stopped_or(call, fault))?;
+    let mut to = Writer::new(call, 1);
+    // Only sending can fail, if the call was canceled; serializing strings and numbers cannot.
+    serde_json::to_writer(&mut to, &found).map_err(|_| End::Stopped)?;
+    to.flush().map_err(|_| End::Stopped)?;
+    call.end(1)?;
+    Ok(Done::Nothing {})
 }
 
 /// A stream that ends early is an error, unless the call was canceled.

@@ -12,6 +12,7 @@ mod image;
 mod probes;
 mod processes;
 mod programs;
+mod searches;
 mod stage;
 mod streams;
 mod token;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let all = [
         beside::TESTS,
         edits::TESTS,
+        searches::TESTS,
         end::TESTS,
         files::TESTS,
         hostile::TESTS,

@@ -20,8 +20,8 @@ export interface Contract {
    */
   kozeExec(input: Exec, waiting?: () => Promise<unknown>): Promise<Reply<Output>>;
   /**
-   * Cancels the calls of `kozeExec` and `kozeUnpack` with this name: their programs are killed as above, and
-   * what they have created is removed. A call that arrives later is canceled on arrival. Canceling starts
+   * Cancels the calls of `kozeExec`, `kozeSearch` and `kozeUnpack` with this name: their programs are killed as
+   * above, and what they have created is removed. A call that arrives later is canceled on arrival. Canceling starts
    * nothing, and succeeds for finished calls.
    */
   kozeCancel(input: Cancel): Promise<Reply<Done>>;
@@ -89,6 +89,13 @@ export interface Contract {
    * Reads lines of a text file, from its start to the end of the range and no further.
    */
   kozeReadLines(input: ReadLines): Promise<Reply<Lines>>;
+  /**
+   * Searches the lines of a file, or of the files of a directory, without following links below it.
+   *
+   * `waiting` is as for `kozeExec`: the search ends with its caller. A class that cannot search returns
+   * `unstreamed`, or lacks this method.
+   */
+  kozeSearch(input: SearchFiles, waiting?: () => Promise<unknown>): Promise<Reply<Searched>>;
   /**
    * Lists a directory in no particular order, without `.` and `..`.
    */
@@ -230,6 +237,11 @@ occurrences: number,
 lines: number[], } };
 
 /**
+ * Why a search ended.
+ */
+export type End = "complete" | "full" | "timeout" | "too_many";
+
+/**
  * How a process has ended.
  */
 export type Ended = { 
@@ -326,6 +338,19 @@ message: string,
 retryable: boolean, };
 
 /**
+ * Which files to search.
+ */
+export type Include = { 
+/**
+ * A regular expression, matched against the path of a file below the start of the search.
+ */
+regex: string, 
+/**
+ * Whether it is matched against the name of the file instead.
+ */
+byName: boolean, };
+
+/**
  * The kind of a directory entry.
  */
 export type Kind = "file" | "directory" | "link" | "other";
@@ -371,6 +396,23 @@ path: string,
  * Its target, which may be any string.
  */
 target: string, };
+
+/**
+ * A matching line.
+ */
+export type Match = { 
+/**
+ * The path of the file.
+ */
+path: string, 
+/**
+ * The number of the line; the first one is 1.
+ */
+number: number, 
+/**
+ * The beginning of the line, without its end. Bytes that are not UTF-8 are replaced by U+FFFD.
+ */
+text: string, };
 
 /**
  * The line in which a text would begin if white space were ignored.
@@ -668,6 +710,106 @@ rows: number,
  * As in `Size`.
  */
 columns: number, };
+
+/**
+ * What to search for, and where to stop.
+ */
+export type Search = { 
+/**
+ * The regular expression, as the crate `regex-lite` understands it. It is matched against each line without its end.
+ */
+pattern: string, 
+/**
+ * Whether upper and lower case of ASCII letters are the same.
+ */
+ignoreCase: boolean, 
+/**
+ * Which files to search; `null` for all.
+ */
+include: Include | null, 
+/**
+ * Whether to leave out the files and directories that tools generate: see [`is_ignored`].
+ */
+skipIgnored: boolean, 
+/**
+ * The size of the largest file to search, in bytes.
+ */
+maxFileSize: number, 
+/**
+ * How many bytes at the start of a file make it binary if one of them is NUL.
+ */
+binaryWithin: number, 
+/**
+ * How many characters a line may have, with its end. Longer ones are not searched.
+ */
+maxLineChars: number, 
+/**
+ * How many bytes of a matching line are returned.
+ */
+maxLineBytes: number, 
+/**
+ * How many lines are returned.
+ */
+maxMatches: number, 
+/**
+ * How many paths are returned in each other list.
+ */
+maxSkipped: number, 
+/**
+ * How many directories are listed.
+ */
+maxDirectories: number, 
+/**
+ * How many files and directories are looked at, without those that are left out.
+ */
+maxEntries: number, 
+/**
+ * How long the search may take, in milliseconds.
+ */
+timeoutMs: number, };
+
+/**
+ * A search of the lines of a file, or of the files of a directory.
+ */
+export type SearchFiles = { 
+/**
+ * As in [`Path`].
+ */
+root: string, 
+/**
+ * As in [`Path`].
+ */
+path: string, 
+/**
+ * What to search for, and where to stop.
+ */
+search: Search, 
+/**
+ * As in `Exec`.
+ */
+call: string | null, };
+
+/**
+ * What was found.
+ */
+export type Searched = { 
+/**
+ * The matching lines. Files come in the order of their paths, component by component. All paths are below the start
+ * of the search; the path of the start itself is empty.
+ */
+matches: Array<Match>, 
+/**
+ * The files and directories that were not searched because they are too large or cannot be read.
+ */
+skipped: Array<string>, 
+/**
+ * The binary files, which were not searched.
+ */
+binary: Array<string>, 
+/**
+ * Why the search ended.
+ */
+end: End, };
 
 /**
  * Permission bits to set.

@@ -8,7 +8,7 @@ import { askedPort, newNonce } from "./calls.mjs";
 import { Canceled, Unattended, Waiting } from "./waiting.mjs";
 
 /** @import { Cancel, Contract, Done, Edit, Edited, Entries, Exec, Expose, Exposed, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
-/** @import { Lines, Pack, Packed, Path, Piece, Read, ReadLines, Rename, Reply, SetMode, Stat, State } from "./contract" */
+/** @import { Lines, Pack, Packed, Path, Piece, Read, ReadLines, Rename, Reply, SearchFiles, Searched, SetMode, Stat, State } from "./contract" */
 /** @import { Ended, OneProcess, ProcessInfo, ProcessOutput, Processes, ReadProcess, ResizeProcess } from "./contract" */
 /** @import { SignalProcess, Start, Started, Taken, WaitProcess, WriteProcess } from "./contract" */
 /** @import { Unpack, Unpacked, Write, Written } from "./contract" */
@@ -204,6 +204,17 @@ export class KozeSandbox extends DurableObject {
    */
   kozeReadLines(input) {
     return this.#call("kozeReadLines", input);
+  }
+
+  /**
+   * @param {SearchFiles} input
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<Reply<Searched>>}
+   */
+  kozeSearch(input, waiting) {
+    const { call } = input;
+    // The server ends the search when its request is canceled.
+    return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeSearch", input, { signal }));
   }
 
   /**

@@ -5,7 +5,7 @@
 import { Fault, LARGEST_PIECE, log, notUp, piece } from "./calls.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Lost, Refused } from "./guest.mjs";
-import { Trees, dropped } from "./trees.mjs";
+import { Trees, dropped, ifTooOld } from "./trees.mjs";
 import { Canceled, Slots, Unattended, Waiting } from "./waiting.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
@@ -27,6 +27,9 @@ const LARGEST_PROCESSES = 4 << 20;
 
 /** The maximum size of a directory listing. */
 const LARGEST_LIST = 32 << 20;
+
+/** The maximum size of what a search finds: three lists of 2 MiB, in which JSON may escape every character. */
+const LARGEST_SEARCH = 40 << 20;
 
 /** The number of the signal that kills a process, and all that came of it. */
 const KILL = 9;
@@ -218,6 +221,20 @@ export class Operations {
       const [pastEnd, binary] = [ok.past_end === true, ok.binary === true];
       // The guest sends lines as it finds them, before it knows whether a later one is binary.
       return { text: binary ? new Uint8Array() : out, chars: whole(ok.chars), pastEnd, binary, size: whole(ok.size) };
+    });
+  }
+
+  /** @param {koze.SearchFiles} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Searched>>} */
+  async search({ root, path, search, call }, waiting) {
+    return this.#calls.files([path], async () => {
+      try {
+        const { out } = await this.#waiting.during({ call, waiting }, (signal) =>
+          this.#ask({ search: { root, path, search } }, { most: [LARGEST_SEARCH, 0], timeoutMs: search.timeoutMs, signal }),
+        );
+        return found(JSON.parse(decoder.decode(out)));
+      } catch (error) {
+        throw ifTooOld(error, "searches");
+      }
     });
   }
 
@@ -420,6 +437,17 @@ function edited({ done, not_found: notFound, ambiguous }) {
   }
   const { nearest } = notFound;
   return { not_found: { nearest: nearest ? { number: whole(nearest.number), text: String(nearest.text) } : null } };
+}
+
+/** @param {any} searched @returns {koze.Searched} */
+function found({ matches, skipped, binary, end }) {
+  /** @type {koze.Match[]} */
+  const lines = matches.map((/** @type {any} */ one) => ({
+    path: String(one.path),
+    number: whole(one.number),
+    text: String(one.text),
+  }));
+  return { matches: lines, skipped: skipped.map(String), binary: binary.map(String), end };
 }
 
 /** @param {any} process @returns {koze.ProcessInfo} */

@@ -142,6 +142,11 @@ export class KozeSandbox extends Sandbox {
     return this.#operations.readLines(input);
   }
 
+  /** @param {koze.SearchFiles} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Searched>>} */
+  async kozeSearch(input, waiting) {
+    return this.#operations.search(input, waiting);
+  }
+
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Entries>>} */
   async kozeList(input) {
     return this.#operations.list(input);

@@ -20,7 +20,7 @@ const IDLE_MS = 50_000;
  */
 const PACKS = 16;
 
-/** The error of a guest that is too old to support streams. */
+/** The error of a guest that is older than the request. */
 const UNKNOWN = /^this is no request that the guest understands/;
 
 /** Sends a request to the guest. @typedef {(request: object, how: Omit<How, "until"> & { timeoutMs: number }) => Promise<Answer>} Ask */
@@ -78,10 +78,7 @@ export class Trees {
     try {
       return await this.#ask(request, { ...how, timeoutMs: TIMEOUT_MS, idleMs: IDLE_MS });
     } catch (error) {
-      if (error instanceof Refused && UNKNOWN.test(error.message)) {
-        throw new Fault("unstreamed", "the guest in this container is older than the Worker and does not support streams");
-      }
-      throw error;
+      throw ifTooOld(error, "streams");
     }
   }
 
@@ -99,6 +96,12 @@ export class Trees {
     }
     this.#packs++;
   }
+}
+
+/** Returns the error of a guest that is too old for something, instead of its own. @param {unknown} error @param {string} what */
+export function ifTooOld(error, what) {
+  if (!(error instanceof Refused && UNKNOWN.test(error.message))) return error;
+  return new Fault("unstreamed", `the guest in this container is older than the Worker and does not support ${what}`);
 }
 
 /** Cancels a stream that was not read to its end. @param {ReadableStream<Uint8Array>} stream */

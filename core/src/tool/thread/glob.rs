@@ -98,8 +98,13 @@ impl Pattern {
         Ok(Pattern { regex: Arc::new(regex), length: relative.len() })
     }
 
+    /// Returns the regular expression for it.
+    pub(super) fn regex(&self) -> String {
+        self.regex.as_str().to_owned()
+    }
+
     /// Returns whether a path matches.
-    pub(super) fn matches(&self, path: &str) -> bool {
+    fn matches(&self, path: &str) -> bool {
         self.regex.is_match(path)
     }
 

@@ -2,10 +2,10 @@
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use koze_protocol::search::is_ignored;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::ignored::is_ignored;
 use super::place::{Given, confined};
 use super::walk::{Target, target};
 use super::{Told, cut, reply, sandbox};

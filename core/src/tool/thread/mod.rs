@@ -5,8 +5,7 @@
 //! | module | job |
 //! |---|---|
 //! | `bash`, `ls`, `read_file`, `write_file`, `str_replace`, `glob`, `grep` | the tools of these names |
-//! | `walk` | visits the files below a directory, for `glob` and `grep` |
-//! | `ignored` | the names that listings and searches leave out |
+//! | `walk` | visits the files below a directory, for `glob` |
 //! | `place` | paths of a thread, and the texts for what can go wrong with them |
 //! | `cut` | limits the length of results |
 
@@ -14,7 +13,6 @@ mod bash;
 mod cut;
 mod glob;
 mod grep;
-mod ignored;
 mod ls;
 mod place;
 mod read_file;

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use super::ignored::is_ignored;
+use koze_protocol::search::is_ignored;
+
 use super::place::confined;
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Entry, Kind, Sandbox};
 use crate::time::Start;
 
 /// How many entries a search looks at.
-const ENTRIES: usize = 1_000_000;
+pub(super) const ENTRIES: usize = 1_000_000;
 
 /// How long a search may take.
-const DEADLINE: Duration = Duration::from_mins(1);
+pub(super) const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A search under way.
 pub(super) struct Walk<'a, S> {
@@ -72,15 +73,14 @@ impl<'a, S: Sandbox> Walk<'a, S> {
         if self.start.elapsed() <= DEADLINE {
             return Ok(());
         }
-        Err(Error::new(Code::Timeout, "the search took too long: use a more specific path"))
+        Err(too_long())
     }
 
     fn push(&mut self, directory: &str, mut entries: Vec<Entry>) -> Result<()> {
         entries.retain(|entry| !is_ignored(&entry.name));
         self.entries += entries.len();
         if self.entries > ENTRIES {
-            let text = format!("there are more than {ENTRIES} files: use a more specific path");
-            return Err(Error::new(Code::TooLarge, text));
+            return Err(too_many());
         }
         entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
         let found = |entry: Entry| {
@@ -90,6 +90,16 @@ impl<'a, S: Sandbox> Walk<'a, S> {
         self.left.extend(entries.into_iter().map(found));
         Ok(())
     }
+}
+
+/// Returns the error of a search without time left.
+pub(super) fn too_long() -> Error {
+    Error::new(Code::Timeout, "the search took too long: use a more specific path")
+}
+
+/// Returns the error of a search that finds too much.
+pub(super) fn too_many() -> Error {
+    Error::new(Code::TooLarge, format!("there are more than {ENTRIES} files: use a more specific path"))
 }
 
 /// What a symbolic link leads to.

@@ -1,30 +1,26 @@
 //! Searches the content of files.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use regex_lite::{Regex, RegexBuilder};
+use koze_protocol::search::Matcher;
 use serde::Serialize;
 
-use super::walk::{Found, Walk, joined};
 use crate::error::{Code, Error, Result};
-use crate::sandbox::{Place, Sandbox};
-use crate::time::Start;
-use crate::tool::glob::{compile, turns};
+use crate::sandbox::{End, Include, Place, Sandbox, Search};
+use crate::time::millis;
+use crate::tool::glob::compile;
 
-/// The longest pattern, and the largest program that it may become, in bytes.
+/// The longest pattern in bytes.
 const LONGEST: usize = 1024;
-const LARGEST_REGEX: usize = 1 << 20;
-/// How many files are read at the same time, and how many of their bytes.
-const AT_ONCE: usize = 16;
-const BYTES: u64 = 16 << 20;
-/// A larger text is searched on a thread that nothing else waits for.
-const SHORT: usize = 256 << 10;
+/// How many directories a search lists, and how many entries it looks at.
+const DIRECTORIES: u64 = 100_000;
+const ENTRIES: u64 = 1_000_000;
+/// The size of the largest file that can be searched, in bytes.
+const LARGEST_FILE: u64 = 1 << 30;
 /// How many bytes of a line are returned.
-const LINE: usize = 2000;
+const LINE: u32 = 2000;
 /// How many paths of files that were not searched are returned.
-const SKIPPED: usize = 1000;
+const SKIPPED: u32 = 1000;
 /// How long a search may take before it returns what it has.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -41,7 +37,7 @@ pub struct Grep {
     pub include: Option<String>,
     /// The maximum number of matches.
     pub max_results: usize,
-    /// The size of the largest file to search, in bytes.
+    /// The size of the largest file to search, in bytes; at most 1 GiB.
     pub max_file_size: u64,
 }
 
@@ -84,167 +80,74 @@ pub struct Match {
     pub line: String,
 }
 
-/// What was found in a file.
-enum Searched {
-    Matches(Vec<Match>),
-    Binary,
-}
-
 pub(super) async fn run<S: Sandbox>(sandbox: &S, root: &str, start: &str, grep: &Grep) -> Result<Grepped> {
-    let regex = Arc::new(regex(grep)?);
-    let include = grep.include.as_deref().map(|include| compile("include", include)).transpose()?;
-    let by_name = grep.include.as_deref().is_some_and(|include| !include.contains('/'));
-    let wanted = |path: &str| {
-        let text = if by_name { path.rsplit('/').next().unwrap_or_default() } else { path };
-        include.as_ref().is_none_or(|include| include.is_match(text))
-    };
-    let began = Start::now();
-    let mut walk = Walk::start(sandbox, root, start).await?;
-    let mut result = Grepped::default();
-    loop {
-        let (batch, done) = batch(&mut walk, start, grep.max_file_size, &wanted, &mut result).await?;
-        let read = batch.iter().map(|path| sandbox.read(Place { root, path }, 0, grep.max_file_size));
-        let read = join_all(read).await;
-        for (path, piece) in batch.into_iter().zip(read) {
-            let bytes = match piece {
-                Ok(piece) => piece.bytes,
-                // It was removed meanwhile.
-                Err(error) if error.code == Code::NotFound => continue,
-                Err(error) if error.code == Code::Unavailable => return Err(error),
-                Err(_) => {
-                    skip(&mut result.skipped_paths, path);
-                    continue;
-                }
-            };
-            // One more than asked for, to know whether there are more.
-            let left = grep.max_results + 1 - result.matches.len();
-            match search(&regex, &path, bytes, left).await? {
-                Searched::Binary => skip(&mut result.skipped_binary_paths, path),
-                Searched::Matches(matches) => result.matches.extend(matches),
-            }
-            if result.matches.len() > grep.max_results {
-                result.matches.truncate(grep.max_results);
-                result.truncated = true;
-                return Ok(result);
-            }
-        }
-        if done {
-            return Ok(result);
-        }
-        if began.elapsed() > DEADLINE {
-            result.truncated = true;
-            return Ok(result);
-        }
+    let found = sandbox.search(Place { root, path: start }, &search(grep)?).await?;
+    if found.end == End::TooMany {
+        let message = format!(
+            "there are more than {DIRECTORIES} directories or {ENTRIES} files: pass a directory with fewer of them as `path`"
+        );
+        return Err(Error::new(Code::TooLarge, message));
     }
+    let whole = |path: String| if path.is_empty() { start.to_owned() } else { super::below(start, &path) };
+    let mut matches: Vec<Match> = found
+        .matches
+        .into_iter()
+        .map(|found| Match { path: whole(found.path), line_number: found.number, line: found.text })
+        .collect();
+    matches.truncate(grep.max_results);
+    Ok(Grepped {
+        matches,
+        skipped_paths: found.skipped.into_iter().map(whole).collect(),
+        skipped_binary_paths: found.binary.into_iter().map(whole).collect(),
+        truncated: found.end != End::Complete,
+    })
 }
 
-/// Collects the paths of the next files to read, and whether these are the last ones.
-async fn batch<S: Sandbox>(
-    walk: &mut Walk<'_, S>,
-    start: &str,
-    max_file_size: u64,
-    wanted: &(dyn Fn(&str) -> bool + Sync),
-    result: &mut Grepped,
-) -> Result<(Vec<String>, bool)> {
-    let (mut batch, mut bytes) = (Vec::new(), 0);
-    while batch.len() < AT_ONCE && bytes < BYTES {
-        let Found { path, size, .. } = match walk.next().await? {
-            None => return Ok((batch, true)),
-            Some(Ok(found)) => found,
-            Some(Err(directory)) => {
-                skip(&mut result.skipped_paths, joined(start, &directory));
-                continue;
-            }
-        };
-        let whole = joined(start, &path);
-        // If the walk started at a file, its name counts.
-        if !wanted(if path.is_empty() { whole.rsplit('/').next().unwrap_or_default() } else { &path }) {
-            continue;
-        }
-        if size > max_file_size {
-            skip(&mut result.skipped_paths, whole);
-            continue;
-        }
-        bytes += size;
-        batch.push(whole);
-    }
-    Ok((batch, false))
-}
-
-fn skip(skipped: &mut Vec<String>, path: String) {
-    if skipped.len() < SKIPPED {
-        skipped.push(path);
-    }
-}
-
-fn regex(grep: &Grep) -> Result<Regex> {
-    let wrong = |why: String| Err(Error::new(Code::InvalidInput, format!("`pattern` {why}")));
+/// Returns what the sandbox searches for.
+fn search(grep: &Grep) -> Result<Search> {
+    let wrong = |why: String| Error::new(Code::InvalidInput, format!("`pattern` {why}"));
     if grep.pattern.is_empty() || grep.pattern.len() > LONGEST {
-        return wrong(format!("must have 1 to {LONGEST} bytes"));
+        return Err(wrong(format!("must have 1 to {LONGEST} bytes")));
     }
-    let built =
-        RegexBuilder::new(&grep.pattern).case_insensitive(grep.ignore_case).size_limit(LARGEST_REGEX).build();
-    built.or_else(|error| wrong(format!("is not a valid regular expression: {error}")))
-}
-
-async fn search(regex: &Arc<Regex>, path: &str, bytes: Vec<u8>, most: usize) -> Result<Searched> {
-    if bytes.len() <= SHORT {
-        return Ok(searched(regex, path, &bytes, most));
+    let max_file_size = grep.max_file_size.min(LARGEST_FILE);
+    let mut search = Search {
+        pattern: grep.pattern.clone(),
+        ignore_case: grep.ignore_case,
+        include: None,
+        skip_ignored: false,
+        max_file_size,
+        // As ripgrep decides: no text has a NUL.
+        binary_within: max_file_size,
+        max_line_chars: max_file_size,
+        max_line_bytes: LINE,
+        // One more than asked for, to know whether there are more.
+        max_matches: u32::try_from(grep.max_results).unwrap_or(u32::MAX).saturating_add(1),
+        max_skipped: SKIPPED,
+        max_directories: DIRECTORIES,
+        max_entries: ENTRIES,
+        timeout_ms: u32::try_from(millis(DEADLINE)).unwrap_or(u32::MAX),
+    };
+    Matcher::new(&search).map_err(|error| wrong(format!("is not a valid regular expression: {error}")))?;
+    if let Some(include) = &grep.include {
+        let regex = compile("include", include)?.as_str().to_owned();
+        search.include = Some(Include { regex, by_name: !include.contains('/') });
     }
-    let (regex, path) = (Arc::clone(regex), path.to_owned());
-    turns::take(move || searched(&regex, &path, &bytes, most)).await
-}
-
-fn searched(regex: &Regex, path: &str, bytes: &[u8], most: usize) -> Searched {
-    // As ripgrep decides: no text has a NUL.
-    if bytes.contains(&0) {
-        return Searched::Binary;
-    }
-    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    if bytes.is_empty() {
-        return Searched::Matches(Vec::new());
-    }
-    let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
-    let matching = lines.filter_map(|(line, line_number)| {
-        let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
-        let shown = || line[..line.floor_char_boundary(LINE)].to_owned();
-        regex.is_match(&line).then(|| Match { path: path.to_owned(), line_number, line: shown() })
-    });
-    Searched::Matches(matching.take(most).collect())
+    Ok(search)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lines(pattern: &str, text: &[u8]) -> Vec<(u64, String)> {
-        let regex = regex(&Grep::new(pattern)).unwrap();
-        match searched(&regex, "/f", text, 9) {
-            Searched::Binary => panic!("binary"),
-            Searched::Matches(matches) => {
-                matches.into_iter().map(|one| (one.line_number, one.line)).collect()
-            }
-        }
-    }
-
-    #[test]
-    fn lines_are_matched_without_their_ends() {
-        assert_eq!(lines("^b$", b"a\r\nb\r\nc"), [(2, "b".to_owned())]);
-        assert_eq!(lines("^$", b"a\n\nb\n"), [(2, String::new())], "the last line end begins no line");
-        assert_eq!(lines("^$", b""), []);
-        assert_eq!(lines("b", b"\xffb"), [(1, "\u{fffd}b".to_owned())]);
-        assert_eq!(lines("x", "é".repeat(2000).replace('é', "xé").as_bytes())[0].1.len(), LINE - 2 + 1);
-        let nul = regex(&Grep::new("a")).unwrap();
-        assert!(matches!(searched(&nul, "/f", b"a\0", 9), Searched::Binary));
-    }
-
     #[test]
     fn patterns_are_checked() {
         for pattern in
             ["", "(", "[z-a]", &"a".repeat(LONGEST + 1), &format!("(?:{}){{999}}", "a".repeat(900))]
         {
-            let error = regex(&Grep::new(pattern)).unwrap_err();
+            let error = search(&Grep::new(pattern)).unwrap_err();
             assert_eq!(error.code, Code::InvalidInput, "{pattern:?}");
         }
+        let error = search(&Grep { include: Some("[".into()), ..Grep::new("a") }).unwrap_err();
+        assert_eq!(error.message, "`include` has an unclosed `[`");
     }
 }

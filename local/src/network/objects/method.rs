@@ -11,7 +11,7 @@ use super::reply::{answer, done, failure, invalid, read, unopened};
 use super::{Object, Shared, process};
 use koze_core::contract::{
     Done, Entries, Exec, Expose, Failure, LARGEST_PIECE, Lines, MakeLink, Nothing, Open, Opened, Output,
-    Path, Piece, Read, ReadLines, Rename, SetMode, State, Write, Written,
+    Path, Piece, Read, ReadLines, Rename, Search, SetMode, State, Write, Written,
 };
 use koze_core::error::{Code, Error};
 use koze_core::provider::{Provider, Settings};
@@ -43,6 +43,11 @@ pub(super) async fn call(
         "kozeWrite" => write(&sandbox, &read(input)?, bytes).await,
         "kozeEdit" => edit(&sandbox, &read(input)?, bytes).await,
         "kozeReadLines" => read_lines(&sandbox, &read(input)?).await,
+        "kozeSearch" => {
+            let Search { root, path, search, call: _ } = read(input)?;
+            let found = sandbox.search(Place { root: &root, path: &path }, &search).await;
+            answer(&found.map_err(failure)?)
+        }
         "kozeList" => {
             let entries = sandbox.list(read::<Path>(input)?.borrowed()).await.map_err(failure)?;
             answer(&Entries { entries })

@@ -22,8 +22,9 @@ pub(super) const WITHIN: Duration = Duration::from_mins(1);
 /// The first and the longest wait between retries.
 pub(super) const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// The methods that a class without streams may lack, and the one that cannot be retried with the same input.
-const OF_STREAMS: [&str; 2] = ["kozePack", TAKES_A_STREAM];
+/// The methods that a class may lack, because the same can be done file by file, and the one that cannot be retried with the
+/// same input.
+const OPTIONAL: [&str; 3] = ["kozePack", TAKES_A_STREAM, "kozeSearch"];
 const TAKES_A_STREAM: &str = "kozeUnpack";
 
 /// A Durable Object, addressed by name. Each call uses a new stub, because a stub that has lost its object stays
@@ -39,7 +40,7 @@ pub(super) struct Object {
 pub(super) enum Refused {
     /// The sandbox is not open: open it, and call again.
     Unopened,
-    /// The class does not support streams, or not of this kind.
+    /// The class does not support streams, or not of this kind, or searches.
     Unstreamed,
     /// Nothing was done, but the stream is consumed: start over.
     Retry(Error),
@@ -213,7 +214,7 @@ pub(super) fn jittered(wait: Duration) -> Duration {
 
 /// Converts an exception of a method.
 fn refused(method: &str, error: &JsValue) -> Refused {
-    if OF_STREAMS.contains(&method) && lacks_method(error) {
+    if OPTIONAL.contains(&method) && lacks_method(error) {
         return Refused::Unstreamed;
     }
     Refused::Error(thrown(method, error))

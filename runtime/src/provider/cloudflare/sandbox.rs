@@ -1,6 +1,7 @@
 //! A sandbox behind a Durable Object.
 
 use std::any::Any;
+use std::time::Duration;
 
 use futures_util::future::join;
 use worker::send::SendFuture;
@@ -14,8 +15,9 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
 use koze_core::sandbox::{
     Capabilities, Command, Edit, Edited, Entry, LineRange, LineReader, Lines, MaybeSend, Output, Piece,
-    Place, ProcessId, ProcessInfo, Program, Sandbox, Stat, Status, Write, rejected,
+    Place, ProcessId, ProcessInfo, Program, Sandbox, Search, Searched, Stat, Status, Write, rejected,
 };
+use koze_core::search::by_operations;
 use koze_core::time::{millis, now};
 use koze_core::transfer::pieces;
 
@@ -229,6 +231,25 @@ impl Sandbox for CloudflareSandbox {
             binary: lines.binary,
             size: lines.size,
         })
+    }
+
+    async fn search(&self, path: Place<'_>, search: &Search) -> Result<Searched> {
+        let input = contract::Search {
+            root: path.root.into(),
+            path: path.path.into(),
+            search: search.clone(),
+            call: self.call_name(),
+        };
+        let within = Duration::from_millis(search.timeout_ms.into()).saturating_add(WITHIN);
+        let found = SendFuture::new(self.ask(async |object: &Object| {
+            // Dropped with the call, which ends the search.
+            let waiting = Waiting::new();
+            object.search(&input, waiting.function(), within).await
+        }));
+        match found.await {
+            Err(Refused::Unstreamed) => by_operations(self, path, search).await,
+            found => Ok(found?),
+        }
     }
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {

@@ -65,6 +65,15 @@ fn every_method_reaches_a_sandbox() {
     destroyed(&dev);
 }
 
+/// What `kozeSearch` searches for.
+fn searched(pattern: &str) -> Value {
+    json!({
+        "pattern": pattern, "ignoreCase": false, "include": null, "skipIgnored": false, "maxFileSize": 999,
+        "binaryWithin": 999, "maxLineChars": 999, "maxLineBytes": 9, "maxMatches": 9, "maxSkipped": 9,
+        "maxDirectories": 99, "maxEntries": 999, "timeoutMs": 60_000
+    })
+}
+
 fn unopened(dev: &Dev) {
     let every = json!([
         ["kozeExec", exec(&json!(["true"]), json!({}))],
@@ -72,6 +81,7 @@ fn unopened(dev: &Dev) {
         ["kozeWrite", with(at("/workspace/a"), json!({ "bytes": bytes("a"), "append": false }))],
         ["kozeEdit", with(at("/workspace/a"), json!({ "old": bytes("a"), "new": bytes("b"), "all": false }))],
         ["kozeReadLines", with(at("/workspace/a"), json!({ "first": 1, "last": null, "maxChars": 9, "verbatim": false }))],
+        ["kozeSearch", with(at("/workspace"), json!({ "search": searched("a"), "call": null }))],
         ["kozeList", at("/workspace")],
         ["kozeStat", at("/workspace")],
         ["kozeMakeDir", at("/workspace/a")],
@@ -128,6 +138,8 @@ fn files(dev: &Dev) {
             ["kozeList", at("/workspace/d")],
             ["kozeStat", at("/workspace/d/a")],
             ["kozeStat", { "root": "/workspace", "path": "/workspace/../etc/passwd" }],
+            ["kozeSearch", with(at("/workspace/d"), json!({ "search": searched("a"), "call": null }))],
+            ["kozeSearch", with(at("/workspace/d"), json!({ "search": searched("("), "call": null }))],
         ]),
     );
     let expected = [
@@ -148,6 +160,8 @@ fn files(dev: &Dev) {
     assert_eq!(told, expected);
     fails(&answers[12], "not_found");
     fails(&answers[13], "path_escape");
+    assert_eq!(answers[14], ok(json!({ "matches": [], "skipped": [], "binary": ["b"], "end": "complete" })));
+    fails(&answers[15], "invalid_input");
 }
 
 fn programs(dev: &Dev) {

@@ -1,4 +1,4 @@
-// Edits of files, and lines of files. The rules are tested where they are implemented; these cases test the way there.
+// Edits of files, lines of files, and searches. The rules are tested where they are implemented; these cases test the way there.
 
 import assert from "node:assert/strict";
 import { refused } from "./cases.mjs";
@@ -51,6 +51,20 @@ export const edits = {
       ...some.map(() => s.write(path, "+\n", { append: true })),
     ]);
     assert.equal(String(await s.read(path)), some.map((n) => `[${n}]\n`).join("") + "+\n".repeat(100));
+  },
+
+  async "lines of a tree are found"(s, dir) {
+    await s.write(`${dir}/b/file`, "one\r\ntw\u20ac\n");
+    await s.write(`${dir}/a`, "\0");
+    await s.write(`${dir}/c`, "x".repeat((1 << 20) + 1));
+    const matches = [{ path: "b/file", number: 2, text: "tw\u20ac" }];
+    const found = { matches, skipped: ["c"], binary: ["a"], end: "complete" };
+    assert.deepEqual(await s.search(dir, "^TW", { ignoreCase: true }), found);
+    const include = { regex: "^b/", byName: false };
+    assert.deepEqual(await s.search(dir, "w", { include, maxMatches: 1 }), { ...found, skipped: [], binary: [], end: "full" });
+    await refused(s.search(dir, "("), "invalid_input");
+    await refused(s.search(`${dir}/nothing`, "x"), "not_found");
+    await refused(s.search(dir, "x", { root: "/tmp" }), "path_escape");
   },
 
   async "lines of a file are read"(s, dir) {

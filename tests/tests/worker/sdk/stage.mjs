@@ -305,6 +305,12 @@ class Sandbox {
     return this.call("kozeReadLines", { root, path, first, last, maxChars, verbatim });
   }
 
+  search(path, pattern, { root = "/", ...more } = {}) {
+    const search = { pattern, ignoreCase: false, include: null, skipIgnored: false, maxFileSize: 1 << 20, binaryWithin: 1 << 20 };
+    const limits = { maxLineChars: 1 << 20, maxLineBytes: 99, maxMatches: 9, maxSkipped: 9, maxDirectories: 9, maxEntries: 999 };
+    return this.call("kozeSearch", { root, path, search: { ...search, ...limits, timeoutMs: 60_000, ...more }, call: null });
+  }
+
   list(path, root = "/") {
     return this.call("kozeList", { root, path }).then(({ entries }) => entries);
   }

@@ -365,6 +365,12 @@ export class Memory extends Plain {
     });
   }
 
+  /** Finds the pattern in one file. @param {contract.SearchFiles} input @returns {Promise<contract.Reply<contract.Searched>>} */
+  kozeSearch({ path, search }) {
+    const match = { path: "found", number: 7, text: `${search.pattern} below ${path}` };
+    return this.opened(() => done({ matches: [match], skipped: ["skipped"], binary: ["binary"], end: "full" }));
+  }
+
   /**
    * @param {contract.Unpack} input @param {ReadableStream<Uint8Array>} stream @param {() => Promise<unknown>} [waiting]
    * @returns {Promise<contract.Reply<contract.Unpacked>>}

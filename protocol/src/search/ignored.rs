@@ -25,8 +25,8 @@ const ENDS: &[&str] = &[
 /// The end of an upload that is not complete.
 const PART: &str = ".part";
 
-/// Returns whether a name is left out.
-pub(super) fn is_ignored(name: &str) -> bool {
+/// Returns whether listings and searches leave a name out.
+pub fn is_ignored(name: &str) -> bool {
     NAMES.contains(&name)
         || ENDS.iter().any(|end| name.ends_with(end))
         // A copy that is not complete.
