@@ -1,6 +1,7 @@
 //! The command line.
 
 mod run;
+mod script;
 mod session;
 mod snapshot;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 pub use self::run::{Deploy, Dev, Guard, Run};
+pub use self::script::{Script, ScriptAction};
 pub use self::session::{
     Call, Cp, Demo, DemoTools, Destroy, Mcp, SESSION, Sandboxes, SessionArgs, Supervise,
 };
@@ -60,6 +62,8 @@ pub enum Command {
     Destroy(Destroy),
     /// Take, restore and exchange snapshots of the workspaces on this machine (Linux only)
     Snapshot(Snapshot),
+    /// Run scripts of agents on this machine, and list their tools and libraries (Linux only)
+    Script(Script),
     /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine (Linux only)
     Mcp(Mcp),
     /// Create a project, play an agent's work in its sandboxes, and show each call (Linux only)

@@ -41,6 +41,8 @@ pub struct Options {
     pub draft: Draft,
     /// Whether to write the changes.
     pub write: bool,
+    /// Whether a Worker is built, and not only looked at for the sandboxes of this machine.
+    pub worker: bool,
     /// The package's directory lock, if the caller already holds it (see [`lock_directory`]).
     pub directory_lock: Option<Arc<File>>,
 }
@@ -56,6 +58,8 @@ pub struct Build {
     pub sdk: Option<Sdk>,
     /// The crate `worker`, if the project depends on it.
     pub worker: Option<WorkerCrate>,
+    /// Whether the project serves the tools `script`.
+    pub script: bool,
     /// The sandboxes.
     pub sandboxes: Vec<Planned>,
     /// The files that an interrupted run left unwritten and that this run wrote first.
@@ -90,6 +94,10 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         build.finished = finish(&project, findings)?;
     }
 
+    build.script = project.script;
+    if project.script && options.worker {
+        findings.add(Rule::ScriptsOnWorker {}, None);
+    }
     let sandboxes = project.sandboxes(&options.draft, findings);
     let lock = Lock::read(&project, findings);
     let config = lock.as_ref().map_err(|_| Stop).and_then(|lock| open(&project, options, lock, findings));

@@ -26,6 +26,8 @@ pub struct Project {
     pub environments: Option<Vec<String>>,
     /// Whether the Worker records the sandboxes of its sessions.
     pub registry: bool,
+    /// Whether the project serves the tools `script`.
+    pub script: bool,
 }
 
 /// The validated sandboxes of a project and their source texts.
@@ -83,7 +85,7 @@ impl Project {
             return findings.fail(no_package("neither it nor a directory above it has a `Cargo.toml`"), None);
         };
         let dir = manifest.parent().unwrap_or(&absolute).to_owned();
-        let Manifest { name, environments, registry } = manifest::read(&manifest, findings)?;
+        let Manifest { name, environments, registry, script } = manifest::read(&manifest, findings)?;
         let Some(name) = name else {
             let members = members(&manifest);
             let why = if members.is_empty() {
@@ -93,7 +95,7 @@ impl Project {
             };
             return findings.fail(no_package(&why), None);
         };
-        Ok(Project { dir, name, environments, registry })
+        Ok(Project { dir, name, environments, registry, script })
     }
 
     /// Reads every `src/**/*.sandbox.rs`, and validates the sandboxes one by one and together.

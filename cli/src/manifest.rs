@@ -11,7 +11,7 @@ use crate::rules::Rule;
 use crate::source::{module, split_mark};
 
 /// The keys of `package.metadata.koze`; the crate `koze` itself has `sandbox-sdk`.
-const KEYS: &[&str] = &["environments", "registry", "sandbox-sdk"];
+const KEYS: &[&str] = &["environments", "registry", "sandbox-sdk", "script"];
 
 /// The default library root.
 pub const LIBRARY: &str = "src/lib.rs";
@@ -25,6 +25,8 @@ pub struct Manifest {
     pub environments: Option<Vec<String>>,
     /// `package.metadata.koze.registry`: whether the Worker records the sandboxes of its sessions.
     pub registry: bool,
+    /// `package.metadata.koze.script`: whether the project serves the tools `script`.
+    pub script: bool,
 }
 
 /// Reads a manifest.
@@ -45,14 +47,14 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
         }
     };
     let Some(package) = document.get("package") else {
-        return Ok(Manifest { name: None, environments: None, registry: false });
+        return Ok(Manifest { name: None, environments: None, registry: false, script: false });
     };
     let Some(name) = package.get("name").and_then(Item::as_str) else {
         let message = "`[package]` has no `name`".to_owned();
         return findings.fail(Rule::BadManifest { message }, place(package.span()));
     };
     let koze = package.get("metadata").and_then(|metadata| metadata.get("koze"));
-    let (mut environments, mut registry) = (None, false);
+    let (mut environments, mut registry, mut script) = (None, false, false);
     for (key, value) in koze.and_then(Item::as_table_like).into_iter().flat_map(|table| table.iter()) {
         if !KEYS.contains(&key) {
             let near = nearest(key, KEYS).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -74,8 +76,21 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
                 false
             });
         }
+        if key == "script" {
+            script = true;
+            let wrong = match value.as_table_like() {
+                Some(table) => table
+                    .iter()
+                    .next()
+                    .map(|(key, _)| format!("`package.metadata.koze.script` has no key `{key}`: it is an empty table")),
+                None => Some("`package.metadata.koze.script` must be a table: write `[package.metadata.koze.script]`".to_owned()),
+            };
+            if let Some(message) = wrong {
+                findings.add(Rule::BadManifest { message }, place(value.span()));
+            }
+        }
     }
-    Ok(Manifest { name: Some(name.to_owned()), environments, registry })
+    Ok(Manifest { name: Some(name.to_owned()), environments, registry, script })
 }
 
 /// Returns whether a manifest depends on a package for every target, under any name.

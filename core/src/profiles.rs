@@ -10,6 +10,9 @@ use crate::provider::Profile;
 pub struct Profiles {
     list: Vec<Profile>,
     default: usize,
+    /// Whether the project serves the tools `script`, which need no sandbox.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    scripts: bool,
 }
 
 impl Profiles {
@@ -22,7 +25,18 @@ impl Profiles {
             let message = format!("`{default}` is not an image of this project");
             return Err(Error::new(Code::InvalidInput, message));
         };
-        Ok(Profiles { list, default })
+        Ok(Profiles { list, default, scripts: false })
+    }
+
+    /// Creates the profiles of a project that has no sandboxes and serves the tools `script`.
+    pub fn of_scripts() -> Self {
+        Profiles { list: Vec::new(), default: 0, scripts: true }
+    }
+
+    /// Adds the tools `script`.
+    #[must_use]
+    pub fn with_scripts(self) -> Self {
+        Profiles { scripts: true, ..self }
     }
 
     /// Returns all profiles.
@@ -31,22 +45,33 @@ impl Profiles {
     }
 
     /// Returns the default profile.
+    ///
+    /// # Panics
+    /// If there are none: see [`Profiles::of_scripts`].
     pub fn default_profile(&self) -> &Profile {
         &self.list[self.default]
     }
 
-    /// Returns whether a profile serves a family of tools.
+    /// Returns whether a profile serves a family of tools, or the project those that need no sandbox.
     pub fn serve(&self, family: Family) -> bool {
+        if family == Family::Script {
+            return self.scripts;
+        }
         self.list.iter().any(|profile| profile.tools.contains(&family))
     }
 
     /// Returns the profiles that serve a family of tools. The default profile stays the default if it serves the family; otherwise
-    /// the first one that does is the default. Returns nothing if no profile serves the family.
+    /// the first one that does is the default. Returns nothing if no profile serves the family. The tools `script` need none,
+    /// and get all of them.
     pub fn of(&self, family: Family) -> Option<Profiles> {
+        if family == Family::Script {
+            return self.scripts.then(|| self.clone());
+        }
         let serves = |profile: &&Profile| profile.tools.contains(&family);
         let list: Vec<Profile> = self.list.iter().filter(serves).cloned().collect();
-        let default = list.iter().position(|profile| profile.name == self.default_profile().name);
-        (!list.is_empty()).then_some(Profiles { list, default: default.unwrap_or(0) })
+        let named = self.list.get(self.default).map(|profile| &profile.name);
+        let default = list.iter().position(|profile| Some(&profile.name) == named);
+        (!list.is_empty()).then_some(Profiles { list, default: default.unwrap_or(0), scripts: self.scripts })
     }
 
     /// Finds a profile by name or reference. Returns the default profile if `named` is `None`.

@@ -33,6 +33,8 @@ pub struct Session<P> {
     workspaces: Arc<workspace::Registry>,
     /// Receives what the tools report while they run, if anything does.
     progress: Option<Progress>,
+    /// The agent whose scripts run, if it is not the session's own.
+    agent: Option<SessionId>,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,7 @@ impl<P: Provider> Session<P> {
             max_sandboxes: MAX_SANDBOXES,
             workspaces,
             progress: None,
+            agent: None,
         }
     }
 
@@ -112,6 +115,29 @@ impl<P: Provider> Session<P> {
         Session { progress: Some(progress), ..self }
     }
 
+    /// Returns the same session for an agent of the tenant. Sessions of the same agent share the state, the libraries and the
+    /// tools of its scripts. By default, each session has an agent of its own, with the session's name.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] if the name is not valid.
+    pub fn with_agent(self, agent: &str) -> Result<Self> {
+        let agent = SessionId::new(self.id().tenant(), agent)?;
+        Ok(Session { agent: Some(agent), ..self })
+    }
+
+    /// Returns the agent whose scripts run in this session.
+    pub fn agent(&self) -> &SessionId {
+        self.agent.as_ref().unwrap_or_else(|| self.id())
+    }
+
+    /// Returns the store of the session's agent.
+    ///
+    /// # Errors
+    /// As [`store`](Self::store).
+    pub fn agent_store(&self) -> Result<P::Store> {
+        self.shared.provider.store(self.agent())
+    }
+
     pub(crate) fn progress(&self) -> Option<&Progress> {
         self.progress.as_ref()
     }
@@ -128,10 +154,13 @@ impl<P: Provider> Session<P> {
     /// [`Code::Unsupported`] if no profile of the project serves the family.
     pub fn serving(&self, family: Family) -> Result<Self> {
         let all = &self.shared.profiles;
-        let profiles = if all.list().iter().all(|profile| profile.tools.contains(&family)) {
+        let profiles = if family != Family::Script && all.list().iter().all(|profile| profile.tools.contains(&family)) {
             Arc::clone(all)
         } else {
-            let none = || format!("no sandbox of this project serves the tools `{family}`");
+            let none = || match family {
+                Family::Script => "this project does not serve the tools `script`: add `[package.metadata.koze.script]` to its `Cargo.toml`".to_owned(),
+                _ => format!("no sandbox of this project serves the tools `{family}`"),
+            };
             Arc::new(all.of(family).ok_or_else(|| Error::new(Code::Unsupported, none()))?)
         };
         Ok(Session { profiles, family: Some(family), ..self.clone() })
@@ -336,6 +365,7 @@ impl<P> Clone for Session<P> {
             max_sandboxes: self.max_sandboxes,
             workspaces,
             progress: self.progress.clone(),
+            agent: self.agent.clone(),
         }
     }
 }

@@ -114,7 +114,7 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Info, Opened, Provider, Settings};
 use koze_core::sandbox::Status;
-use koze_core::script::{Calls, Check, Failure, Ran, Start};
+use koze_core::script::{Calls, Check, Failure, NoCalls, Ran, Start};
 use koze_core::workspace::OpenLimits;
 use koze_script::protocol::ToScript;
 
@@ -430,7 +430,7 @@ impl Provider for Local {
         agent: &SessionId,
         check: Check,
     ) -> Result<std::result::Result<(), Failure>> {
-        let ran = self.0.scripts.send(&agent.key(), ToScript::Check(check), &script::NoCalls).await?;
+        let ran = self.0.scripts.send(&agent.key(), ToScript::Check(check), &NoCalls).await?;
         Ok(ran.result.map(drop))
     }
 }

@@ -14,11 +14,15 @@ pub enum Family {
     Workspace,
     /// Seven tools over the directories of a thread.
     Thread,
+    /// Tools that run the scripts of an agent. They need no sandbox: the project enables them.
+    Script,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Family; 3] = [Family::Agent, Family::Workspace, Family::Thread];
+    pub const ALL: [Family; 4] = [Family::Agent, Family::Workspace, Family::Thread, Family::Script];
+    /// Those that a sandbox can serve.
+    pub const OF_SANDBOXES: [Family; 3] = [Family::Agent, Family::Workspace, Family::Thread];
 
     /// Returns the family's name in attributes, options and URLs.
     pub fn name(self) -> &'static str {
@@ -26,6 +30,7 @@ impl Family {
             Family::Agent => "agent",
             Family::Workspace => "workspace",
             Family::Thread => "thread",
+            Family::Script => "script",
         }
     }
 

@@ -139,6 +139,8 @@ pub enum DemoTools {
     Thread,
     /// An agent edits files, runs commands and keeps variables in one workspace
     Workspace,
+    /// An agent runs scripts, writes a library, and creates a tool
+    Script,
 }
 
 /// `koze demo`.

@@ -35,6 +35,7 @@ pub(super) fn options(place: &ProjectArgs) -> Options {
         sdk: None,
         draft: Draft::default(),
         write: true,
+        worker: true,
         directory_lock: None,
     }
 }

@@ -13,6 +13,7 @@ pub(super) fn run(command: &Command) -> ExitCode {
         Command::Sandboxes(_) => "sandboxes",
         Command::Destroy(_) => "destroy",
         Command::Snapshot(_) => "snapshot",
+        Command::Script(_) => "script",
         Command::Mcp(_) => "mcp",
         Command::Demo(_) => "demo",
         Command::Supervise(_) => "supervise",

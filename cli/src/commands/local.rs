@@ -9,6 +9,7 @@ pub(super) mod local_session;
 mod mcp;
 mod prove;
 mod sandboxes;
+mod script;
 mod snapshot;
 mod supervise;
 mod table;
@@ -26,6 +27,7 @@ pub(super) fn run(command: &Command) -> ExitCode {
         Command::Sandboxes(args) => sandboxes::run(args),
         Command::Destroy(args) => destroy::run(args),
         Command::Snapshot(args) => snapshot::run(args),
+        Command::Script(args) => script::run(args),
         Command::Mcp(args) => mcp::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Supervise(args) => supervise::run(args),

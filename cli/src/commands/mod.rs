@@ -60,6 +60,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         | Command::Sandboxes(_)
         | Command::Destroy(_)
         | Command::Snapshot(_)
+        | Command::Script(_)
         | Command::Mcp(_)
         | Command::Demo(_)
         | Command::Supervise(_)

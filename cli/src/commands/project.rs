@@ -11,13 +11,15 @@ use crate::output::github;
 use crate::rules::Rule;
 
 /// Builds a project without writing, and returns the build and the profiles that its sandbox files offer to agents. Fails
-/// if no sandbox serves agents.
+/// if no sandbox serves agents, and the project does not enable scripts.
 pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<(Build, Profiles), Stop> {
     let mut build = Build::default();
-    let options = Options { write: false, ..super::build::options(place) };
+    let options = Options { write: false, worker: false, ..super::build::options(place) };
     build::run(&options, &mut build, findings)?;
     match build.plan.as_ref().and_then(|plan| plan.offered.clone()) {
+        Some(profiles) if build.script => Ok((build, profiles.with_scripts())),
         Some(profiles) => Ok((build, profiles)),
+        None if build.script => Ok((build, Profiles::of_scripts())),
         None => findings.fail(Rule::NoImage {}, None),
     }
 }

@@ -14,7 +14,7 @@ pub fn serves(sandbox: &Sandbox) -> bool {
 
 /// Returns the families of tools that a sandbox serves.
 fn tools(sandbox: &Sandbox) -> Vec<Family> {
-    Family::ALL.into_iter().filter(|family| sandbox.attributes.serves(*family)).collect()
+    Family::OF_SANDBOXES.into_iter().filter(|family| sandbox.attributes.serves(*family)).collect()
 }
 
 /// Returns the images of the sandboxes that serve agents, ordered by file, or `None` if no sandbox serves agents.

@@ -17,7 +17,8 @@ use rmcp::model::{
     PaginatedRequestParams, ProgressNotificationParam, ProgressToken, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::duplicate_keys;
@@ -64,6 +65,34 @@ pub(crate) struct Server<B> {
     backend: B,
     /// The families that it introduces itself with.
     families: Vec<Family>,
+}
+
+/// The tool that lists those that an agent has created.
+const LIST: &str = "list_tools";
+/// The tools that change what [`LIST`] lists.
+const CHANGING: &[&str] = &["create_tool", "update_tool", "delete_tool", "enable_tool", "disable_tool"];
+
+/// Returns the tools that the agent of the session has created.
+async fn created<B: Backend>(backend: &B) -> Vec<Tool> {
+    let listed = backend.call(LIST, json!({}), None).await;
+    let text = listed.content.first().and_then(|block| block.as_text());
+    // If the store cannot be read, every call says so.
+    let listed = text.and_then(|text| serde_json::from_str::<Listed>(&text.text).ok());
+    let tool = |CreatedTool { name, description, parameter_schema }| Tool::new(name, description, parameter_schema);
+    listed.map_or_else(Vec::new, |listed| listed.tools.into_iter().map(tool).collect())
+}
+
+/// The reply of [`LIST`].
+#[derive(Deserialize)]
+struct Listed {
+    tools: Vec<CreatedTool>,
+}
+
+#[derive(Deserialize)]
+struct CreatedTool {
+    name: String,
+    description: String,
+    parameter_schema: Map<String, Value>,
 }
 
 impl<B: Backend> Server<B> {
@@ -136,7 +165,12 @@ impl<B: Backend> ServerHandler for Server<B> {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.backend.offer().await.tools.clone()))
+        let offer = self.backend.offer().await;
+        let mut tools = offer.tools.clone();
+        if offer.catalog.creates() {
+            tools.extend(created(&self.backend).await);
+        }
+        Ok(ListToolsResult::with_all_items(tools))
     }
 
     async fn call_tool(
@@ -152,7 +186,14 @@ impl<B: Backend> ServerHandler for Server<B> {
         // Without its type, because every layer of futures counts towards the compiler's recursion limit.
         let run: BoxFuture<'_, CallToolResult> = Box::pin(self.run(&request.name, input, &context));
         tokio::select! {
-            result = run => Ok(result.into()),
+            result = run => {
+                let changed = result.is_error != Some(true) && CHANGING.contains(&&*request.name);
+                if changed && self.backend.offer().await.catalog.creates() {
+                    // A client that is gone does not need to know.
+                    let _ = context.peer.notify_tool_list_changed().await;
+                }
+                Ok(result.into())
+            }
             // Dropping the call cancels it. Nobody reads the response.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was canceled", None)),
         }

@@ -236,6 +236,14 @@ koze_model::rule_table! {
             => format!("a build never deletes storage: set `registry = true` under `[package.metadata.koze]` again, or run `koze remove {class}` with `--keep-storage` or `--delete-storage`"),
             eg "[package.metadata.koze]   # registry = true was here";
 
+        // Scripts.
+
+        /// A Worker cannot have scripts yet.
+        "K092" Error ScriptsOnWorker {}
+            "`Cargo.toml` enables the tools `script`, but this version of koze cannot give them to a Worker"
+            => "scripts run on this machine: use `koze mcp --tools script`, `koze call --tools script` or `koze script run FILE`; to build the Worker, remove `[package.metadata.koze.script]`",
+            eg "koze build   # with [package.metadata.koze.script] in Cargo.toml";
+
         // The backend.
 
         /// A sandbox with koze's own guest has no image.

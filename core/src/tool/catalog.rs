@@ -33,6 +33,18 @@ pub trait Families: 'static {
     /// Returns the definitions of a family's tools; none if the family is not in the list.
     fn definitions(family: Family, profiles: &Profiles) -> Vec<Definition>;
 
+    /// Returns whether agents can create further tools of a family.
+    fn creates(family: Family) -> bool;
+
+    /// Returns the definitions of the tools of a family that the agent of a session has created.
+    ///
+    /// # Errors
+    /// The errors of the session's store.
+    fn created<P: Provider>(
+        family: Family,
+        session: &Session<P>,
+    ) -> impl Future<Output = Result<Vec<Definition>>> + MaybeSend;
+
     /// Calls a tool of a family.
     ///
     /// # Errors
@@ -78,6 +90,23 @@ macro_rules! tuple {
                 Vec::new()
             }
 
+            fn creates(family: Family) -> bool {
+                $(if family == $family::FAMILY {
+                    return $family::CREATES;
+                })+
+                false
+            }
+
+            async fn created<Provided: Provider>(
+                family: Family,
+                session: &Session<Provided>,
+            ) -> Result<Vec<Definition>> {
+                $(if family == $family::FAMILY {
+                    return $family::created(session).await;
+                })+
+                Ok(Vec::new())
+            }
+
             async fn call<Provided: Provider>(
                 family: Family,
                 session: &Session<Provided>,
@@ -95,6 +124,7 @@ macro_rules! tuple {
 tuple!(A);
 tuple!(A, B);
 tuple!(A, B, C);
+tuple!(A, B, C, D);
 
 /// The toolset of a server: tools of one or more families with unique names.
 pub struct Catalog<F> {
@@ -167,12 +197,32 @@ impl<F: Families> Catalog<F> {
         self.families.iter().filter_map(of).flatten().collect()
     }
 
+    /// Returns whether agents can create further tools.
+    pub fn creates(&self) -> bool {
+        self.families.iter().any(|family| F::creates(*family))
+    }
+
+    /// Returns the definitions of the tools that the agent of a session has created. They change with its calls.
+    ///
+    /// # Errors
+    /// The errors of the session's store.
+    pub async fn created<P: Provider>(&self, session: &Session<P>) -> Result<Vec<Definition>> {
+        let mut all = Vec::new();
+        for family in self.families.iter().filter(|family| F::creates(**family)) {
+            all.extend(F::created(*family, session).await?);
+        }
+        Ok(all)
+    }
+
     /// Calls a tool. The input is a model's: data, whatever it looks like.
     ///
     /// # Errors
     /// [`Code::UnknownTool`], and the errors of the tool.
     pub async fn call<P: Provider>(&self, session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
-        let Some(family) = self.families.iter().find(|family| F::has(**family, name)) else {
+        let fixed = self.families.iter().find(|family| F::has(**family, name));
+        // Every other name may be that of a created tool.
+        let created = || self.families.iter().find(|family| F::creates(**family));
+        let Some(family) = fixed.or_else(created) else {
             let profiles = session.profiles();
             let of = |family: &Family| Some(F::names(*family, &profiles.of(*family)?));
             let names: Vec<_> = self.families.iter().filter_map(of).flatten().collect();

@@ -21,6 +21,8 @@ pub trait ToolFamily: 'static {
     const FAMILY: Family;
     /// The names of its tools that are the same in every project, in the order in which a model reads them.
     const NAMES: &'static [&'static str];
+    /// Whether an agent can create further tools.
+    const CREATES: bool = false;
 
     /// Returns whether a name belongs to the family. A family whose names depend on the project reserves a prefix.
     fn has(name: &str) -> bool {
@@ -35,6 +37,17 @@ pub trait ToolFamily: 'static {
 
     /// Returns the definitions of its tools. `profiles` are those that serve the family.
     fn definitions(profiles: &Profiles) -> Vec<Definition>;
+
+    /// Returns the definitions of the tools that the agent of a session has created.
+    ///
+    /// # Errors
+    /// The errors of the session's store.
+    fn created<P: Provider>(
+        session: &Session<P>,
+    ) -> impl Future<Output = Result<Vec<Definition>>> + MaybeSend {
+        let _ = session;
+        async { Ok(Vec::new()) }
+    }
 
     /// Calls one of its tools.
     ///

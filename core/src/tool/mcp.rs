@@ -33,6 +33,10 @@ fn instructions(family: Family) -> &'static str {
              of the names of its tools: `workspace__NAME__OPERATION`. The first call opens it. Relative paths start at \
              its directory, and its files persist between calls."
         }
+        Family::Script => {
+            "Tools for running JavaScript in an isolate: `run_sandbox_code`. Its state and libraries persist between runs, and \
+             `create_tool` adds tools of your own, which can be called at once."
+        }
         _ => "Tools for working in isolated Linux sandboxes.",
     }
 }
@@ -55,9 +59,12 @@ pub fn server(families: &[Family], files: Files) -> InitializeResult {
              somewhere else."
         }
     };
-    let texts: Vec<&str> = families.iter().map(|family| instructions(*family)).chain([asleep]).collect();
+    let asleep = families.iter().any(|family| *family != Family::Script).then_some(asleep);
+    let texts: Vec<&str> = families.iter().map(|family| instructions(*family)).chain(asleep).collect();
     let mut capabilities = ServerCapabilities::default();
-    capabilities.tools = Some(ToolsCapability::default());
+    let mut tools = ToolsCapability::default();
+    tools.list_changed = families.contains(&Family::Script).then_some(true);
+    capabilities.tools = Some(tools);
     InitializeResult::new(capabilities)
         .with_server_info(Implementation::new("koze", env!("CARGO_PKG_VERSION")))
         .with_instructions(texts.join(" "))
@@ -168,6 +175,7 @@ mod tests {
             (Family::Agent, "the default name is `default`"),
             (Family::Thread, "/mnt/user-data"),
             (Family::Workspace, "workspace__NAME__"),
+            (Family::Script, "run_sandbox_code"),
         ];
         for family in Family::ALL {
             assert!(marks.iter().any(|(known, _)| *known == family), "{family} has no instructions");

@@ -5,6 +5,7 @@
 //! | [`agent`] | the family `agent`: eight tools over a session's sandboxes |
 //! | [`thread`] | the family `thread`: seven tools over the directories of a thread |
 //! | [`workspace`] | the family `workspace`: tools over the declared workspaces of a session |
+//! | `script` | the family `script`: tools that run scripts, and that agents create; with the feature `script` |
 //! | `family` | families of tools |
 //! | `catalog` | the tools that a server serves together: definitions and calls |
 //! | `bound` | tools that are bound to a session or sandbox |
@@ -21,6 +22,8 @@ mod family;
 mod input;
 pub mod mcp;
 mod read;
+#[cfg(feature = "script")]
+pub mod script;
 pub mod thread;
 pub mod workspace;
 
@@ -42,6 +45,10 @@ use crate::sandbox::MaybeSend;
 use crate::session::Session;
 
 /// All families of this version of koze.
+#[cfg(feature = "script")]
+pub type All = (agent::Agent, thread::Thread, workspace::WorkspaceTools, script::Scripts);
+/// All families of this version of koze, without `script`, which needs the feature of this name.
+#[cfg(not(feature = "script"))]
 pub type All = (agent::Agent, thread::Thread, workspace::WorkspaceTools);
 
 /// The result of a tool call, as sent to a model.

@@ -22,13 +22,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use koze_script::protocol::ToScript;
-use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::engine::engine;
 use super::errors::gone;
 use koze_core::error::{Code, Error, Result};
-use koze_core::script::{Call, Calls, Ran};
+use koze_core::script::{Calls, Ran};
 
 use self::pool::Pool;
 pub(super) use self::serve::serve;
@@ -88,14 +87,5 @@ impl Scripts {
         let new = Arc::new(Semaphore::new(OF_ONE_AGENT));
         agents.insert(agent.to_owned(), Arc::downgrade(&new));
         new
-    }
-}
-
-/// The answers for source that is only compiled, and calls nothing.
-pub(super) struct NoCalls;
-
-impl Calls for NoCalls {
-    async fn call(&self, _: Call) -> std::result::Result<Value, String> {
-        Err("nothing is run".to_owned())
     }
 }

@@ -249,11 +249,14 @@ pub(super) fn tools(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<Fami
     let list = texts("tools", meta, report)?;
     let mut families = Vec::new();
     for name in &list.value {
-        if let Some(family) = Family::find(&name.value) {
+        if let Some(family) = Family::find(&name.value).filter(|one| Family::OF_SANDBOXES.contains(one)) {
             families.push(family);
         } else {
-            let expected =
-                format!("a list of the families {}", crate::rules::listed(&Family::ALL.map(Family::name)));
+            let families = crate::rules::listed(&Family::OF_SANDBOXES.map(Family::name));
+            let mut expected = format!("a list of the families {families}");
+            if name.value == Family::Script.name() {
+                expected.push_str("; scripts need no sandbox: `[package.metadata.koze.script]` in `Cargo.toml` enables them");
+            }
             bad_value::<()>("tools", &name.value, &expected, name.span, report);
         }
     }

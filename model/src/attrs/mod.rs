@@ -180,7 +180,7 @@ impl Attributes {
             "instance_type",
             "`instance` is a custom size, `instance_type` one of Cloudflare's: keep only one of them",
         );
-        if Family::ALL.into_iter().all(|family| !self.serves(family)) {
+        if Family::OF_SANDBOXES.into_iter().all(|family| !self.serves(family)) {
             let why = "the default sandbox must serve tools: remove `default`, or add a family to `tools`";
             exclusive("default", "tools", why);
         }

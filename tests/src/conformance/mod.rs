@@ -20,6 +20,7 @@ mod output;
 mod preview;
 mod processes;
 mod sandboxes;
+mod script;
 mod session;
 mod shell;
 mod swaps;
@@ -228,6 +229,11 @@ pub fn cases() -> Vec<Case> {
 /// Returns the cases of the tools `workspace`. The workspaces that they need are those of [`WORKSPACES`].
 pub fn workspace_cases() -> Vec<Case> {
     unique([workspace::CASES, workspace_code::CASES, workspace_snapshots::CASES].concat())
+}
+
+/// Returns the cases of the tools `script`, whose host runs scripts.
+pub fn script_cases() -> Vec<Case> {
+    unique(script::CASES.to_vec())
 }
 
 fn unique(cases: Vec<Case>) -> Vec<Case> {

@@ -113,8 +113,14 @@ pub(crate) fn workspaces_in_memory() -> Box<dyn Host> {
     Box::new(InProcess { profiles: crate::workspace::profiles, ..host })
 }
 
+/// A host of scripts, in this process.
+pub(crate) fn scripts_in_memory() -> Box<dyn Host> {
+    let host = InProcess::new(Memory::new, Vec::new());
+    Box::new(InProcess { profiles: Profiles::of_scripts, ..host })
+}
+
 #[cfg(target_os = "linux")]
-pub(crate) use local::{LOCAL, start, start_workspaces};
+pub(crate) use local::{LOCAL, start, start_scripts, start_workspaces};
 
 #[cfg(target_os = "linux")]
 mod local {
@@ -131,6 +137,11 @@ mod local {
     /// A host of the workspaces, on this machine.
     pub(crate) fn start_workspaces() -> Box<dyn Host> {
         Box::new(InProcess { profiles: crate::workspace::profiles, ..started() })
+    }
+
+    /// A host of scripts, on this machine.
+    pub(crate) fn start_scripts() -> Box<dyn Host> {
+        Box::new(InProcess { profiles: koze_core::Profiles::of_scripts, ..started() })
     }
 
     fn started() -> InProcess<Local> {

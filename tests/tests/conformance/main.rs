@@ -11,6 +11,7 @@ mod operations;
 mod plain;
 mod process;
 mod schema;
+mod script;
 mod session;
 mod store;
 mod workspace;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
             store::trials(),
             operations::trials(),
             workspace::trials(),
+            script::trials(),
         ]
         .into_iter()
         .flatten()

@@ -1,5 +1,6 @@
 //! `koze demo`: creates a project, plays an agent's work in its sandboxes, and shows each call.
 
+mod script;
 mod steps;
 mod thread;
 mod workspace;
@@ -51,6 +52,7 @@ fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
             args::DemoTools::Agent => agent.play().await,
             args::DemoTools::Thread => thread::play(&agent).await,
             args::DemoTools::Workspace => workspace::play(&agent).await,
+            args::DemoTools::Script => script::play(&agent).await,
         };
         for name in SANDBOXES {
             // It may not exist if the demo failed early.
@@ -89,6 +91,7 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
         args::DemoTools::Agent => {}
         args::DemoTools::Thread => return declare(project, "tools = [\"thread\"], "),
         args::DemoTools::Workspace => return declare(project, workspace::ATTRIBUTE),
+        args::DemoTools::Script => return script::enable(project),
     }
     show::out("$ koze add python --variant python\n");
     let place = args::ProjectArgs {
@@ -168,6 +171,7 @@ impl Agent {
             args::DemoTools::Agent => None,
             args::DemoTools::Thread => Some(thread::TOOLSET),
             args::DemoTools::Workspace => Some(workspace::TOOLSET),
+            args::DemoTools::Script => Some(script::TOOLSET),
         };
         let reply = self.client.call(self.profiles.clone(), toolset, tool, input).await;
         let ToolResult { content, is_error } = reply.into();

@@ -1,6 +1,8 @@
 //! Sandboxes that keep files in memory, for tests. They cannot run programs.
 
 mod process;
+#[cfg(feature = "script-engine")]
+mod script;
 mod store;
 mod tree;
 
@@ -17,6 +19,8 @@ use crate::sandbox::{
     Capabilities, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
     ProcessInfo, Program, Sandbox, Stat, Status, Write,
 };
+#[cfg(feature = "script-engine")]
+use crate::script::{Calls, Check, Failure, NoCalls, Ran, Start};
 use crate::workspace::OpenLimits;
 
 /// A provider of sandboxes in memory. A clone shares them.
@@ -95,6 +99,21 @@ impl Provider for Memory {
 
     fn store(&self, session: &SessionId) -> Result<MemoryStore> {
         Ok(lock(&self.stores).entry(session.clone()).or_default().clone())
+    }
+
+    #[cfg(feature = "script-engine")]
+    async fn run_script(&self, _: &SessionId, start: Start, calls: &impl Calls) -> Result<Ran> {
+        script::send(koze_script::protocol::ToScript::Start(start), calls).await
+    }
+
+    #[cfg(feature = "script-engine")]
+    async fn check_script(
+        &self,
+        _: &SessionId,
+        check: Check,
+    ) -> Result<std::result::Result<(), Failure>> {
+        let ran = script::send(koze_script::protocol::ToScript::Check(check), &NoCalls).await?;
+        Ok(ran.result.map(drop))
     }
 }
 

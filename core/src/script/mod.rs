@@ -1,4 +1,20 @@
 //! Scripts of agents: what a provider runs, and what answers their calls.
+//!
+//! | module | job |
+//! |---|---|
+//! | `state` | the state of an agent: values by key |
+//! | `sources` | its libraries and tools, with their versions |
+//! | `schema` | the schemas of its tools |
+//! | `answers` | answers the calls of a script |
+
+#[cfg(feature = "script")]
+pub(crate) mod answers;
+#[cfg(feature = "script")]
+pub(crate) mod schema;
+#[cfg(feature = "script")]
+pub(crate) mod sources;
+#[cfg(feature = "script")]
+pub(crate) mod state;
 
 use std::future::Future;
 
@@ -18,6 +34,17 @@ pub trait Calls: MaybeSync {
     /// # Errors
     /// The message of the error that the script gets.
     fn call(&self, call: Call) -> impl Future<Output = Result<Value, String>> + MaybeSend;
+}
+
+/// The answers for source that is only compiled, and calls nothing.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct NoCalls;
+
+impl Calls for NoCalls {
+    async fn call(&self, _: Call) -> Result<Value, String> {
+        Err("nothing is run".to_owned())
+    }
 }
 
 /// What a script did.

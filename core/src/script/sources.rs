@@ -1,0 +1,270 @@
+//! The libraries and tools of an agent. Their earlier versions are kept.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Code, Error, Result};
+use crate::store::{Expected, Key, Range, Store};
+use crate::time;
+
+/// The longest name in bytes.
+const MAX_NAME: usize = 64;
+/// The longest description in bytes.
+const MAX_DESCRIPTION: usize = 4 << 10;
+/// How many libraries, and how many tools, an agent can have.
+const MAX_SOURCES: usize = 100;
+/// How many earlier versions are kept.
+const MAX_VERSIONS: u64 = 100;
+
+/// What a source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Library,
+    Tool,
+}
+
+impl Kind {
+    /// Its name in keys and in the names of the tools for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Library => "library",
+            Kind::Tool => "tool",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Library => "Library",
+            Kind::Tool => "Tool",
+        })
+    }
+}
+
+/// A library or tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Source {
+    /// The version, counted from 1.
+    pub(crate) version: u64,
+    pub(crate) description: String,
+    /// The schema of the arguments; only of a tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) parameter_schema: Option<Value>,
+    pub(crate) code: String,
+    /// Whether it can be called; always of a library.
+    pub(crate) enabled: bool,
+    /// When the version was written, in milliseconds since the epoch.
+    pub(crate) updated: u64,
+}
+
+/// A version of a library or tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Version {
+    version: u64,
+    updated: u64,
+}
+
+/// The libraries or the tools of an agent.
+#[derive(Debug, Clone)]
+pub(crate) struct Sources<S> {
+    store: S,
+    kind: Kind,
+}
+
+impl<S: Store> Sources<S> {
+    pub(crate) fn new(store: S, kind: Kind) -> Self {
+        Sources { store, kind }
+    }
+
+    /// Creates a source with version 1.
+    pub(crate) async fn create(&self, name: &str, source: Source) -> Result<Source> {
+        let source = Source { version: 1, updated: time::now(), ..source };
+        check_description(&source.description)?;
+        let place = self.place(name)?;
+        if self.store.get(&place).await?.is_some() {
+            return Err(self.exists(name));
+        }
+        if self.store.list(&Range::of(self.prefix())).await?.len() >= MAX_SOURCES {
+            let message = format!(
+                "there are {MAX_SOURCES}, which is the maximum: delete one with delete_{}",
+                self.kind.name()
+            );
+            return Err(Error::new(Code::Unavailable, message));
+        }
+        match self.store.put(&place, encoded(&source)?, Expected::Absent).await? {
+            Some(_) => Ok(source),
+            None => Err(self.exists(name)),
+        }
+    }
+
+    /// Replaces a source with a new version, and keeps the old one. `current` is what the new one was made of.
+    pub(crate) async fn update(&self, name: &str, current: &Stored, new: Source) -> Result<Source> {
+        check_description(&new.description)?;
+        let version = current.source.version;
+        let new = Source { version: version + 1, updated: time::now(), ..new };
+        self.store.put(&self.version_place(name, version)?, encoded(&current.source)?, Expected::Any).await?;
+        self.replace(name, current, &new).await?;
+        if let Some(old) = version.checked_sub(MAX_VERSIONS) {
+            self.store.delete(&self.version_place(name, old)?, Expected::Any).await?;
+        }
+        Ok(new)
+    }
+
+    /// Enables or disables a source. This is no new version.
+    pub(crate) async fn enable(&self, name: &str, enabled: bool) -> Result<()> {
+        let current = self.get(name).await?;
+        let new = Source { enabled, ..current.source.clone() };
+        self.replace(name, &current, &new).await
+    }
+
+    async fn replace(&self, name: &str, current: &Stored, new: &Source) -> Result<()> {
+        let expected = Expected::Version(current.stored);
+        if self.store.put(&self.place(name)?, encoded(new)?, expected).await?.is_some() {
+            return Ok(());
+        }
+        let message = format!("{} '{name}' was changed by another call meanwhile: read it again", self.kind);
+        Err(Error::new(Code::Unavailable, message))
+    }
+
+    /// Deletes a source and its versions.
+    pub(crate) async fn delete(&self, name: &str) -> Result<()> {
+        if !self.store.delete(&self.place(name)?, Expected::Any).await? {
+            return Err(self.missing(name));
+        }
+        for listed in self.store.list(&Range::of(self.versions_prefix(name))).await? {
+            self.store.delete(&Key::new(listed.key)?, Expected::Any).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns a source.
+    pub(crate) async fn get(&self, name: &str) -> Result<Stored> {
+        self.find(name).await?.ok_or_else(|| self.missing(name))
+    }
+
+    /// Returns a source, if it exists.
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<Stored>> {
+        let Some(found) = self.store.get(&self.place(name)?).await? else { return Ok(None) };
+        Ok(Some(Stored { source: self.decoded(name, &found.bytes)?, stored: found.version }))
+    }
+
+    /// Returns a version of a source.
+    pub(crate) async fn version(&self, name: &str, version: u64) -> Result<Source> {
+        let current = self.get(name).await?.source;
+        if current.version == version {
+            return Ok(current);
+        }
+        match self.store.get(&self.version_place(name, version)?).await? {
+            Some(found) => self.decoded(name, &found.bytes),
+            None => {
+                let message = format!("{} '{name}' has no version {version} anymore, or not yet", self.kind);
+                Err(Error::new(Code::NotFound, message))
+            }
+        }
+    }
+
+    /// Lists the versions of a source, the oldest first.
+    pub(crate) async fn versions(&self, name: &str) -> Result<Vec<Version>> {
+        let current = self.get(name).await?.source;
+        let mut versions = Vec::new();
+        for listed in self.store.list(&Range::of(self.versions_prefix(name))).await? {
+            if let Some(found) = self.store.get(&Key::new(listed.key)?).await? {
+                let Source { version, updated, .. } = self.decoded(name, &found.bytes)?;
+                // An update that was refused may have stored the current version.
+                if version < current.version {
+                    versions.push(Version { version, updated });
+                }
+            }
+        }
+        versions.push(Version { version: current.version, updated: current.updated });
+        Ok(versions)
+    }
+
+    /// Returns all sources by name.
+    pub(crate) async fn list(&self) -> Result<Vec<(String, Source)>> {
+        let mut all = Vec::new();
+        for listed in self.store.list(&Range::of(self.prefix())).await? {
+            let name = listed.key.strip_prefix(&self.prefix()).unwrap_or_default().to_owned();
+            // It may have been deleted meanwhile.
+            if let Some(Stored { source, .. }) = self.find(&name).await? {
+                all.push((name, source));
+            }
+        }
+        Ok(all)
+    }
+
+    fn prefix(&self) -> String {
+        format!("script/{}/", self.kind.name())
+    }
+
+    fn versions_prefix(&self, name: &str) -> String {
+        format!("script/{}-version/{name}/", self.kind.name())
+    }
+
+    fn place(&self, name: &str) -> Result<Key> {
+        check_name(name)?;
+        Key::new(format!("{}{name}", self.prefix()))
+    }
+
+    fn version_place(&self, name: &str, version: u64) -> Result<Key> {
+        check_name(name)?;
+        Key::new(format!("{}{version:020}", self.versions_prefix(name)))
+    }
+
+    fn decoded(&self, name: &str, bytes: &[u8]) -> Result<Source> {
+        serde_json::from_slice(bytes).map_err(|error| {
+            Error::new(Code::Internal, format!("{} '{name}' cannot be read", self.kind)).with_source(error)
+        })
+    }
+
+    fn exists(&self, name: &str) -> Error {
+        let Sources { kind, .. } = self;
+        let message = format!("{kind} '{name}' already exists. Use update_{} to modify it.", kind.name());
+        Error::new(Code::AlreadyExists, message)
+    }
+
+    fn missing(&self, name: &str) -> Error {
+        let Sources { kind, .. } = self;
+        let message = format!("{kind} '{name}' does not exist. Use create_{} to create it.", kind.name());
+        Error::new(Code::NotFound, message)
+    }
+}
+
+/// A source as it is stored.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    pub(crate) source: Source,
+    /// The version of its value in the store.
+    stored: u64,
+}
+
+fn encoded(source: &Source) -> Result<Vec<u8>> {
+    serde_json::to_vec(source)
+        .map_err(|error| Error::new(Code::Internal, "the source cannot be stored").with_source(error))
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let letter = |c: char| c.is_ascii_lowercase();
+    let is_good = name.starts_with(letter)
+        && name.len() <= MAX_NAME
+        && name.chars().all(|c| letter(c) || c.is_ascii_digit() || c == '_');
+    if is_good {
+        return Ok(());
+    }
+    let message = format!("`{name}` is not a valid name: it must match ^[a-z][a-z0-9_]*$ and have at most {MAX_NAME} characters");
+    Err(Error::new(Code::InvalidInput, message))
+}
+
+fn check_description(description: &str) -> Result<()> {
+    if description.len() <= MAX_DESCRIPTION {
+        return Ok(());
+    }
+    let message = format!(
+        "the description has {} bytes, but may have at most {MAX_DESCRIPTION}: shorten it",
+        description.len()
+    );
+    Err(Error::new(Code::TooLarge, message))
+}

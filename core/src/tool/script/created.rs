@@ -1,0 +1,40 @@
+//! The tools that an agent has created.
+
+use serde_json::Value;
+
+use super::run::run;
+use super::tools::tools;
+use crate::error::{Code, Error, Result};
+use crate::provider::Provider;
+use crate::script::schema;
+use crate::session::Session;
+use crate::tool::dialect::Definition;
+use crate::tool::{Reply, Scope};
+
+/// Returns the definitions of the tools that are enabled.
+pub(super) async fn definitions<P: Provider>(session: &Session<P>) -> Result<Vec<Definition>> {
+    let all = tools(session)?.list().await?.into_iter();
+    let definition = |(name, source): (String, crate::script::sources::Source)| Definition {
+        name: name.into(),
+        description: source.description.into(),
+        schema: source.parameter_schema.unwrap_or_default(),
+        scope: Scope::Session,
+    };
+    Ok(all.filter(|(_, source)| source.enabled).map(definition).collect())
+}
+
+/// Calls a created tool. Returns `None` if there is none with this name.
+pub(super) async fn call<P: Provider>(session: &Session<P>, name: &str, input: Value) -> Result<Option<Reply>> {
+    // A name that cannot be one is unknown, and not invalid.
+    let found = match tools(session)?.find(name).await {
+        Err(error) if error.code == Code::InvalidInput => None,
+        found => found?,
+    };
+    let Some(found) = found else { return Ok(None) };
+    if !found.source.enabled {
+        let message = format!("Tool '{name}' is disabled. Use enable_tool to enable it.");
+        return Err(Error::new(Code::Unavailable, message));
+    }
+    schema::validate(&found.source.parameter_schema.unwrap_or_default(), &input)?;
+    run(session, found.source.code, Some(input)).await.map(Some)
+}

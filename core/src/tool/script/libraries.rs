@@ -1,0 +1,167 @@
+//! The tools over libraries.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::run::check;
+use crate::error::Result;
+use crate::provider::Provider;
+use crate::script::sources::{Kind, Source, Sources};
+use crate::session::Session;
+use crate::tool::{Reply, Scope, Tool};
+
+pub(super) struct CreateLibrary;
+pub(super) struct UpdateLibrary;
+pub(super) struct DeleteLibrary;
+pub(super) struct ListLibraries;
+pub(super) struct ReadLibrary;
+
+/// The input of `create_library`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Created {
+    /// The name for `require`, such as `text_utils`.
+    name: String,
+    /// A `CommonJS` module: it assigns to `exports` or `module.exports`.
+    code: String,
+    /// What it is for.
+    #[serde(default)]
+    description: String,
+}
+
+/// The input of `update_library`. What is left out stays as it is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Updated {
+    /// The name.
+    name: String,
+    /// The new source.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    code: Option<String>,
+    /// The new description.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    description: Option<String>,
+}
+
+/// The input of `delete_library`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Named {
+    /// The name.
+    name: String,
+}
+
+/// The input of `list_libraries`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+/// The input of `read_library`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Read {
+    /// The name.
+    name: String,
+    /// An earlier version.
+    #[serde(default)]
+    #[schemars(with = "u64")]
+    version: Option<u64>,
+}
+
+fn libraries<P: Provider>(session: &Session<P>) -> Result<Sources<P::Store>> {
+    Ok(Sources::new(session.agent_store()?, Kind::Library))
+}
+
+impl Tool for CreateLibrary {
+    const NAME: &'static str = "create_library";
+    const DESCRIPTION: &'static str = "Create a library that scripts and tools load with require(name). The code is compiled \
+        first. Returns its name and version.";
+    const SCOPE: Scope = Scope::Session;
+    type Input = Created;
+
+    async fn call<P: Provider>(session: &Session<P>, input: Created) -> Result<Reply> {
+        let Created { name, code, description } = input;
+        check(session, Kind::Library, &code).await?;
+        let source =
+            Source { version: 1, description, parameter_schema: None, code, enabled: true, updated: 0 };
+        let created = libraries(session)?.create(&name, source).await?;
+        Reply::ok(json!({ "name": name, "version": created.version }))
+    }
+}
+
+impl Tool for UpdateLibrary {
+    const NAME: &'static str = "update_library";
+    const DESCRIPTION: &'static str = "Replace the code or the description of a library. The code is compiled first: if it is \
+        broken, the library stays as it is. Returns its name and new version; read_library reads earlier ones.";
+    const SCOPE: Scope = Scope::Session;
+    type Input = Updated;
+
+    async fn call<P: Provider>(session: &Session<P>, input: Updated) -> Result<Reply> {
+        let Updated { name, code, description } = input;
+        let libraries = libraries(session)?;
+        let current = libraries.get(&name).await?;
+        if let Some(code) = &code {
+            check(session, Kind::Library, code).await?;
+        }
+        let old = current.source.clone();
+        let new = Source {
+            code: code.unwrap_or(old.code),
+            description: description.unwrap_or(old.description),
+            ..current.source.clone()
+        };
+        let updated = libraries.update(&name, &current, new).await?;
+        Reply::ok(json!({ "name": name, "version": updated.version }))
+    }
+}
+
+impl Tool for DeleteLibrary {
+    const NAME: &'static str = "delete_library";
+    const DESCRIPTION: &'static str = "Delete a library and its versions.";
+    const SCOPE: Scope = Scope::Session;
+    type Input = Named;
+
+    async fn call<P: Provider>(session: &Session<P>, input: Named) -> Result<Reply> {
+        libraries(session)?.delete(&input.name).await?;
+        Reply::ok(json!({ "ok": true }))
+    }
+}
+
+impl Tool for ListLibraries {
+    const NAME: &'static str = "list_libraries";
+    const DESCRIPTION: &'static str =
+        "List the libraries. Returns libraries: name, version, description, and when it was updated in milliseconds since 1970.";
+    const SCOPE: Scope = Scope::Session;
+    type Input = Nothing;
+
+    async fn call<P: Provider>(session: &Session<P>, _: Nothing) -> Result<Reply> {
+        let entry = |(name, source): (String, Source)| {
+            let Source { version, description, updated, .. } = source;
+            json!({ "name": name, "version": version, "description": description, "updated": updated })
+        };
+        let list: Vec<Value> = libraries(session)?.list().await?.into_iter().map(entry).collect();
+        Reply::ok(json!({ "libraries": list }))
+    }
+}
+
+impl Tool for ReadLibrary {
+    const NAME: &'static str = "read_library";
+    const DESCRIPTION: &'static str =
+        "Read the code of a library, or of an earlier version. Returns code, version, description, updated, and the versions that are kept.";
+    const SCOPE: Scope = Scope::Session;
+    type Input = Read;
+
+    async fn call<P: Provider>(session: &Session<P>, Read { name, version }: Read) -> Result<Reply> {
+        let libraries = libraries(session)?;
+        let source = match version {
+            Some(version) => libraries.version(&name, version).await?,
+            None => libraries.get(&name).await?.source,
+        };
+        Reply::ok(json!({
+            "name": name, "version": source.version, "description": source.description, "code": source.code,
+            "updated": source.updated, "versions": libraries.versions(&name).await?,
+        }))
+    }
+}

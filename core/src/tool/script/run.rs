@@ -1,0 +1,83 @@
+//! `run_sandbox_code`, and running the scripts of tools.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::error::{Code, Error, Result};
+use crate::provider::Provider;
+use crate::script::answers::Answers;
+use crate::script::sources::{Kind, Sources};
+use crate::script::{Check, Failure, Ran, Start};
+use crate::session::Session;
+use crate::tool::{Content, Reply, Scope, Tool};
+
+pub(super) struct RunSandboxCode;
+
+/// The input of `run_sandbox_code`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    /// JavaScript: the body of an async function. Its result is that of `return`, of `resolve(value)`, or the value of the
+    /// last expression.
+    code: String,
+}
+
+impl Tool for RunSandboxCode {
+    const NAME: &'static str = "run_sandbox_code";
+    const DESCRIPTION: &'static str = "Run JavaScript in an isolate without network, files or modules. Returns result as JSON, and \
+        logs, the lines of console.log. Globals: state.get/set/delete/keys (async, kept between runs), require(name) for \
+        libraries, parseCSV, atob, btoa, setTimeout. At most 30 s and 128 MiB. A failed run returns error with its line and \
+        column.";
+    const SCOPE: Scope = Scope::Session;
+    type Input = Input;
+
+    async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
+        run(session, input.code, None).await
+    }
+}
+
+/// Runs a script with the state and the libraries of the session's agent.
+pub(super) async fn run<P: Provider>(session: &Session<P>, code: String, args: Option<Value>) -> Result<Reply> {
+    let store = session.agent_store()?;
+    let libraries = Sources::new(store.clone(), Kind::Library).list().await?;
+    let libraries = libraries.into_iter().map(|(name, source)| (name, source.code)).collect();
+    let start = Start { code, args, libraries, ..Start::default() };
+    let ran = session.provider().run_script(session.agent(), start, &Answers::new(store)).await?;
+    Ok(reply(ran))
+}
+
+fn reply(Ran { result, logs }: Ran) -> Reply {
+    match result {
+        Ok(result) => {
+            Reply { content: Content::Json(json!({ "result": result, "logs": logs })), is_error: false }
+        }
+        Err(failure) => {
+            let mut fields = described(&failure);
+            fields.insert("logs".into(), logs.into());
+            Reply { content: Content::Json(fields.into()), is_error: true }
+        }
+    }
+}
+
+/// Returns the fields that describe the failure of a script.
+fn described(Failure { message, place, limit }: &Failure) -> Map<String, Value> {
+    let mut fields = Map::from_iter([("error".to_owned(), Value::from(message.as_str()))]);
+    if let Some(place) = place {
+        fields.extend(place.library.as_deref().map(|library| ("library".to_owned(), library.into())));
+        fields.insert("line".into(), place.line.into());
+        fields.insert("column".into(), place.column.into());
+    }
+    fields.extend(limit.map(|limit| ("limit".to_owned(), json!(limit))));
+    fields
+}
+
+/// Compiles the source of a library or tool, so that a broken one is never stored.
+pub(super) async fn check<P: Provider>(session: &Session<P>, kind: Kind, code: &str) -> Result<()> {
+    let check = Check { code: code.to_owned(), library: kind == Kind::Library };
+    let Err(failure) = session.provider().check_script(session.agent(), check).await? else { return Ok(()) };
+    let place = failure.place.as_ref();
+    let place = place.map(|place| format!(" (line {}, column {})", place.line, place.column));
+    let message = format!("`code` does not compile: {}{}", failure.message, place.unwrap_or_default());
+    Err(Error::new(Code::InvalidInput, message))
+}

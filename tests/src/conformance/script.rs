@@ -1,0 +1,334 @@
+//! The cases of the tools `script`.
+
+use serde_json::{Value, json};
+
+use super::session::Session;
+use super::{Capability, Case, ToolResult, case};
+
+pub(super) const CASES: &[Case] = &[
+    case("script_results", results),
+    case("script_failures", failures),
+    case("script_without_eval", without_eval),
+    case("script_state", state),
+    case("script_state_of_other_sessions", other_sessions),
+    case("script_libraries", libraries),
+    case("script_library_versions", library_versions),
+    case("script_tools", tools),
+    case("script_tool_versions", tool_versions),
+    case("script_tool_arguments", arguments),
+    case("script_tool_names", names),
+    case("script_tools_disabled", disabled),
+    case("script_broken_updates", broken_updates),
+    case("script_input", input),
+    case("script_restart", restart).needs(&[Capability::Restart]),
+    case("script_at_once", at_once).needs(&[Capability::AtOnce]),
+];
+
+fn run(session: &Session, code: &str) -> Value {
+    session.ok("run_sandbox_code", json!({ "code": code }))
+}
+
+#[track_caller]
+fn result(session: &Session, code: &str) -> Value {
+    run(session, code)["result"].clone()
+}
+
+/// Calls a tool that runs code, which must fail. Returns the JSON of its reply.
+#[track_caller]
+fn failed(session: &Session, tool: &str, input: Value) -> Value {
+    let ToolResult { content, is_error } = session.call(tool, input);
+    assert!(is_error, "{content}");
+    serde_json::from_str(&content).unwrap_or_else(|_| panic!("{content}"))
+}
+
+/// Calls a tool that must fail with this code. Returns the message.
+#[track_caller]
+fn refused(session: &Session, tool: &str, input: Value, code: &str) -> String {
+    let error = session.err(tool, input);
+    assert!(error.starts_with(&format!("{code}: ")), "{tool} is not {code}: {error}");
+    error
+}
+
+fn results(session: &Session) {
+    for (code, expected) in [
+        ("1+1", json!(2)),
+        ("return [1, { a: 'ü' }]", json!([1, { "a": "ü" }])),
+        ("resolve(1); resolve(2)", json!(1)),
+        ("await new Promise(resolve => setTimeout(resolve, 20)); 'later'", json!("later")),
+        ("parseCSV('a,b\\n1,\"2,3\"', { header: true })", json!([{ "a": "1", "b": "2,3" }])),
+        ("atob(btoa('koze'))", json!("koze")),
+        ("typeof args", json!("undefined")),
+        ("undefined", Value::Null),
+    ] {
+        assert_eq!(result(session, code), expected, "{code}");
+    }
+    let done = run(session, "console.log('a', { b: 1 }); console.warn('c'); console.error('d')");
+    assert_eq!(done, json!({ "result": null, "logs": ["a {\"b\":1}", "[WARN] c", "[ERROR] d"] }));
+}
+
+fn failures(session: &Session) {
+    let failure = failed(session, "run_sandbox_code", json!({ "code": "console.log(1)\nfoo()" }));
+    assert_eq!(
+        failure,
+        json!({ "error": "ReferenceError: foo is not defined", "line": 2, "column": 1, "logs": ["1"] })
+    );
+    let failure = failed(session, "run_sandbox_code", json!({ "code": "return (" }));
+    assert!(failure["error"].as_str().is_some_and(|error| error.starts_with("SyntaxError: ")), "{failure}");
+    let failure = failed(session, "run_sandbox_code", json!({ "code": "await new Promise(() => {})" }));
+    assert!(failure["error"].as_str().is_some_and(|error| error.contains("nothing can settle")), "{failure}");
+    let code = "const a = []; for (;;) a.push(new Uint8Array(1000000))";
+    let failure = failed(session, "run_sandbox_code", json!({ "code": code }));
+    assert_eq!(failure["limit"], "memory", "{failure}");
+}
+
+fn without_eval(session: &Session) {
+    for code in [
+        "eval('1')",
+        "Function('1')()",
+        "(() => {}).constructor('1')()",
+        "(async () => {}).constructor('1')()",
+        "(function* () {}).constructor('1')()",
+        "setTimeout('1')",
+        "await import('fs')",
+        "require('fs')",
+        "process.exit()",
+        "WebAssembly.compile",
+    ] {
+        let failure = failed(session, "run_sandbox_code", json!({ "code": code }));
+        assert!(failure["error"].is_string(), "{code}: {failure}");
+    }
+}
+
+fn state(session: &Session) {
+    assert_eq!(session.ok("get_state", json!({ "key": "a" })), json!({ "exists": false, "value": null }));
+    session.ok("set_state", json!({ "key": "a", "value": { "n": [1, "ü", null] } }));
+    assert_eq!(result(session, "return state.get('a')"), json!({ "n": [1, "ü", null] }));
+    assert_eq!(result(session, "return state.get('none')"), Value::Null);
+    result(session, "await state.set('a%b', 1); await state.set('a_b', null)");
+    assert_eq!(session.ok("get_state", json!({ "key": "a_b" })), json!({ "exists": true, "value": null }));
+    assert_eq!(session.ok("list_state_keys", json!({})), json!({ "keys": ["a", "a%b", "a_b"] }));
+    // The prefix is no pattern.
+    assert_eq!(session.ok("list_state_keys", json!({ "prefix": "a%" })), json!({ "keys": ["a%b"] }));
+    assert_eq!(result(session, "return state.keys('a_')"), json!(["a_b"]));
+    assert_eq!(result(session, "return [await state.delete('a'), await state.delete('a')]"), json!([true, false]));
+    assert_eq!(session.ok("delete_state", json!({ "key": "a_b" })), json!({ "deleted": true }));
+    for key in ["", "a\u{0}b", &"x".repeat(257)] {
+        refused(session, "get_state", json!({ "key": key }), "invalid_input");
+        refused(session, "set_state", json!({ "key": key, "value": 1 }), "invalid_input");
+    }
+    let failure = failed(session, "run_sandbox_code", json!({ "code": "await state.set('', 1)" }));
+    assert_eq!((&failure["line"], &failure["column"]), (&json!(1), &json!(7)), "{failure}");
+    let long = "await state.set('long', 'x'.repeat(1 << 20))";
+    let failure = failed(session, "run_sandbox_code", json!({ "code": long }));
+    assert!(failure["error"].as_str().is_some_and(|error| error.contains("at most 1048576")), "{failure}");
+}
+
+fn other_sessions(session: &Session) {
+    session.ok("set_state", json!({ "key": "secret", "value": 1 }));
+    session.ok("create_library", json!({ "name": "mine", "code": "exports.a = 1" }));
+    let other = session.other("another-agent");
+    assert_eq!(other.ok("list_state_keys", json!({})), json!({ "keys": [] }));
+    assert_eq!(other.ok("list_libraries", json!({})), json!({ "libraries": [] }));
+    failed(&other, "run_sandbox_code", json!({ "code": "require('mine')" }));
+}
+
+fn libraries(session: &Session) {
+    let created = session.ok("create_library", json!({
+        "name": "text", "description": "Texts", "code": "exports.twice = (text) => text + text",
+    }));
+    assert_eq!(created, json!({ "name": "text", "version": 1 }));
+    session.ok("create_library", json!({
+        "name": "more", "code": "const { twice } = require('text'); module.exports = (text) => twice(twice(text))",
+    }));
+    assert_eq!(result(session, "require('more')('ab')"), json!("abababab"));
+    let error = refused(session, "create_library", json!({ "name": "text", "code": "1" }), "already_exists");
+    assert_eq!(error, "already_exists: Library 'text' already exists. Use update_library to modify it.");
+    let listed = session.ok("list_libraries", json!({}));
+    let listed: Vec<_> = listed["libraries"].as_array().expect("a list").iter().collect();
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    assert_eq!((&listed[1]["name"], &listed[1]["description"]), (&json!("text"), &json!("Texts")));
+    let failure = failed(session, "run_sandbox_code", json!({ "code": "require('none')" }));
+    assert_eq!(failure["error"], "Error: Library not found: none");
+    session.ok("create_library", json!({ "name": "a", "code": "require('b')" }));
+    session.ok("create_library", json!({ "name": "b", "code": "require('a')" }));
+    let failure = failed(session, "run_sandbox_code", json!({ "code": "require('a')" }));
+    assert_eq!(failure["error"], "Error: Circular dependency: a -> b -> a");
+    session.ok("create_library", json!({ "name": "broken", "code": "\nnull.x" }));
+    let failure = failed(session, "run_sandbox_code", json!({ "code": "require('broken')" }));
+    assert_eq!((&failure["library"], &failure["line"]), (&json!("broken"), &json!(2)), "{failure}");
+    session.ok("delete_library", json!({ "name": "text" }));
+    refused(session, "read_library", json!({ "name": "text" }), "not_found");
+    refused(session, "delete_library", json!({ "name": "text" }), "not_found");
+}
+
+fn library_versions(session: &Session) {
+    session.ok("create_library", json!({ "name": "v", "code": "exports.n = 1" }));
+    let updated = session.ok("update_library", json!({ "name": "v", "code": "exports.n = 2" }));
+    assert_eq!(updated, json!({ "name": "v", "version": 2 }));
+    session.ok("update_library", json!({ "name": "v", "description": "D" }));
+    assert_eq!(result(session, "require('v').n"), json!(2));
+    let read = session.ok("read_library", json!({ "name": "v" }));
+    assert_eq!((&read["version"], &read["code"], &read["description"]), (&json!(3), &json!("exports.n = 2"), &json!("D")));
+    let versions: Vec<_> = read["versions"].as_array().expect("a list").iter().map(|one| one["version"].clone()).collect();
+    assert_eq!(versions, [1, 2, 3]);
+    assert_eq!(session.ok("read_library", json!({ "name": "v", "version": 1 }))["code"], "exports.n = 1");
+    refused(session, "read_library", json!({ "name": "v", "version": 4 }), "not_found");
+    refused(session, "update_library", json!({ "name": "none", "code": "1" }), "not_found");
+    // A deleted library starts again.
+    session.ok("delete_library", json!({ "name": "v" }));
+    session.ok("create_library", json!({ "name": "v", "code": "1" }));
+    let read = session.ok("read_library", json!({ "name": "v" }));
+    assert_eq!(read["versions"].as_array().map(Vec::len), Some(1), "{read}");
+}
+
+fn add(session: &Session) {
+    let created = session.ok("create_tool", json!({
+        "name": "add", "description": "Add two numbers.",
+        "parameter_schema": {
+            "type": "object", "properties": { "a": { "type": "number" }, "b": { "type": "number" } },
+            "required": ["a", "b"], "additionalProperties": false,
+        },
+        "code": "console.log('adding'); return args.a + args.b",
+    }));
+    assert_eq!(created, json!({ "name": "add", "version": 1 }));
+}
+
+fn tools(session: &Session) {
+    refused(session, "add", json!({ "a": 1, "b": 2 }), "unknown_tool");
+    add(session);
+    assert_eq!(session.ok("add", json!({ "a": 1, "b": 2 })), json!({ "result": 3, "logs": ["adding"] }));
+    let again = json!({ "name": "add", "description": "", "parameter_schema": { "type": "object" }, "code": "1" });
+    let error = refused(session, "create_tool", again, "already_exists");
+    assert_eq!(error, "already_exists: Tool 'add' already exists. Use update_tool to modify it.");
+    let listed = session.ok("list_tools", json!({}));
+    let tool = &listed["tools"][0];
+    assert_eq!((&tool["name"], &tool["enabled"], &tool["version"]), (&json!("add"), &json!(true), &json!(1)));
+    assert_eq!(tool["parameter_schema"]["required"], json!(["a", "b"]));
+    session.ok("delete_tool", json!({ "name": "add" }));
+    refused(session, "add", json!({ "a": 1, "b": 2 }), "unknown_tool");
+}
+
+fn tool_versions(session: &Session) {
+    add(session);
+    let updated = session.ok("update_tool", json!({ "name": "add", "code": "return args.a - args.b" }));
+    assert_eq!(updated, json!({ "name": "add", "version": 2 }));
+    assert_eq!(session.ok("add", json!({ "a": 1, "b": 2 }))["result"], json!(-1));
+    let read = session.ok("read_tool", json!({ "name": "add", "version": 1 }));
+    assert!(read["code"].as_str().is_some_and(|code| code.contains("args.a + args.b")), "{read}");
+    assert_eq!(read["versions"].as_array().map(Vec::len), Some(2), "{read}");
+    refused(session, "update_tool", json!({ "name": "none" }), "not_found");
+}
+
+fn arguments(session: &Session) {
+    add(session);
+    for (input, part) in [
+        (json!({ "a": 1 }), "\"b\" is a required property"),
+        (json!({ "a": 1, "b": "2" }), "/b: \"2\" is not of type \"number\""),
+        (json!({ "a": 1, "b": 2, "c": 3 }), "Additional properties"),
+    ] {
+        let error = refused(session, "add", input, "invalid_input");
+        assert!(error.contains(part), "{error}");
+    }
+    // The arguments are data.
+    session.ok("create_tool", json!({
+        "name": "echo", "description": "", "parameter_schema": { "type": "object" }, "code": "return args",
+    }));
+    let input = json!({ "a": "'); while (true) {} //", "constructor": 1, "toString": [null, 1e300] });
+    assert_eq!(session.ok("echo", input.clone())["result"], input);
+    for schema in [
+        json!({ "type": "string" }),
+        json!({ "type": "object", "properties": { "a": { "type": "no" } } }),
+        json!({ "type": "object", "$ref": "http://127.0.0.1/schema" }),
+        json!({ "type": "object", "$ref": "file:///etc/passwd" }),
+    ] {
+        let input = json!({ "name": "bad", "description": "", "parameter_schema": schema, "code": "1" });
+        refused(session, "create_tool", input, "invalid_input");
+        refused(session, "update_tool", json!({ "name": "echo", "parameter_schema": schema }), "invalid_input");
+    }
+}
+
+fn names(session: &Session) {
+    let tool = |name: &str| json!({ "name": name, "description": "", "parameter_schema": { "type": "object" }, "code": "1" });
+    for name in ["", "A", "1a", "_a", "a-b", "a.b", "ä", "a b", "a/b", &"a".repeat(65)] {
+        refused(session, "create_tool", tool(name), "invalid_input");
+        refused(session, "create_library", json!({ "name": name, "code": "1" }), "invalid_input");
+    }
+    for name in [
+        "run_sandbox_code", "create_tool", "db_sql", "fetch_url", "browser_click", "shell", "bash", "read_file",
+        "workspace__box__run",
+    ] {
+        let error = refused(session, "create_tool", tool(name), "invalid_input");
+        assert!(error.contains("the name of a built-in tool"), "{error}");
+    }
+    session.ok("create_tool", tool("a1_b"));
+    assert_eq!(session.ok("a1_b", json!({}))["result"], 1);
+}
+
+fn disabled(session: &Session) {
+    add(session);
+    session.ok("disable_tool", json!({ "name": "add" }));
+    let error = refused(session, "add", json!({ "a": 1, "b": 2 }), "unavailable");
+    assert_eq!(error, "unavailable: Tool 'add' is disabled. Use enable_tool to enable it.");
+    assert_eq!(session.ok("list_tools", json!({})), json!({ "tools": [] }));
+    let all = session.ok("list_tools", json!({ "include_disabled": true }));
+    assert_eq!((&all["tools"][0]["enabled"], &all["tools"][0]["version"]), (&json!(false), &json!(1)), "{all}");
+    session.ok("enable_tool", json!({ "name": "add" }));
+    assert_eq!(session.ok("add", json!({ "a": 1, "b": 2 }))["result"], 3);
+    refused(session, "enable_tool", json!({ "name": "none" }), "not_found");
+}
+
+fn broken_updates(session: &Session) {
+    add(session);
+    session.ok("create_library", json!({ "name": "lib", "code": "exports.a = 1" }));
+    let error = refused(session, "update_tool", json!({ "name": "add", "code": "return (" }), "invalid_input");
+    assert!(error.contains("`code` does not compile: SyntaxError"), "{error}");
+    let error = refused(session, "update_library", json!({ "name": "lib", "code": "exports.a =\n= 2" }), "invalid_input");
+    assert!(error.contains("(line 2, column "), "{error}");
+    refused(session, "create_library", json!({ "name": "other", "code": "}" }), "invalid_input");
+    assert_eq!(session.ok("add", json!({ "a": 1, "b": 2 }))["result"], 3);
+    assert_eq!(result(session, "require('lib').a"), json!(1));
+    assert_eq!(session.ok("read_tool", json!({ "name": "add" }))["version"], 1);
+    refused(session, "read_library", json!({ "name": "other" }), "not_found");
+}
+
+fn input(session: &Session) {
+    for (tool, input) in [
+        ("run_sandbox_code", json!({})),
+        ("run_sandbox_code", json!({ "code": 1 })),
+        ("run_sandbox_code", json!({ "code": "1", "more": 1 })),
+        ("set_state", json!({ "key": "a" })),
+        ("list_tools", json!({ "include_disabled": "yes" })),
+    ] {
+        refused(session, tool, input, "invalid_input");
+    }
+    let long = format!("'{}'", "x".repeat(300_000));
+    let failure = failed(session, "run_sandbox_code", json!({ "code": long }));
+    assert!(failure["error"].as_str().is_some_and(|error| error.contains("move parts of it to libraries")), "{failure}");
+    refused(session, "no_such_tool", json!({}), "unknown_tool");
+    refused(session, "No Such Tool", json!({}), "unknown_tool");
+}
+
+fn restart(session: &Session) {
+    add(session);
+    session.ok("set_state", json!({ "key": "a", "value": 1 }));
+    session.ok("create_library", json!({ "name": "lib", "code": "exports.a = 1" }));
+    session.restart();
+    assert_eq!(result(session, "return [await state.get('a'), require('lib').a]"), json!([1, 1]));
+    assert_eq!(session.ok("add", json!({ "a": 1, "b": 2 }))["result"], 3);
+}
+
+fn at_once(session: &Session) {
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..20)
+            .map(|number| {
+                let code = format!("await state.set('k{number}', {number}); return state.get('k{number}')");
+                scope.spawn(move || result(session, &code))
+            })
+            .collect();
+        for (number, run) in runs.into_iter().enumerate() {
+            assert_eq!(run.join().expect("it ran"), json!(number));
+        }
+    });
+    let keys = session.ok("list_state_keys", json!({ "prefix": "k" }));
+    assert_eq!(keys["keys"].as_array().map(Vec::len), Some(20));
+}
