@@ -79,11 +79,13 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
         if key == "script" {
             script = true;
             let wrong = match value.as_table_like() {
-                Some(table) => table
-                    .iter()
-                    .next()
-                    .map(|(key, _)| format!("`package.metadata.koze.script` has no key `{key}`: it is an empty table")),
-                None => Some("`package.metadata.koze.script` must be a table: write `[package.metadata.koze.script]`".to_owned()),
+                Some(table) => table.iter().next().map(|(key, _)| {
+                    format!("`package.metadata.koze.script` has no key `{key}`: it is an empty table")
+                }),
+                None => Some(
+                    "`package.metadata.koze.script` must be a table: write `[package.metadata.koze.script]`"
+                        .to_owned(),
+                ),
             };
             if let Some(message) = wrong {
                 findings.add(Rule::BadManifest { message }, place(value.span()));

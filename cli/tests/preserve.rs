@@ -114,6 +114,7 @@ impl Project {
             sdk: None,
             draft: Draft { removal, ..Draft::default() },
             write: true,
+            worker: true,
             directory_lock: None,
         };
         let mut findings = Findings::new(false);

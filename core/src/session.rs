@@ -154,12 +154,16 @@ impl<P: Provider> Session<P> {
     /// [`Code::Unsupported`] if no profile of the project serves the family.
     pub fn serving(&self, family: Family) -> Result<Self> {
         let all = &self.shared.profiles;
-        let profiles = if family != Family::Script && all.list().iter().all(|profile| profile.tools.contains(&family)) {
+        let profiles = if family != Family::Script
+            && all.list().iter().all(|profile| profile.tools.contains(&family))
+        {
             Arc::clone(all)
         } else {
-            let none = || match family {
+            let none = || {
+                match family {
                 Family::Script => "this project does not serve the tools `script`: add `[package.metadata.koze.script]` to its `Cargo.toml`".to_owned(),
                 _ => format!("no sandbox of this project serves the tools `{family}`"),
+            }
             };
             Arc::new(all.of(family).ok_or_else(|| Error::new(Code::Unsupported, none()))?)
         };

@@ -11,7 +11,7 @@ use crate::output;
 pub(super) fn run(args: &args::List) -> ExitCode {
     let mut findings = Findings::new(args.place.strict);
     let mut build = Build::default();
-    let options = Options { write: false, ..super::build::options(&args.place) };
+    let options = Options { write: false, worker: false, ..super::build::options(&args.place) };
     let done = build::run(&options, &mut build, &mut findings).is_ok();
     match args.place.format {
         Format::Json => show::out(&output::json::render(&build, &findings)),

@@ -148,6 +148,7 @@ fn built(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Result<
         sdk: (backend == args::Backend::Sdk).then_some(sdk),
         draft: Draft::default(),
         write: true,
+        worker: true,
         directory_lock: None,
     };
     build::run(&options, &mut build, findings)?;

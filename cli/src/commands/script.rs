@@ -30,13 +30,12 @@ fn call(args: &SessionArgs, tool: &str, input: Value) -> Result<(Value, bool), E
     let session = LocalSession::find(args)?;
     let profiles = local_session::profiles(args)?;
     let reply = local_session::wait(session.client().call(profiles, Some(TOOLSET), tool, input))?;
-    match reply.map_err(|error| local_session::failed(&error))? {
-        Reply { content: Content::Json(value), is_error } => Ok((value, is_error)),
-        Reply { .. } => {
-            let error = Error::new(Code::Internal, format!("`{tool}` has an unexpected result"));
-            Err(local_session::failed(&error))
-        }
+    let Reply { content, is_error } = reply.map_err(|error| local_session::failed(&error))?;
+    if let Content::Json(value) = content {
+        return Ok((value, is_error));
     }
+    let error = Error::new(Code::Internal, format!("`{tool}` has an unexpected result"));
+    Err(local_session::failed(&error))
 }
 
 fn run_file(file: &Path, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
@@ -61,7 +60,9 @@ fn place(failure: &Value, file: &Path) -> String {
     let (Some(line), Some(column)) = (failure["line"].as_u64(), failure["column"].as_u64()) else {
         return String::new();
     };
-    let of = failure["library"].as_str().map_or_else(|| file.display().to_string(), |name| format!("library {name}"));
+    let of = failure["library"]
+        .as_str()
+        .map_or_else(|| file.display().to_string(), |name| format!("library {name}"));
     format!(" ({of}:{line}:{column})")
 }
 
@@ -102,7 +103,9 @@ fn common(entry: &Value) -> [String; 4] {
 fn list(format: ListFormat, listed: &Value, key: &str, shown: impl Fn(&[Value]) -> String) {
     match (format, listed[key].as_array().map_or(&[][..], Vec::as_slice)) {
         (ListFormat::Json, _) => show::data(&format!("{listed:#}\n")),
-        (ListFormat::Human, []) => show::out(&format!("no {key}: the agent of this session has created none\n")),
+        (ListFormat::Human, []) => {
+            show::out(&format!("no {key}: the agent of this session has created none\n"));
+        }
         (ListFormat::Human, all) => show::out(&shown(all)),
     }
 }

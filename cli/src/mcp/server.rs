@@ -78,7 +78,8 @@ async fn created<B: Backend>(backend: &B) -> Vec<Tool> {
     let text = listed.content.first().and_then(|block| block.as_text());
     // If the store cannot be read, every call says so.
     let listed = text.and_then(|text| serde_json::from_str::<Listed>(&text.text).ok());
-    let tool = |CreatedTool { name, description, parameter_schema }| Tool::new(name, description, parameter_schema);
+    let tool =
+        |CreatedTool { name, description, parameter_schema }| Tool::new(name, description, parameter_schema);
     listed.map_or_else(Vec::new, |listed| listed.tools.into_iter().map(tool).collect())
 }
 

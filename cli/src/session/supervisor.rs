@@ -160,7 +160,8 @@ impl Supervisor {
         if let Ok(Some(request)) = wire::receive::<Request<Value>>(&mut read).await {
             let answer = if request.program == program() {
                 match serde_json::from_value(request.ask) {
-                    Ok(ask) => self.begin(ask, read, &write).await,
+                    // Boxed, because its state is large.
+                    Ok(ask) => Box::pin(self.begin(ask, read, &write)).await,
                     Err(error) => Some(Answer::Failed(Error::new(Code::Internal, error.to_string()))),
                 }
             } else {

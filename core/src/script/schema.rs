@@ -13,7 +13,8 @@ const MAX_ARGUMENTS: usize = 1 << 20;
 /// How many parts a schema has when each reference is replaced by what it refers to.
 const MAX_PARTS: usize = 10_000;
 /// Keywords that refer to something else than a definition of the same schema.
-const REFERRING: &[&str] = &["$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"];
+const REFERRING: &[&str] =
+    &["$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"];
 /// Where the definitions are that `$ref` can name.
 const DEFINITIONS: &[&str] = &["$defs", "definitions"];
 
@@ -25,7 +26,9 @@ pub(crate) fn check(schema: &Value) -> Result<()> {
 /// Checks the arguments of a tool. Names every place that is wrong, up to ten.
 pub(crate) fn validate(schema: &Value, args: &Value) -> Result<()> {
     if args.to_string().len() > MAX_ARGUMENTS {
-        let message = format!("the arguments may have at most {MAX_ARGUMENTS} bytes of JSON: pass less, or store it with set_state");
+        let message = format!(
+            "the arguments may have at most {MAX_ARGUMENTS} bytes of JSON: pass less, or store it with set_state"
+        );
         return Err(Error::new(Code::TooLarge, message));
     }
     let validator = validator(schema)?;
@@ -98,12 +101,16 @@ impl References<'_> {
         match self.known.get(to) {
             Some(Some(parts)) => return Ok(*parts),
             Some(None) => {
-                return Err(invalid(&format!("`$ref` to `{to}` in `parameter_schema` is circular: write the levels out")));
+                return Err(invalid(&format!(
+                    "`$ref` to `{to}` in `parameter_schema` is circular: write the levels out"
+                )));
             }
             None => {}
         }
         let root = self.root;
-        let name = DEFINITIONS.iter().find_map(|place| to.strip_prefix(&format!("#/{place}/")).map(|name| (place, name)));
+        let name = DEFINITIONS
+            .iter()
+            .find_map(|place| to.strip_prefix(&format!("#/{place}/")).map(|name| (place, name)));
         let found = name.and_then(|(place, name)| root.get(place)?.get(name));
         let Some(found) = found else {
             let message = format!(
@@ -148,7 +155,8 @@ mod tests {
     #[test]
     fn schemas_cannot_reach_out_or_run_away() {
         let nested = |levels: usize| {
-            let level = |at: usize| json!({ "allOf": vec![json!({ "$ref": format!("#/$defs/d{}", at + 1) }); 10] });
+            let level =
+                |at: usize| json!({ "allOf": vec![json!({ "$ref": format!("#/$defs/d{}", at + 1) }); 10] });
             let mut defs: serde_json::Map<String, Value> =
                 (0..levels).map(|at| (format!("d{at}"), level(at))).collect();
             defs.insert(format!("d{levels}"), json!({}));
@@ -160,9 +168,18 @@ mod tests {
             (json!({ "type": "object", "$ref": "file:///etc/passwd" }), "nothing outside"),
             (json!({ "type": "object", "$ref": "#" }), "nothing outside"),
             (json!({ "type": "object", "$id": "http://127.0.0.1/x" }), "`$id`"),
-            (json!({ "type": "object", "$ref": "#/$defs/a", "$defs": { "a": { "items": { "$ref": "#/$defs/a" } } } }), "circular"),
-            (json!({ "type": "object", "properties": { "a": { "type": "nothing" } } }), "not a valid JSON schema"),
-            (json!({ "type": "object", "properties": { "a": { "pattern": "(a)\\1" } } }), "not a valid JSON schema"),
+            (
+                json!({ "type": "object", "$ref": "#/$defs/a", "$defs": { "a": { "items": { "$ref": "#/$defs/a" } } } }),
+                "circular",
+            ),
+            (
+                json!({ "type": "object", "properties": { "a": { "type": "nothing" } } }),
+                "not a valid JSON schema",
+            ),
+            (
+                json!({ "type": "object", "properties": { "a": { "pattern": "(a)\\1" } } }),
+                "not a valid JSON schema",
+            ),
             (json!({ "type": "string" }), "\"type\": \"object\""),
             (json!(true), "\"type\": \"object\""),
             (nested(8), "too complex"),

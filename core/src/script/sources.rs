@@ -157,13 +157,11 @@ impl<S: Store> Sources<S> {
         if current.version == version {
             return Ok(current);
         }
-        match self.store.get(&self.version_place(name, version)?).await? {
-            Some(found) => self.decoded(name, &found.bytes),
-            None => {
-                let message = format!("{} '{name}' has no version {version} anymore, or not yet", self.kind);
-                Err(Error::new(Code::NotFound, message))
-            }
-        }
+        let Some(found) = self.store.get(&self.version_place(name, version)?).await? else {
+            let message = format!("{} '{name}' has no version {version} anymore, or not yet", self.kind);
+            return Err(Error::new(Code::NotFound, message));
+        };
+        self.decoded(name, &found.bytes)
     }
 
     /// Lists the versions of a source, the oldest first.
@@ -254,7 +252,9 @@ fn check_name(name: &str) -> Result<()> {
     if is_good {
         return Ok(());
     }
-    let message = format!("`{name}` is not a valid name: it must match ^[a-z][a-z0-9_]*$ and have at most {MAX_NAME} characters");
+    let message = format!(
+        "`{name}` is not a valid name: it must match ^[a-z][a-z0-9_]*$ and have at most {MAX_NAME} characters"
+    );
     Err(Error::new(Code::InvalidInput, message))
 }
 

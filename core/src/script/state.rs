@@ -57,8 +57,9 @@ impl<S: Store> State<S> {
             let is_last = page.len() < range.limit;
             keys.extend(page.iter().filter_map(|listed| listed.key.strip_prefix(PLACE)).map(str::to_owned));
             if keys.len() > MAX_LISTED {
-                let message =
-                    format!("more than {MAX_LISTED} keys start with `{prefix}`: list them with a longer prefix");
+                let message = format!(
+                    "more than {MAX_LISTED} keys start with `{prefix}`: list them with a longer prefix"
+                );
                 return Err(Error::new(Code::TooLarge, message));
             }
             match page.into_iter().next_back() {

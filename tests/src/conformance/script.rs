@@ -110,14 +110,17 @@ fn state(session: &Session) {
     // The prefix is no pattern.
     assert_eq!(session.ok("list_state_keys", json!({ "prefix": "a%" })), json!({ "keys": ["a%b"] }));
     assert_eq!(result(session, "return state.keys('a_')"), json!(["a_b"]));
-    assert_eq!(result(session, "return [await state.delete('a'), await state.delete('a')]"), json!([true, false]));
+    assert_eq!(
+        result(session, "return [await state.delete('a'), await state.delete('a')]"),
+        json!([true, false])
+    );
     assert_eq!(session.ok("delete_state", json!({ "key": "a_b" })), json!({ "deleted": true }));
     for key in ["", "a\u{0}b", &"x".repeat(257)] {
         refused(session, "get_state", json!({ "key": key }), "invalid_input");
         refused(session, "set_state", json!({ "key": key, "value": 1 }), "invalid_input");
     }
     let failure = failed(session, "run_sandbox_code", json!({ "code": "await state.set('', 1)" }));
-    assert_eq!((&failure["line"], &failure["column"]), (&json!(1), &json!(7)), "{failure}");
+    assert_eq!((&failure["line"], &failure["column"]), (&json!(1), &json!(12)), "{failure}");
     let long = "await state.set('long', 'x'.repeat(1 << 20))";
     let failure = failed(session, "run_sandbox_code", json!({ "code": long }));
     assert!(failure["error"].as_str().is_some_and(|error| error.contains("at most 1048576")), "{failure}");
@@ -133,9 +136,12 @@ fn other_sessions(session: &Session) {
 }
 
 fn libraries(session: &Session) {
-    let created = session.ok("create_library", json!({
-        "name": "text", "description": "Texts", "code": "exports.twice = (text) => text + text",
-    }));
+    let created = session.ok(
+        "create_library",
+        json!({
+            "name": "text", "description": "Texts", "code": "exports.twice = (text) => text + text",
+        }),
+    );
     assert_eq!(created, json!({ "name": "text", "version": 1 }));
     session.ok("create_library", json!({
         "name": "more", "code": "const { twice } = require('text'); module.exports = (text) => twice(twice(text))",
@@ -168,8 +174,12 @@ fn library_versions(session: &Session) {
     session.ok("update_library", json!({ "name": "v", "description": "D" }));
     assert_eq!(result(session, "require('v').n"), json!(2));
     let read = session.ok("read_library", json!({ "name": "v" }));
-    assert_eq!((&read["version"], &read["code"], &read["description"]), (&json!(3), &json!("exports.n = 2"), &json!("D")));
-    let versions: Vec<_> = read["versions"].as_array().expect("a list").iter().map(|one| one["version"].clone()).collect();
+    assert_eq!(
+        (&read["version"], &read["code"], &read["description"]),
+        (&json!(3), &json!("exports.n = 2"), &json!("D"))
+    );
+    let versions: Vec<_> =
+        read["versions"].as_array().expect("a list").iter().map(|one| one["version"].clone()).collect();
     assert_eq!(versions, [1, 2, 3]);
     assert_eq!(session.ok("read_library", json!({ "name": "v", "version": 1 }))["code"], "exports.n = 1");
     refused(session, "read_library", json!({ "name": "v", "version": 4 }), "not_found");
@@ -182,14 +192,17 @@ fn library_versions(session: &Session) {
 }
 
 fn add(session: &Session) {
-    let created = session.ok("create_tool", json!({
-        "name": "add", "description": "Add two numbers.",
-        "parameter_schema": {
-            "type": "object", "properties": { "a": { "type": "number" }, "b": { "type": "number" } },
-            "required": ["a", "b"], "additionalProperties": false,
-        },
-        "code": "console.log('adding'); return args.a + args.b",
-    }));
+    let created = session.ok(
+        "create_tool",
+        json!({
+            "name": "add", "description": "Add two numbers.",
+            "parameter_schema": {
+                "type": "object", "properties": { "a": { "type": "number" }, "b": { "type": "number" } },
+                "required": ["a", "b"], "additionalProperties": false,
+            },
+            "code": "console.log('adding'); return args.a + args.b",
+        }),
+    );
     assert_eq!(created, json!({ "name": "add", "version": 1 }));
 }
 
@@ -197,7 +210,8 @@ fn tools(session: &Session) {
     refused(session, "add", json!({ "a": 1, "b": 2 }), "unknown_tool");
     add(session);
     assert_eq!(session.ok("add", json!({ "a": 1, "b": 2 })), json!({ "result": 3, "logs": ["adding"] }));
-    let again = json!({ "name": "add", "description": "", "parameter_schema": { "type": "object" }, "code": "1" });
+    let again =
+        json!({ "name": "add", "description": "", "parameter_schema": { "type": "object" }, "code": "1" });
     let error = refused(session, "create_tool", again, "already_exists");
     assert_eq!(error, "already_exists: Tool 'add' already exists. Use update_tool to modify it.");
     let listed = session.ok("list_tools", json!({}));
@@ -243,7 +257,12 @@ fn arguments(session: &Session) {
     ] {
         let input = json!({ "name": "bad", "description": "", "parameter_schema": schema, "code": "1" });
         refused(session, "create_tool", input, "invalid_input");
-        refused(session, "update_tool", json!({ "name": "echo", "parameter_schema": schema }), "invalid_input");
+        refused(
+            session,
+            "update_tool",
+            json!({ "name": "echo", "parameter_schema": schema }),
+            "invalid_input",
+        );
     }
 }
 
@@ -254,7 +273,14 @@ fn names(session: &Session) {
         refused(session, "create_library", json!({ "name": name, "code": "1" }), "invalid_input");
     }
     for name in [
-        "run_sandbox_code", "create_tool", "db_sql", "fetch_url", "browser_click", "shell", "bash", "read_file",
+        "run_sandbox_code",
+        "create_tool",
+        "db_sql",
+        "fetch_url",
+        "browser_click",
+        "shell",
+        "bash",
+        "read_file",
         "workspace__box__run",
     ] {
         let error = refused(session, "create_tool", tool(name), "invalid_input");
@@ -271,7 +297,11 @@ fn disabled(session: &Session) {
     assert_eq!(error, "unavailable: Tool 'add' is disabled. Use enable_tool to enable it.");
     assert_eq!(session.ok("list_tools", json!({})), json!({ "tools": [] }));
     let all = session.ok("list_tools", json!({ "include_disabled": true }));
-    assert_eq!((&all["tools"][0]["enabled"], &all["tools"][0]["version"]), (&json!(false), &json!(1)), "{all}");
+    assert_eq!(
+        (&all["tools"][0]["enabled"], &all["tools"][0]["version"]),
+        (&json!(false), &json!(1)),
+        "{all}"
+    );
     session.ok("enable_tool", json!({ "name": "add" }));
     assert_eq!(session.ok("add", json!({ "a": 1, "b": 2 }))["result"], 3);
     refused(session, "enable_tool", json!({ "name": "none" }), "not_found");
@@ -280,9 +310,15 @@ fn disabled(session: &Session) {
 fn broken_updates(session: &Session) {
     add(session);
     session.ok("create_library", json!({ "name": "lib", "code": "exports.a = 1" }));
-    let error = refused(session, "update_tool", json!({ "name": "add", "code": "return (" }), "invalid_input");
+    let error =
+        refused(session, "update_tool", json!({ "name": "add", "code": "return (" }), "invalid_input");
     assert!(error.contains("`code` does not compile: SyntaxError"), "{error}");
-    let error = refused(session, "update_library", json!({ "name": "lib", "code": "exports.a =\n= 2" }), "invalid_input");
+    let error = refused(
+        session,
+        "update_library",
+        json!({ "name": "lib", "code": "exports.a =\n= 2" }),
+        "invalid_input",
+    );
     assert!(error.contains("(line 2, column "), "{error}");
     refused(session, "create_library", json!({ "name": "other", "code": "}" }), "invalid_input");
     assert_eq!(session.ok("add", json!({ "a": 1, "b": 2 }))["result"], 3);
@@ -303,7 +339,10 @@ fn input(session: &Session) {
     }
     let long = format!("'{}'", "x".repeat(300_000));
     let failure = failed(session, "run_sandbox_code", json!({ "code": long }));
-    assert!(failure["error"].as_str().is_some_and(|error| error.contains("move parts of it to libraries")), "{failure}");
+    assert!(
+        failure["error"].as_str().is_some_and(|error| error.contains("move parts of it to libraries")),
+        "{failure}"
+    );
     refused(session, "no_such_tool", json!({}), "unknown_tool");
     refused(session, "No Such Tool", json!({}), "unknown_tool");
 }

@@ -88,3 +88,25 @@ fn the_demo_of_a_thread() {
     let left = fs::read_dir(host.path("tmp")).expect("the directory").count();
     assert_eq!(left, 1, "the file that was there");
 }
+
+#[test]
+fn the_demo_of_scripts() {
+    let host = sandboxes();
+    host.write("tmp/keep", "");
+    let runtime = root().join("runtime");
+    let runtime = runtime.to_str().expect("UTF-8");
+    let mut demo = host.command(&["demo", "--tools", "script", "--runtime-path", runtime]);
+    demo.env("TMPDIR", host.path("tmp"));
+    let run = host.run(demo);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    for shown in [
+        "$ echo '[package.metadata.koze.script]' >> Cargo.toml\n",
+        "{\"result\":6,\"logs\":[\"counting\"]}\n",
+        "{\"result\":{\"column\":\"visits\",\"average\":100},\"logs\":[]}\n",
+        "{\"exists\":true,\"value\":100}\n",
+    ] {
+        assert!(run.stdout.contains(shown), "{shown} is missing: {}", run.stdout);
+    }
+    let left = fs::read_dir(host.path("tmp")).expect("the directory").count();
+    assert_eq!(left, 1, "the file that was there");
+}

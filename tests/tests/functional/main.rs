@@ -42,6 +42,8 @@ mod rename;
 mod rules;
 mod sandboxes;
 mod schema;
+#[cfg(target_os = "linux")]
+mod script;
 mod sdk;
 mod settings;
 #[cfg(target_os = "linux")]

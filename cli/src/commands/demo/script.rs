@@ -12,7 +12,8 @@ pub(super) const TOOLSET: &str = "script";
 /// What enables the tools.
 const TABLE: &str = "[package.metadata.koze.script]";
 
-const LIBRARY: &str = "exports.average = (rows, key) => rows.reduce((sum, row) => sum + Number(row[key]), 0) / rows.length";
+const LIBRARY: &str =
+    "exports.average = (rows, key) => rows.reduce((sum, row) => sum + Number(row[key]), 0) / rows.length";
 const TOOL: &str = "const { average } = require('numbers');
 const rows = parseCSV(args.csv, { header: true });
 const value = average(rows, args.column);

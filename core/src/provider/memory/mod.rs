@@ -107,11 +107,7 @@ impl Provider for Memory {
     }
 
     #[cfg(feature = "script-engine")]
-    async fn check_script(
-        &self,
-        _: &SessionId,
-        check: Check,
-    ) -> Result<std::result::Result<(), Failure>> {
+    async fn check_script(&self, _: &SessionId, check: Check) -> Result<std::result::Result<(), Failure>> {
         let ran = script::send(koze_script::protocol::ToScript::Check(check), &NoCalls).await?;
         Ok(ran.result.map(drop))
     }

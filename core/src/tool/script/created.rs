@@ -24,7 +24,11 @@ pub(super) async fn definitions<P: Provider>(session: &Session<P>) -> Result<Vec
 }
 
 /// Calls a created tool. Returns `None` if there is none with this name.
-pub(super) async fn call<P: Provider>(session: &Session<P>, name: &str, input: Value) -> Result<Option<Reply>> {
+pub(super) async fn call<P: Provider>(
+    session: &Session<P>,
+    name: &str,
+    input: Value,
+) -> Result<Option<Reply>> {
     // A name that cannot be one is unknown, and not invalid.
     let found = match tools(session)?.find(name).await {
         Err(error) if error.code == Code::InvalidInput => None,

@@ -131,8 +131,7 @@ impl Tool for DeleteLibrary {
 
 impl Tool for ListLibraries {
     const NAME: &'static str = "list_libraries";
-    const DESCRIPTION: &'static str =
-        "List the libraries. Returns libraries: name, version, description, and when it was updated in milliseconds since 1970.";
+    const DESCRIPTION: &'static str = "List the libraries. Returns libraries: name, version, description, and when it was updated in milliseconds since 1970.";
     const SCOPE: Scope = Scope::Session;
     type Input = Nothing;
 
@@ -148,8 +147,7 @@ impl Tool for ListLibraries {
 
 impl Tool for ReadLibrary {
     const NAME: &'static str = "read_library";
-    const DESCRIPTION: &'static str =
-        "Read the code of a library, or of an earlier version. Returns code, version, description, updated, and the versions that are kept.";
+    const DESCRIPTION: &'static str = "Read the code of a library, or of an earlier version. Returns code, version, description, updated, and the versions that are kept.";
     const SCOPE: Scope = Scope::Session;
     type Input = Read;
 

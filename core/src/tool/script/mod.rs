@@ -104,15 +104,17 @@ impl ToolFamily for Scripts {
     }
 
     async fn call<P: Provider>(session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
-        let input = match call_built_in(session, name, input).await {
+        // Boxed, because their states are large.
+        let input = match Box::pin(call_built_in(session, name, input)).await {
             Ok(reply) => return reply,
             Err(input) => input,
         };
-        if let Some(reply) = created::call(session, name, input).await? {
+        if let Some(reply) = Box::pin(created::call(session, name, input)).await? {
             return Ok(reply);
         }
         let created = created::definitions(session).await?.into_iter().map(|definition| definition.name);
-        let names: Vec<Cow<'static, str>> = NAMES.iter().map(|name| Cow::Borrowed(*name)).chain(created).collect();
+        let names: Vec<Cow<'static, str>> =
+            NAMES.iter().map(|name| Cow::Borrowed(*name)).chain(created).collect();
         Err(unknown_tool(name, &names.iter().map(|name| &**name).collect::<Vec<_>>()))
     }
 }

@@ -38,7 +38,11 @@ impl Tool for RunSandboxCode {
 }
 
 /// Runs a script with the state and the libraries of the session's agent.
-pub(super) async fn run<P: Provider>(session: &Session<P>, code: String, args: Option<Value>) -> Result<Reply> {
+pub(super) async fn run<P: Provider>(
+    session: &Session<P>,
+    code: String,
+    args: Option<Value>,
+) -> Result<Reply> {
     let store = session.agent_store()?;
     let libraries = Sources::new(store.clone(), Kind::Library).list().await?;
     let libraries = libraries.into_iter().map(|(name, source)| (name, source.code)).collect();

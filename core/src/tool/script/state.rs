@@ -44,8 +44,7 @@ pub(super) struct Prefix {
 
 impl Tool for GetState {
     const NAME: &'static str = "get_state";
-    const DESCRIPTION: &'static str =
-        "Read a value of the state that scripts use as state.get(key). Returns value, which is null if there is none, and exists.";
+    const DESCRIPTION: &'static str = "Read a value of the state that scripts use as state.get(key). Returns value, which is null if there is none, and exists.";
     const SCOPE: Scope = Scope::Session;
     type Input = Named;
 
@@ -57,8 +56,7 @@ impl Tool for GetState {
 
 impl Tool for SetState {
     const NAME: &'static str = "set_state";
-    const DESCRIPTION: &'static str =
-        "Write a value of the state, which is kept between runs. Scripts use the same data as state.set(key, value).";
+    const DESCRIPTION: &'static str = "Write a value of the state, which is kept between runs. Scripts use the same data as state.set(key, value).";
     const SCOPE: Scope = Scope::Session;
     type Input = Set;
 
@@ -82,7 +80,8 @@ impl Tool for DeleteState {
 
 impl Tool for ListStateKeys {
     const NAME: &'static str = "list_state_keys";
-    const DESCRIPTION: &'static str = "List the keys of the state that start with a text, sorted. Returns keys, at most 10000.";
+    const DESCRIPTION: &'static str =
+        "List the keys of the state that start with a text, sorted. Returns keys, at most 10000.";
     const SCOPE: Scope = Scope::Session;
     type Input = Prefix;
 

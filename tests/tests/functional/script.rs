@@ -1,0 +1,226 @@
+//! The tools `script`, and `koze script`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{ChildStdin, ChildStdout, Stdio};
+
+use insta::assert_snapshot;
+use koze_tests::{Project, Run, Sandboxes};
+use serde_json::{Value, json};
+
+use crate::common::{package, refused_with, sandboxes};
+
+/// What enables the tools.
+const TABLE: &str = "\n[package.metadata.koze.script]\n";
+
+fn enable(project: &Project) {
+    project.write("Cargo.toml", format!("{}{TABLE}", project.read("Cargo.toml")));
+}
+
+/// A package without sandboxes that serves the tools.
+fn scripts() -> Sandboxes {
+    let project = package();
+    enable(&project);
+    Sandboxes::of(project)
+}
+
+fn said(run: &Run) -> String {
+    format!("{}\n{}{}", run.code, run.stdout, run.stderr)
+}
+
+fn call(host: &Sandboxes, tool: &str, input: &Value) -> Run {
+    host.koze(&["call", "--tools", "script", tool, &input.to_string()])
+}
+
+#[test]
+fn they_need_no_sandbox() {
+    let host = scripts();
+    let run = host.koze(&["call", "run_sandbox_code", r#"{"code": "console.log('hi'); return 1 + 1"}"#]);
+    assert_snapshot!(said(&run), @r#"
+    0
+    {"result":2,"logs":["hi"]}
+    "#);
+    let run = host.koze(&["call", "run_sandbox_code", r#"{"code": "foo()"}"#]);
+    assert_snapshot!(said(&run), @r#"
+    1
+    {"error":"ReferenceError: foo is not defined","line":1,"column":1,"logs":[]}
+    "#);
+    // Nothing of them needs a build, and listing the tools does not either.
+    let listed = host.koze(&["tools"]);
+    assert!(listed.stdout.contains("\"name\": \"run_sandbox_code\""), "{listed:?}");
+}
+
+#[test]
+fn they_are_served_beside_sandboxes() {
+    let host = sandboxes();
+    let run = call(&host, "run_sandbox_code", &json!({ "code": "1" }));
+    assert_snapshot!(said(&run), @"
+    1
+    error[invalid_input]: this project does not serve the tools `script`: it serves agent
+    ");
+    host.write("Cargo.toml", format!("{}{TABLE}", host.read("Cargo.toml")));
+    assert_eq!(
+        call(&host, "run_sandbox_code", &json!({ "code": "1" })).stdout,
+        "{\"result\":1,\"logs\":[]}\n"
+    );
+    assert_eq!(host.shell("echo both"), "both\n");
+    let both = host.koze(&["call", "--tools", "agent,script", "set_state", r#"{"key": "a", "value": 1}"#]);
+    assert_eq!(both.stdout, "{\"ok\":true}\n", "{both:?}");
+}
+
+#[test]
+fn files_are_run_and_tools_listed() {
+    let host = scripts();
+    let none = [host.koze(&["script", "tools"]), host.koze(&["script", "libs"])];
+    assert_snapshot!(none.map(|run| said(&run)).join("\n"), @"
+    0
+    no tools: the agent of this session has created none
+
+    0
+    no libraries: the agent of this session has created none
+    ");
+    host.write("good.js", "console.log('one')\nreturn { a: [1, 'ü'] }\n");
+    assert_snapshot!(said(&host.koze(&["script", "run", "good.js"])), @r#"
+    0
+    {
+      "a": [
+        1,
+        "ü"
+      ]
+    }
+    one
+    "#);
+    host.write("bad.js", "console.log('one')\nnull.x\n");
+    assert_snapshot!(said(&host.koze(&["script", "run", "bad.js"])), @"
+    1
+    one
+    error: TypeError: cannot read property 'x' of null (bad.js:2:1)
+    ");
+    assert_snapshot!(said(&host.koze(&["script", "run", "none.js"])), @"
+    2
+    error: none.js cannot be read: No such file or directory (os error 2)
+    ");
+    assert_eq!(host.piped("6 * 7", &["script", "run", "-"]).stdout, "42\n");
+    let library = json!({ "name": "numbers", "code": "exports.a = 1", "description": "Numbers" });
+    assert_eq!(call(&host, "create_library", &library).code, 0);
+    let schema = json!({ "type": "object" });
+    let tool =
+        json!({ "name": "one", "description": "Returns 1.", "parameter_schema": schema, "code": "return 1" });
+    assert_eq!(call(&host, "create_tool", &tool).code, 0);
+    assert_eq!(call(&host, "one", &json!({})).stdout, "{\"result\":1,\"logs\":[]}\n");
+    assert_eq!(call(&host, "disable_tool", &json!({ "name": "one" })).code, 0);
+    let listed = host.koze(&["script", "tools"]).stdout;
+    let words: Vec<&str> = listed.split_whitespace().filter(|word| !word.contains(':')).collect();
+    assert_eq!(
+        words,
+        ["TOOL", "VERSION", "STATE", "UPDATED", "DESCRIPTION", "one", "1", "disabled", "Returns", "1."]
+    );
+    let listed: Value =
+        serde_json::from_str(&host.koze(&["script", "libs", "--format", "json"]).stdout).expect("JSON");
+    assert_eq!(listed["libraries"][0]["name"], "numbers");
+}
+
+#[test]
+fn a_worker_does_not_get_them() {
+    let project = Project::copy_fixture("bare/before");
+    enable(&project);
+    let before = project.snapshot();
+    assert_snapshot!(refused_with(&project, &["build"]), @"
+    error[K092]: `Cargo.toml` enables the tools `script`, but this version of koze cannot give them to a Worker
+     |
+     = help: scripts run on this machine: use `koze mcp --tools script`, `koze call --tools script` or `koze script run FILE`; to build the Worker, remove `[package.metadata.koze.script]`
+
+    1 error; nothing was written
+    ");
+    assert_eq!(project.diff(&before), "");
+}
+
+#[test]
+fn the_table_is_checked() {
+    for (table, part) in [
+        ("\n[package.metadata.koze]\nscript = true\n", "`package.metadata.koze.script` must be a table"),
+        (
+            "\n[package.metadata.koze.script]\nbrowser = true\n",
+            "`package.metadata.koze.script` has no key `browser`",
+        ),
+    ] {
+        let project = package();
+        project.write("Cargo.toml", format!("{}{table}", project.read("Cargo.toml")));
+        let stderr = refused_with(&project, &["build"]);
+        assert!(stderr.contains(part), "{stderr}");
+    }
+}
+
+/// A client that speaks the protocol by hand.
+struct Client {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    next: u64,
+}
+
+impl Client {
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input, "{message}").expect("the server reads");
+    }
+
+    /// Sends a request. Returns its result, and the methods of the notifications before it.
+    fn ask(&mut self, method: &str, params: &Value) -> (Value, Vec<String>) {
+        self.next += 1;
+        self.send(&json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params }));
+        let mut notified = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.output.read_line(&mut line).expect("the server writes"), 0, "the server ended");
+            let message: Value = serde_json::from_str(&line).expect("JSON");
+            match message["method"].as_str() {
+                Some(method) => notified.push(method.to_owned()),
+                None if message["id"] == self.next => return (message["result"].clone(), notified),
+                None => panic!("{message}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn created_tools_are_announced_to_clients() {
+    let host = scripts();
+    let mut command = host.command(&["mcp", "--tools", "script"]);
+    let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("koze");
+    let input = server.stdin.take().expect("a pipe");
+    let output = BufReader::new(server.stdout.take().expect("a pipe"));
+    let mut client = Client { input, output, next: 0 };
+    let hello = json!({
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
+    });
+    let (told, _) = client.ask("initialize", &hello);
+    assert_eq!(told["capabilities"]["tools"]["listChanged"], true, "{told}");
+    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    let has = |listed: &Value| {
+        let tools = listed["tools"].as_array().expect("a list");
+        tools.iter().find(|tool| tool["name"] == "double").cloned()
+    };
+    let (listed, _) = client.ask("tools/list", &json!({}));
+    assert!(
+        has(&listed).is_none() && listed["tools"].as_array().is_some_and(|tools| tools.len() == 17),
+        "{listed}"
+    );
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "number" } }, "required": ["n"] });
+    let tool = json!({ "name": "double", "description": "Double a number.", "parameter_schema": schema, "code": "return args.n * 2" });
+    let (created, notified) = client.ask("tools/call", &json!({ "name": "create_tool", "arguments": tool }));
+    assert_eq!(created["structuredContent"], json!({ "name": "double", "version": 1 }), "{created}");
+    assert_eq!(notified, ["notifications/tools/list_changed"]);
+    let (listed, _) = client.ask("tools/list", &json!({}));
+    let found = has(&listed).expect("the new tool");
+    assert_eq!((&found["description"], &found["inputSchema"]), (&json!("Double a number."), &schema));
+    let (called, notified) = client.ask("tools/call", &json!({ "name": "double", "arguments": { "n": 21 } }));
+    assert_eq!((&called["structuredContent"]["result"], notified.len()), (&json!(42), 0), "{called}");
+    let (_, notified) =
+        client.ask("tools/call", &json!({ "name": "disable_tool", "arguments": { "name": "double" } }));
+    assert_eq!(notified, ["notifications/tools/list_changed"]);
+    assert!(has(&client.ask("tools/list", &json!({})).0).is_none());
+    // A call that fails changes nothing.
+    let (refused, notified) =
+        client.ask("tools/call", &json!({ "name": "delete_tool", "arguments": { "name": "none" } }));
+    assert_eq!((&refused["isError"], notified.len()), (&json!(true), 0), "{refused}");
+    drop(client);
+    server.wait().expect("it ends with its client");
+}
