@@ -105,7 +105,7 @@ use self::network::preview::Previews;
 pub use self::process::LocalProcess;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
-use self::script::Scripts;
+use self::script::{Databases, Scripts};
 
 pub use self::store::LocalStore;
 use self::store::Stores;
@@ -114,7 +114,7 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Info, Opened, Provider, Settings};
 use koze_core::sandbox::Status;
-use koze_core::script::{Calls, Check, Failure, NoCalls, Ran, Start};
+use koze_core::script::{Calls, Check, Failure, NoCalls, Query, Ran, Start};
 use koze_core::workspace::OpenLimits;
 use koze_script::protocol::ToScript;
 
@@ -180,6 +180,7 @@ struct Shared {
     previews: Previews,
     stores: Stores,
     scripts: Scripts,
+    databases: Arc<Databases>,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
     /// Whether all sandboxes share one host user, although this is root.
@@ -267,7 +268,7 @@ impl Local {
         ahead::sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
-        let scripts = Scripts::new(&state);
+        let (scripts, databases) = (Scripts::new(&state), Arc::new(Databases::new(&state)));
         let shared = Arc::new(Shared {
             state,
             registry,
@@ -276,6 +277,7 @@ impl Local {
             previews,
             stores,
             scripts,
+            databases,
             sandboxes,
             weak,
             one_user: owner::shared(),
@@ -423,6 +425,10 @@ impl Provider for Local {
 
     async fn run_script(&self, agent: &SessionId, start: Start, calls: &impl Calls) -> Result<Ran> {
         self.0.scripts.send(&agent.key(), ToScript::Start(start), calls).await
+    }
+
+    async fn script_query(&self, agent: &SessionId, query: Query) -> Result<serde_json::Value> {
+        self.0.databases.answer(agent.key(), query).await
     }
 
     async fn check_script(

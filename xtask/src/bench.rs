@@ -62,6 +62,8 @@ enum Part {
     Build,
     /// Sandboxes on this machine
     Sandboxes,
+    /// Scripts of agents on this machine
+    Script,
     /// The Worker of a new project: the size of its upload, and calls through it
     Worker,
     /// Sandboxes in containers, which only root on Linux can run
@@ -101,6 +103,11 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
         let report = sandboxes::run(root, &koze, dir.path(), args.quick)?;
         print!("{report}");
         numbers["sandboxes"] = report.json();
+    }
+    if args.is_asked(Part::Script) {
+        let report = sandboxes::scripts(root, args.quick)?;
+        print!("{report}");
+        numbers["script"] = report.json();
     }
     if args.is_asked(Part::Worker) {
         let report = worker::run(root, &koze, args.quick)?;

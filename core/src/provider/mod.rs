@@ -10,7 +10,7 @@ use koze_protocol::Family;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
-use crate::script::{self, Calls, Check, Failure, Ran, Start};
+use crate::script::{self, Calls, Check, Failure, Query, Ran, Start};
 use crate::store::Store;
 use crate::workspace::{OpenLimits, WorkspaceConfig};
 
@@ -87,6 +87,20 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
     ) -> impl Future<Output = Result<Ran>> + MaybeSend {
         let _ = (agent, start, calls);
         async { Err(script::unsupported()) }
+    }
+
+    /// Answers a query of an agent's database, which only its scripts use.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if the provider has no databases, and what is wrong with the statement.
+    fn script_query(
+        &self,
+        agent: &SessionId,
+        query: Query,
+    ) -> impl Future<Output = Result<serde_json::Value>> + MaybeSend {
+        let _ = (agent, query);
+        let message = "this provider has no databases for scripts: use koze on a Linux machine, or keep data in the state";
+        async move { Err(Error::new(Code::Unsupported, message)) }
     }
 
     /// Compiles the source of a script or library without running it. Returns the first error in it, if there is one.

@@ -1,20 +1,23 @@
-//! Answers the calls of a script from the store of its agent.
+//! Answers the calls of a script from the store and the database of its agent.
 
 use serde_json::Value;
 
 use super::state::State;
-use super::{Call, Calls};
+use super::{Call, Calls, Query};
 use crate::error::{Code, Error, Result};
-use crate::store::Store;
+use crate::id::SessionId;
+use crate::provider::Provider;
 
 /// Answers the calls of an agent's scripts.
-pub(crate) struct Answers<S> {
-    state: State<S>,
+pub(crate) struct Answers<'a, P: Provider> {
+    provider: &'a P,
+    agent: &'a SessionId,
+    state: State<P::Store>,
 }
 
-impl<S: Store> Answers<S> {
-    pub(crate) fn new(store: S) -> Self {
-        Answers { state: State::new(store) }
+impl<'a, P: Provider> Answers<'a, P> {
+    pub(crate) fn new(provider: &'a P, agent: &'a SessionId, store: P::Store) -> Self {
+        Answers { provider, agent, state: State::new(store) }
     }
 
     async fn answer(&self, call: Call) -> Result<Value> {
@@ -26,17 +29,18 @@ impl<S: Store> Answers<S> {
             }
             Call::StateDelete { key } => Ok(self.state.delete(&key).await?.into()),
             Call::StateKeys { prefix } => Ok(self.state.keys(&prefix).await?.into()),
-            Call::DbSql { .. } | Call::DbSchema => Err(missing("db")),
-            Call::Fetch(_) => Err(missing("fetch")),
+            Call::DbSql { sql, params } => {
+                self.provider.script_query(self.agent, Query::Sql { sql, params }).await
+            }
+            Call::DbSchema => self.provider.script_query(self.agent, Query::Schema).await,
+            Call::Fetch(_) => {
+                Err(Error::new(Code::Unsupported, "`fetch` is not part of this version of koze"))
+            }
         }
     }
 }
 
-fn missing(what: &str) -> Error {
-    Error::new(Code::Unsupported, format!("`{what}` is not part of this version of koze"))
-}
-
-impl<S: Store> Calls for Answers<S> {
+impl<P: Provider> Calls for Answers<'_, P> {
     async fn call(&self, call: Call) -> std::result::Result<Value, String> {
         self.answer(call).await.map_err(|error| error.message)
     }

@@ -47,6 +47,20 @@ impl Calls for NoCalls {
     }
 }
 
+/// A query of an agent's database.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Query {
+    /// One statement: returns the rows, or what it changed.
+    Sql {
+        /// The statement.
+        sql: String,
+        /// The values of its parameters. A BLOB is `{"base64": TEXT}`.
+        params: Vec<Value>,
+    },
+    /// Returns the tables, views and indexes.
+    Schema,
+}
+
 /// What a script did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ran {

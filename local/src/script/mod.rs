@@ -10,7 +10,9 @@
 //! | `pool` | prepared processes, and how many scripts run at once |
 //! | `worker` | one process: starts it, and runs a script in it |
 //! | `serve` | the process itself |
+//! | `database` | the databases of agents |
 
+mod database;
 mod pool;
 mod serve;
 mod worker;
@@ -29,6 +31,7 @@ use super::errors::gone;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::{Calls, Ran};
 
+pub(super) use self::database::Databases;
 use self::pool::Pool;
 pub(super) use self::serve::serve;
 use self::worker::Talk;

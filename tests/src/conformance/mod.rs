@@ -128,11 +128,13 @@ pub enum Capability {
     PlainUser,
     /// It serves the tools of the family `thread`.
     Thread,
+    /// Scripts have a database.
+    Database,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Capability; 14] = [
+    pub const ALL: [Capability; 15] = [
         Capability::Exec,
         Capability::Expose,
         Capability::Big,
@@ -147,6 +149,7 @@ impl Capability {
         Capability::ManyCalls,
         Capability::PlainUser,
         Capability::Thread,
+        Capability::Database,
     ];
 }
 

@@ -20,6 +20,12 @@ pub(super) const CASES: &[Case] = &[
     case("script_tools_disabled", disabled),
     case("script_broken_updates", broken_updates),
     case("script_input", input),
+    case("script_sql", sql).needs(&[Capability::Database]),
+    case("script_sql_values", sql_values).needs(&[Capability::Database]),
+    case("script_sql_bounds", sql_bounds).needs(&[Capability::Database]),
+    case("script_sql_refused", sql_refused).needs(&[Capability::Database]),
+    case("script_sql_schema", sql_schema).needs(&[Capability::Database]),
+    case("script_without_a_database", without_a_database).lacks(&[Capability::Database]),
     case("script_restart", restart).needs(&[Capability::Restart]),
     case("script_at_once", at_once).needs(&[Capability::AtOnce]),
 ];
@@ -370,4 +376,201 @@ fn at_once(session: &Session) {
     });
     let keys = session.ok("list_state_keys", json!({ "prefix": "k" }));
     assert_eq!(keys["keys"].as_array().map(Vec::len), Some(20));
+}
+
+fn query(session: &Session, sql: &str, params: &Value) -> Value {
+    session.ok("db_sql", json!({ "sql": sql, "params": params }))
+}
+
+fn sql(session: &Session) {
+    let made =
+        query(session, "create table t (id integer primary key, name text not null, n real)", &json!([]));
+    assert_eq!(made, json!({ "changes": 0, "last_insert_rowid": 0 }));
+    let code = "return db.sql('insert into t (name, n) values (?, ?), (?2, ?1)', ['ü', 1.5])";
+    assert_eq!(result(session, code), json!({ "changes": 2, "last_insert_rowid": 2 }));
+    let found = query(session, "select id, name, n as number from t where id = ?", &json!([1]));
+    assert_eq!(
+        found,
+        json!({ "columns": ["id", "name", "number"], "row_count": 1, "rows": [[1, "ü", 1.5]], "truncated": false })
+    );
+    let changed = query(session, "update t set n = n + 1 where id = 1 returning n", &json!([]));
+    assert_eq!(changed["rows"], json!([[2.5]]));
+    assert_eq!(query(session, "delete from t where id > 5", &json!([]))["changes"], 0);
+    let none = query(session, "select * from t where id = 9", &json!([]));
+    assert_eq!((&none["columns"], &none["rows"]), (&json!(["id", "name", "n"]), &json!([])));
+    // Another agent has another database.
+    refused(&session.other("another-agent"), "db_sql", json!({ "sql": "select * from t" }), "invalid_input");
+    let error = refused(session, "db_sql", json!({ "sql": "select 1 fro t" }), "invalid_input");
+    assert_eq!(error, "invalid_input: near \"t\": syntax error (at byte 13 of the statement)");
+    // An error is one of the script, which can catch it.
+    let code = "try { await db.sql('select * from none') } catch (error) { return error.message }";
+    assert_eq!(result(session, code), json!("no such table: none"));
+}
+
+fn sql_values(session: &Session) {
+    let of = |value: Value| query(session, "select ?", &json!([value]))["rows"][0][0].clone();
+    for value in [
+        json!(null),
+        json!(0),
+        json!(-1),
+        json!(9_007_199_254_740_991_i64),
+        json!(1.5),
+        json!(1e300),
+        json!(""),
+        json!("a\u{0}ü"),
+        json!({ "base64": "AP8=" }),
+        json!({ "base64": "" }),
+    ] {
+        assert_eq!(of(value.clone()), value);
+    }
+    assert_eq!((of(json!(true)), of(json!(false))), (json!(1), json!(0)));
+    assert_eq!(query(session, "select 9e999", &json!([]))["rows"], json!([[null]]), "JSON has no infinity");
+    for params in [
+        json!([[1]]),
+        json!([{}]),
+        json!([{ "base64": "?" }]),
+        json!([{ "base64": "", "more": 1 }]),
+        json!([]),
+        json!([1, 2]),
+    ] {
+        refused(session, "db_sql", json!({ "sql": "select ?", "params": params }), "invalid_input");
+    }
+}
+
+fn sql_bounds(session: &Session) {
+    let many = "with recursive n(i) as (select 1 union all select i + 1 from n where i < ?) select i from n";
+    let found = query(session, many, &json!([1000]));
+    assert_eq!((&found["row_count"], &found["truncated"]), (&json!(1000), &json!(false)));
+    let found = query(session, many, &json!([1001]));
+    assert_eq!(
+        (&found["row_count"], &found["truncated"], &found["rows"][999]),
+        (&json!(1000), &json!(true), &json!([1000]))
+    );
+    // Few rows that are long.
+    let long = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100) select printf('%.*c', 100000, 'x') from n";
+    let found = query(session, long, &json!([]));
+    assert_eq!(found["truncated"], true);
+    let endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n";
+    let before = std::time::Instant::now();
+    let error = refused(session, "db_sql", json!({ "sql": endless }), "timeout");
+    assert!(error.contains("5 s") && before.elapsed().as_secs() < 15, "{error}");
+    for (sql, code) in [
+        (format!("select '{}'", "x".repeat(100_000)), "too_large"),
+        ("select printf('%.*c', 3000000, 'x')".to_owned(), "invalid_input"),
+        (
+            format!(
+                "create table wide ({})",
+                (0..101).map(|n| format!("c{n}")).collect::<Vec<_>>().join(", ")
+            ),
+            "invalid_input",
+        ),
+        (format!("select {}1", "1+".repeat(200)), "invalid_input"),
+        (format!("select 'a' like '{}'", "%a".repeat(30)), "invalid_input"),
+    ] {
+        refused(session, "db_sql", json!({ "sql": sql }), code);
+    }
+    let params: Vec<Value> = (0..101).map(Value::from).collect();
+    let sql = format!("select {}", vec!["?"; 101].join(", "));
+    refused(session, "db_sql", json!({ "sql": sql, "params": params }), "too_large");
+}
+
+/// What an agent's statements may not do, and a part of the reason.
+const REFUSED: &[(&str, &str)] = &[
+    ("", "there is no statement"),
+    ("-- nothing", "there is no statement"),
+    ("select 1; select 2", "one call runs one statement"),
+    ("create table a (b); insert into a values (1)", "one call runs one statement"),
+    ("attach '/tmp/other.db' as other", "ATTACH"),
+    ("attach ':memory:' as other", "ATTACH"),
+    ("ATT/**/ACH 'x' as y", "syntax error"),
+    ("detach main", "ATTACH, DETACH"),
+    ("vacuum", "VACUUM"),
+    ("vacuum into '/tmp/copy.db'", "VACUUM"),
+    ("begin", "transactions"),
+    ("commit", "transactions"),
+    ("rollback", "transactions"),
+    ("savepoint a", "transactions"),
+    ("select load_extension('/tmp/x.so')", "load_extension"),
+    ("select LOAD_EXTENSION(?)", "load_extension"),
+    ("select fts3_tokenizer('simple')", "fts3_tokenizer"),
+    ("pragma writable_schema = on", "PRAGMA writable_schema"),
+    ("pragma journal_mode = delete", "PRAGMA journal_mode"),
+    ("pragma max_page_count = 1000000", "PRAGMA max_page_count"),
+    ("pragma temp_store_directory = '/tmp'", "PRAGMA temp_store_directory"),
+    ("pragma database_list", "PRAGMA database_list"),
+    ("pragma foreign_keys = off", "PRAGMA foreign_keys"),
+    ("pragma trusted_schema = on", "PRAGMA trusted_schema"),
+    ("select * from pragma_database_list", "database_list"),
+    ("create temp table a (b)", "temporary"),
+    ("create temporary view a as select 1", "temporary"),
+    ("create virtual table a using dbstat", "virtual tables"),
+    ("create virtual table a using csv(filename = '/etc/passwd')", "virtual tables"),
+    ("select * from dbstat", "the table dbstat is not allowed"),
+    ("update sqlite_schema set sql = ''", "may not be modified"),
+    ("insert into sqlite_schema values (1, 2, 3, 4, 5)", "may not be modified"),
+    ("create table sqlite_mine (a)", "reserved"),
+    ("select * from store_values", "no such table"),
+    ("select readfile('/etc/passwd')", "no such function"),
+    ("select writefile('/tmp/x', 'y')", "no such function"),
+    ("explain select 1; select 2", "one call runs one statement"),
+];
+
+fn sql_refused(session: &Session) {
+    for (sql, part) in REFUSED {
+        let params = if sql.contains('?') { json!(["x"]) } else { json!([]) };
+        let error = session.err("db_sql", json!({ "sql": sql, "params": params }));
+        assert!(error.contains(part), "{sql}: {error}");
+    }
+    // They changed nothing.
+    assert_eq!(session.ok("db_schema", json!({})), json!({ "tables": [], "indexes": [] }));
+    for sql in [
+        "create table t (a)",
+        "create index i on t (a)",
+        "create view v as select a from t",
+        "create trigger r after insert on t begin update t set a = 1; end",
+        "create virtual table f using fts5(text)",
+        "insert into f values ('some text')",
+        "select * from f where f match 'text'",
+        "alter table t add column b",
+        "pragma table_info(t)",
+        "select * from pragma_table_info('t')",
+        "pragma quick_check",
+        "analyze",
+        "reindex",
+        "explain query plan select * from t",
+        "select json_extract('{\"a\": 1}', '$.a')",
+        "drop table f",
+    ] {
+        session.ok("db_sql", json!({ "sql": sql }));
+    }
+}
+
+fn sql_schema(session: &Session) {
+    query(session, "create table t (id integer primary key, name text not null default 'x')", &json!([]));
+    query(session, "create index by_name on t (name)", &json!([]));
+    query(session, "create view v as select name from t", &json!([]));
+    let schema = session.ok("db_schema", json!({}));
+    assert_eq!(
+        schema["tables"][0],
+        json!({
+            "name": "t", "type": "table",
+            "columns": [
+                { "name": "id", "type": "INTEGER", "not_null": false, "default": null, "primary_key": true },
+                { "name": "name", "type": "TEXT", "not_null": true, "default": "'x'", "primary_key": false },
+            ],
+            "sql": "CREATE TABLE t (id integer primary key, name text not null default 'x')",
+        })
+    );
+    assert_eq!((&schema["tables"][1]["name"], &schema["tables"][1]["type"]), (&json!("v"), &json!("view")));
+    assert_eq!(
+        (&schema["indexes"][0]["name"], &schema["indexes"][0]["table"]),
+        (&json!("by_name"), &json!("t"))
+    );
+    assert_eq!(result(session, "return db.schema()"), schema);
+}
+
+fn without_a_database(session: &Session) {
+    refused(session, "db_sql", json!({ "sql": "select 1" }), "unsupported");
+    refused(session, "db_schema", json!({}), "unsupported");
+    failed(session, "run_sandbox_code", json!({ "code": "await db.sql('select 1')" }));
 }

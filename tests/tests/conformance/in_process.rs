@@ -24,6 +24,7 @@ pub(crate) const MEMORY: Hosted = Hosted {
         Capability::Sleep,
         Capability::Keep,
         Capability::Restart,
+        Capability::Database,
     ],
     start: || Box::new(InProcess::new(Memory::new, Vec::new())),
 };

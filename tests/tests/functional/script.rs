@@ -200,7 +200,7 @@ fn created_tools_are_announced_to_clients() {
     };
     let (listed, _) = client.ask("tools/list", &json!({}));
     assert!(
-        has(&listed).is_none() && listed["tools"].as_array().is_some_and(|tools| tools.len() == 17),
+        has(&listed).is_none() && listed["tools"].as_array().is_some_and(|tools| tools.len() == 19),
         "{listed}"
     );
     let schema = json!({ "type": "object", "properties": { "n": { "type": "number" } }, "required": ["n"] });

@@ -31,12 +31,7 @@ pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<R
     let mut report = Report::of("Sandboxes on this machine, interleaved with their peers");
     eprintln!("bench: sandboxes on this machine");
     for part in ["local", "workspace"] {
-        let mut bench = process::cargo(root);
-        bench.args(["bench", "--package", "koze-local", "--bench", part, "--"]);
-        if quick {
-            bench.arg("--quick");
-        }
-        report.add(&process::stdout(&mut bench, "see what it said above")?)?;
+        report.add(&measured(root, part, quick)?)?;
     }
     eprintln!("bench: MCP");
     let project = Project::new(&dir.join("mcp"), 1, 0);
@@ -59,6 +54,24 @@ pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<R
     eprintln!("bench: koze cp");
     report.add(&super::copies::run(koze, dir, quick)?.to_string())?;
     Ok(report)
+}
+
+/// Measures scripts.
+pub(super) fn scripts(root: &Path, quick: bool) -> Result<Report> {
+    let mut report = Report::of("Scripts on this machine");
+    eprintln!("bench: scripts");
+    report.add(&measured(root, "script", quick)?)?;
+    Ok(report)
+}
+
+/// Runs a benchmark of the local sandboxes. Returns what it prints.
+fn measured(root: &Path, part: &str, quick: bool) -> Result<String> {
+    let mut bench = process::cargo(root);
+    bench.args(["bench", "--package", "koze-local", "--bench", part, "--"]);
+    if quick {
+        bench.arg("--quick");
+    }
+    process::stdout(&mut bench, "see what it said above")
 }
 
 impl Report {

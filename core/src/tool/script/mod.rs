@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `run` | `run_sandbox_code` |
 //! | `state` | the tools over the state |
+//! | `database` | the tools over the database |
 //! | `libraries` | the tools over libraries |
 //! | `tools` | the tools over created tools |
 //! | `created` | the created tools themselves |
 
 mod created;
+mod database;
 mod libraries;
 mod run;
 mod state;
@@ -55,6 +57,8 @@ built_in!(
     state::SetState,
     state::DeleteState,
     state::ListStateKeys,
+    database::DbSql,
+    database::DbSchema,
     libraries::CreateLibrary,
     libraries::UpdateLibrary,
     libraries::DeleteLibrary,
@@ -71,8 +75,6 @@ built_in!(
 
 /// The names of tools that this version does not have, so that a created tool cannot have them either.
 const RESERVED: &[&str] = &[
-    "db_sql",
-    "db_schema",
     "fetch_url",
     "browser_navigate",
     "browser_screenshot",

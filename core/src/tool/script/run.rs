@@ -26,7 +26,7 @@ pub(super) struct Input {
 impl Tool for RunSandboxCode {
     const NAME: &'static str = "run_sandbox_code";
     const DESCRIPTION: &'static str = "Run JavaScript in an isolate without network, files or modules. Returns result as JSON, and \
-        logs, the lines of console.log. Globals: state.get/set/delete/keys (async, kept between runs), require(name) for \
+        logs, the lines of console.log. Globals: state.get/set/delete/keys and db.sql(sql, params) (async, kept between runs), require(name) for \
         libraries, parseCSV, atob, btoa, setTimeout. At most 30 s and 128 MiB. A failed run returns error with its line and \
         column.";
     const SCOPE: Scope = Scope::Session;
@@ -47,7 +47,8 @@ pub(super) async fn run<P: Provider>(
     let libraries = Sources::new(store.clone(), Kind::Library).list().await?;
     let libraries = libraries.into_iter().map(|(name, source)| (name, source.code)).collect();
     let start = Start { code, args, libraries, ..Start::default() };
-    let ran = session.provider().run_script(session.agent(), start, &Answers::new(store)).await?;
+    let answers = Answers::new(session.provider(), session.agent(), store);
+    let ran = session.provider().run_script(session.agent(), start, &answers).await?;
     Ok(reply(ran))
 }
 

@@ -1,0 +1,78 @@
+//! Runs one statement.
+
+use koze_script::limits::RESULT;
+use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::{Batch, Connection, Statement, params_from_iter};
+use serde_json::{Value, json};
+
+use super::Database;
+use super::authorize::Refusal;
+use super::values::{from_json, to_json};
+use koze_core::error::{Code, Error, Result};
+
+/// How many rows a query returns.
+const ROWS: usize = 1000;
+/// The longest statement in bytes, and the most parameters: the limits of Durable Objects.
+const MAX_SQL: usize = 100_000;
+const MAX_PARAMS: usize = 100;
+
+/// Runs a statement. Returns its rows if it has columns, and what it changed otherwise.
+pub(super) fn run(database: &mut Database, sql: &str, params: &[Value]) -> Result<Value> {
+    if sql.len() > MAX_SQL {
+        let text =
+            format!("the statement has {} bytes, but may have at most {MAX_SQL}: use parameters", sql.len());
+        return Err(Error::new(Code::TooLarge, text));
+    }
+    if params.len() > MAX_PARAMS {
+        let text = format!("there are {} parameters, but at most {MAX_PARAMS} are allowed", params.len());
+        return Err(Error::new(Code::TooLarge, text));
+    }
+    let params = params.iter().map(from_json).collect::<Result<Vec<_>>>()?;
+    let refusal = database.refusal.clone();
+    database.timed(|connection| {
+        let failed = |error: rusqlite::Error| Database::failed(&refusal, &error);
+        let mut statement = only(connection, sql, &refusal)?;
+        let expected = statement.parameter_count();
+        if expected != params.len() {
+            let text = format!("the statement has {expected} parameters, but `params` has {}", params.len());
+            return Err(Error::new(Code::InvalidInput, text));
+        }
+        if statement.column_count() == 0 {
+            let before = connection.total_changes();
+            statement.execute(params_from_iter(&params)).map_err(failed)?;
+            let changes = connection.total_changes() - before;
+            return Ok(json!({ "changes": changes, "last_insert_rowid": connection.last_insert_rowid() }));
+        }
+        rows(&mut statement, &params).map_err(failed)
+    })
+}
+
+/// Compiles the only statement of a text.
+fn only<'a>(connection: &'a Connection, sql: &str, refusal: &Refusal) -> Result<Statement<'a>> {
+    let mut batch = Batch::new(connection, sql);
+    let first = batch.next().map_err(|error| Database::failed(refusal, &error))?;
+    let invalid = |text: &str| Err(Error::new(Code::InvalidInput, text));
+    let Some(first) = first else { return invalid("there is no statement") };
+    // A second one may not even compile before the first one has run.
+    match batch.next() {
+        Ok(None) => Ok(first),
+        Ok(Some(_)) | Err(_) => invalid("one call runs one statement: call again for the next one"),
+    }
+}
+
+fn rows(statement: &mut Statement<'_>, params: &[rusqlite::types::Value]) -> rusqlite::Result<Value> {
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+    let mut found = statement.query(params_from_iter(params))?;
+    let (mut rows, mut bytes, mut truncated) = (Vec::new(), 0, false);
+    while let Some(row) = found.next()? {
+        let values = (0..columns.len()).map(|column| Ok(to_json(row.get_ref(column)?)));
+        let row = Value::Array(values.collect::<rusqlite::Result<_>>()?);
+        bytes += row.to_string().len();
+        if rows.len() == ROWS || bytes > RESULT / 2 {
+            truncated = true;
+            break;
+        }
+        rows.push(row);
+    }
+    Ok(json!({ "columns": columns, "row_count": rows.len(), "rows": rows, "truncated": truncated }))
+}
