@@ -17,6 +17,8 @@
 //! | [`id`], [`error`] | names and errors |
 //! | [`tool`] | the tools, their definitions and results |
 
+#[doc(hidden)]
+pub mod archive;
 pub mod contract;
 mod detach;
 pub mod error;

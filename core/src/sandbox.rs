@@ -12,6 +12,7 @@ pub use koze_protocol::lines::{InvalidRange, LineRange, LineReader, Lines, MAX_C
 pub use koze_protocol::search::{End, Include, Match, Search, Searched};
 pub use koze_protocol::{Entry, Kind, Stat};
 
+use crate::archive::{self, Bytes, Contents, Tar};
 use crate::error::{Code, Error, Result};
 use crate::search;
 use crate::transfer::pieces;
@@ -112,6 +113,23 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
     /// [`Code::InvalidInput`] for an invalid pattern, and the errors of the start of the search.
     fn search(&self, path: Place<'_>, search: &Search) -> impl Future<Output = Result<Searched>> + MaybeSend {
         search::by_operations(self, path, search)
+    }
+
+    /// Returns a directory with its contents as a tar archive. Sockets, pipes and devices are left out. Dropping the stream
+    /// ends the work.
+    ///
+    /// By default every directory is listed, and every file read, by the operations above. Providers can override it with a
+    /// faster one.
+    #[doc(hidden)]
+    fn archive(&self, path: Place<'_>) -> Tar {
+        archive::pack(self.clone(), path.path.to_owned())
+    }
+
+    /// Creates the files of such an archive in a directory that exists, and returns what it contained. A failed call may leave
+    /// some of them.
+    #[doc(hidden)]
+    fn extract(&self, path: Place<'_>, tar: Bytes<'_>) -> impl Future<Output = Result<Contents>> + MaybeSend {
+        archive::unpack(self, path.path, tar)
     }
 
     /// Lists a directory in no particular order, without `.` and `..`.

@@ -7,6 +7,8 @@
 //! guest.
 
 #[cfg(target_os = "linux")]
+pub mod archive;
+#[cfg(target_os = "linux")]
 pub mod channel;
 #[cfg(target_os = "linux")]
 pub mod container;

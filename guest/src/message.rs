@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use koze_protocol::search::{Search, Searched};
+use koze_protocol::tar::Contents;
 pub use koze_protocol::{Code, Entry, Kind, Place, Stat};
 
 /// The maximum length of a message in bytes.
@@ -109,6 +110,16 @@ pub enum Request {
         /// The maximum total size in bytes.
         most: u64,
     },
+    /// Archive a directory to the descriptor that is passed with the request. Returns [`Answer::Done`].
+    Archive(Place),
+    /// Create the files of an archive, read from the descriptor that is passed with the request, in a directory. Returns
+    /// [`Answer::Extracted`].
+    Extract {
+        /// The directory.
+        place: Place,
+        /// The maximum total size in bytes.
+        most: u64,
+    },
     /// Search the lines of a file, or of the files of a directory. Returns [`Answer::Searched`].
     Search(Place, Search),
     /// Listen on an address of the sandbox's network. Returns [`Answer::Opened`] with the socket.
@@ -141,6 +152,8 @@ pub enum Answer {
     Found(Stat),
     /// What was found.
     Searched(Searched),
+    /// The files of an archive were created; what it contained.
+    Extracted(Contents),
     /// The operation failed.
     Failed(Fault),
 }

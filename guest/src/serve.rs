@@ -11,7 +11,7 @@ use rustix::process::Pid;
 use crate::channel::{self, Received, Receiver};
 use crate::files::{self, Made, Pending};
 use crate::message::{Answer, Code, Fault, Place, Request};
-use crate::{net, process, search, stream, sys, terminal};
+use crate::{archive, net, process, search, stream, sys, terminal};
 
 /// Serves one host until that closes its end of the socket. Meant for the first process of a PID namespace. The process
 /// must be single-threaded: `waitpid` reaps every child.
@@ -144,6 +144,8 @@ impl Guest {
             long @ (Request::Remove(_)
             | Request::Pack { .. }
             | Request::Unpack { .. }
+            | Request::Archive(_)
+            | Request::Extract { .. }
             | Request::Search(..)) => return self.long(number, long, descriptors),
             Request::Rename(from, to) => match files::rename(&from, &to) {
                 Ok(true) => Ok(Answer::Done),
@@ -165,6 +167,8 @@ impl Guest {
                 stream::pack(&place, &except, BufWriter::new(file()?)).map(|()| Answer::Done)
             }
             Request::Unpack { place, most } => stream::unpack(&place, most, file()?).map(Answer::Unpacked),
+            Request::Archive(place) => archive::pack(&place, file()?).map(|()| Answer::Done),
+            Request::Extract { place, most } => archive::unpack(&place, most, file()?).map(Answer::Extracted),
             Request::Search(place, what) => search::search(&place, &what, &|| false).map(Answer::Searched),
             _ => Err(Fault::new(Code::Internal, "this request does not take long")),
         })

@@ -50,6 +50,7 @@
 #![cfg(target_os = "linux")]
 
 mod ahead;
+mod archive;
 mod background;
 mod cgroup;
 mod claim;

@@ -13,7 +13,8 @@ use super::errors::{destroyed, state_failed, unexpected};
 use super::inner::{Inner, State};
 use super::process::LocalProcess;
 use super::running::Running;
-use super::{engine, exec, files, search, staging, transfer};
+use super::{archive, engine, exec, files, search, staging, transfer};
+use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{
     Capabilities, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
@@ -148,6 +149,14 @@ impl Sandbox for LocalSandbox {
         let flag = Arc::clone(&cancelled.0);
         self.with(move |_, running| async move { files::read_lines(&running, place, range, flag).await })
             .await
+    }
+
+    fn archive(&self, path: Place<'_>) -> Tar {
+        archive::pack(Arc::clone(&self.0), path.owned())
+    }
+
+    async fn extract(&self, path: Place<'_>, tar: Bytes<'_>) -> Result<Contents> {
+        archive::unpack(Arc::clone(&self.0), path.owned(), tar).await
     }
 
     async fn search(&self, path: Place<'_>, search: &Search) -> Result<Searched> {

@@ -99,6 +99,18 @@ pub(super) async fn unpack(to: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Ou
 }
 
 impl Outcome {
+    pub(super) fn new(sandbox: Arc<Inner>, answer: oneshot::Receiver<Received<Answer>>, using: Use) -> Self {
+        Outcome { sandbox, answer, _using: using }
+    }
+
+    /// Waits for the answer of the guest.
+    pub(super) async fn answer(self) -> Result<Answer> {
+        match answered(self.answer.await) {
+            Err(_) if self.sandbox.full.load(Ordering::Acquire) => Err(disk_full()),
+            answer => answer,
+        }
+    }
+
     /// Waits until a stream is complete.
     ///
     /// # Errors
@@ -116,7 +128,7 @@ impl Outcome {
     }
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+pub(super) fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     let failed = |error: Errno| {
         let error = std::io::Error::from(error);
         Error::new(Code::Unavailable, format!("no pipe can be created for the copy: {error}"))

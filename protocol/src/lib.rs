@@ -14,6 +14,8 @@ pub mod lines;
 pub mod output;
 #[cfg(feature = "search")]
 pub mod search;
+#[cfg(feature = "tar")]
+pub mod tar;
 
 pub use code::Code;
 pub use family::Family;

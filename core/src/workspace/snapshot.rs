@@ -4,24 +4,21 @@
 //! |---|---|
 //! | `id` | the IDs of snapshots |
 //! | `manifest` | what is recorded of a snapshot |
-//! | `tar`, `frames` | the archive: tar, compressed with zstd |
-//! | `pack`, `unpack` | a directory of a sandbox as an archive, and back |
+//! | `frames`, `codec` | the compression of archives with zstd |
 //! | `archive` | archives as streams from and to a store |
 //! | `index` | the list of a session's snapshots, and its limits |
 //! | `derived` | the sandboxes that were created from snapshots |
 //! | `create`, `restore` | the operations |
 
 mod archive;
+mod codec;
 mod create;
 mod derived;
 mod frames;
 mod id;
 mod index;
 mod manifest;
-mod pack;
 mod restore;
-mod tar;
-mod unpack;
 
 use std::fmt;
 use std::future::Future;
@@ -35,8 +32,9 @@ pub use self::archive::Pieces;
 use self::derived::How;
 pub(super) use self::derived::{Derived, find};
 pub use self::id::SnapshotId;
-pub use self::manifest::{Contents, Snapshot};
+pub use self::manifest::Snapshot;
 use super::WorkspaceConfig;
+pub use crate::archive::Contents;
 use crate::error::Result;
 use crate::id::{SandboxId, SandboxName};
 use crate::provider::{Profile, Provider};

@@ -13,6 +13,7 @@ mod unpack;
 use serde::{Deserialize, Serialize};
 
 pub use self::pack::pack;
+pub(crate) use self::pack::{Opened, look};
 pub use self::unpack::unpack;
 use crate::message::Fault;
 
@@ -32,11 +33,11 @@ const UNKNOWN: u64 = 16 << 20;
 /// The maximum number of files and directories in a stream.
 const MAX_ENTRIES: usize = 1_000_000;
 /// The maximum depth of the tree; each level holds a descriptor.
-const MAX_DEPTH: usize = 400;
+pub(crate) const MAX_DEPTH: usize = 400;
 /// The disk space that a file or directory takes in addition to its content.
-const BLOCK: u64 = 4096;
+pub(crate) const BLOCK: u64 = 4096;
 /// How often a name that keeps changing is retried.
-const MAX_ATTEMPTS: usize = 40;
+pub(crate) const MAX_ATTEMPTS: usize = 40;
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Record {

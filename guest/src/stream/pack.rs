@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::{FAILED, HEAD, MAX_ATTEMPTS, MAX_DEPTH, MAX_ENTRIES, PIECE, REASON, Record, UNKNOWN};
@@ -101,15 +101,15 @@ impl<W: Write> Pack<'_, W> {
         for _ in 0..MAX_ATTEMPTS {
             let Some(open) = self.open.last() else { break };
             match look(open.directory.as_fd(), name) {
-                Ok(Opened::File(file)) => return self.file(name, file),
-                Ok(Opened::Directory(directory, mode)) => {
-                    return self.directory(name.to_owned(), directory, mode);
+                Ok((Opened::File(file), _)) => return self.file(name, file),
+                Ok((Opened::Directory(directory), stat)) => {
+                    return self.directory(name.to_owned(), directory, stat.st_mode & 0o7777);
                 }
-                Ok(Opened::Link(target)) => {
+                Ok((Opened::Link(target), _)) => {
                     self.count(name)?;
                     return self.record(&Record::Link { name: name.as_bytes().to_vec(), target });
                 }
-                Ok(Opened::Other) => {
+                Ok((Opened::Other, _)) => {
                     let text = format!(
                         "{} cannot be copied: it is not a file, directory or symbolic link",
                         self.path(name)
@@ -202,33 +202,36 @@ impl<W: Write> Pack<'_, W> {
     }
 }
 
-enum Opened {
+/// An opened entry.
+pub(crate) enum Opened {
     File(File),
-    Directory(OwnedFd, u32),
+    Directory(OwnedFd),
     Link(Vec<u8>),
     Other,
 }
 
-/// Opens an entry of a directory.
-fn look(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Opened> {
+/// Opens an entry of a directory, and describes what was opened.
+pub(crate) fn look(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<(Opened, Stat)> {
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
             let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
-            if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+            let stat = rustix::fs::fstat(&file)?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 return Err(Errno::INVAL);
             }
-            Ok(Opened::File(File::from(file)))
+            Ok((Opened::File(File::from(file)), stat))
         }
         FileType::Directory => {
             let opened = rustix::fs::openat(directory, name, flags | OFlags::DIRECTORY, Mode::empty())?;
-            let mode = rustix::fs::fstat(&opened)?.st_mode & 0o7777;
-            Ok(Opened::Directory(opened, mode))
+            let stat = rustix::fs::fstat(&opened)?;
+            Ok((Opened::Directory(opened), stat))
         }
         FileType::Symlink => {
-            Ok(Opened::Link(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()))
+            let target = rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes();
+            Ok((Opened::Link(target), stat))
         }
-        _ => Ok(Opened::Other),
+        _ => Ok((Opened::Other, stat)),
     }
 }

@@ -3,19 +3,21 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::stream::{Stream, TryStreamExt, try_unfold};
+use futures_util::stream::{Stream, StreamExt as _, TryStreamExt as _, try_unfold};
+use koze_protocol::tar::{Part, Reader, What};
 use sha2::{Digest, Sha256};
 
-use super::frames::{Compressor, Decompressor, damaged};
-use super::manifest::{Contents, Snapshot};
-use super::pack::pack;
-use super::tar::{Part, Reader, What};
+use super::frames::{CONTENT, Frames, content, damaged, frame};
+use super::manifest::Snapshot;
+use crate::archive::{self, Bytes, Contents};
 use crate::error::{Code, Error, Result};
-use crate::sandbox::{MaybeSend, Sandbox};
+use crate::sandbox::{MaybeSend, Place, Sandbox};
 use crate::store::{Key, Store};
 
 /// How much of an archive is read at once, in bytes.
 const PIECE: u64 = 4 << 20;
+/// How many frames are compressed or decompressed at the same time.
+const AT_ONCE: usize = 4;
 
 /// A boxed stream of bytes.
 #[cfg(not(target_arch = "wasm32"))]
@@ -48,41 +50,80 @@ impl Written {
 
 /// Returns the archive of a directory. Fails with `full` when it has more bytes than there is room for.
 pub(super) fn of_directory<S: Sandbox>(
-    sandbox: S,
-    dir: String,
+    sandbox: &S,
+    dir: &str,
     room: u64,
     full: Error,
     written: Written,
-) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static {
-    let tar = Box::pin(pack(sandbox, dir));
-    let state = (tar, Compressor::default(), full, written);
-    try_unfold(Some(state), move |state| async move {
-        let Some((mut tar, mut compressor, full, written)) = state else { return Ok(None) };
-        loop {
-            let next = tar.try_next().await?;
-            let ended = next.is_none();
-            let frames = match next {
-                Some((archive, contents)) => {
-                    written.with(|sum| sum.contents = contents);
-                    compressor.add(&archive)
-                }
-                None => compressor.finish(),
-            };
-            if frames.is_empty() && !ended {
-                continue;
-            }
-            let bytes = written.with(|sum| {
-                sum.hash.update(&frames);
-                sum.bytes += frames.len() as u64;
-                sum.bytes
-            });
-            if bytes > room {
-                return Err(full);
-            }
-            let rest = (!ended).then_some((tar, compressor, full, written));
-            return Ok(Some((frames, rest)));
+) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + use<S> {
+    let counted = written.clone();
+    let tar = sandbox.archive(Place { root: dir, path: dir }).map_ok(move |(bytes, contents)| {
+        counted.with(|sum| sum.contents = contents);
+        bytes
+    });
+    let frames = chunks(Box::pin(tar)).map_ok(|chunk| aside(move || frame(&chunk))).try_buffered(AT_ONCE);
+    let mut full = Some(full);
+    frames.map(move |frame| {
+        let frame = frame?;
+        let bytes = written.with(|sum| {
+            sum.hash.update(&frame);
+            sum.bytes += frame.len() as u64;
+            sum.bytes
+        });
+        match full.take_if(|_| bytes > room) {
+            Some(full) => Err(full),
+            None => Ok(frame),
         }
     })
+}
+
+/// Returns bytes in parts of the size of a frame.
+fn chunks(bytes: Bytes<'static>) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static {
+    try_unfold((Some(bytes), Vec::new()), |(mut bytes, mut collected)| async move {
+        while collected.len() < CONTENT
+            && let Some(left) = &mut bytes
+        {
+            match left.try_next().await? {
+                Some(more) if collected.is_empty() => collected = more,
+                Some(more) => collected.extend(more),
+                None => bytes = None,
+            }
+        }
+        let rest = collected.split_off(collected.len().min(CONTENT));
+        Ok((!collected.is_empty()).then_some((collected, (bytes, rest))))
+    })
+}
+
+/// Returns the content of an archive.
+pub(super) fn contents(archive: Bytes<'_>) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + use<'_> {
+    let frames = try_unfold((archive, Frames::default()), |(mut archive, mut frames)| async move {
+        loop {
+            if let Some(frame) = frames.next()? {
+                return Ok(Some((frame, (archive, frames))));
+            }
+            match archive.try_next().await? {
+                Some(bytes) => frames.add(&bytes),
+                None => return frames.finish().map(|()| None),
+            }
+        }
+    });
+    frames.map_ok(|frame| aside(move || content(&frame))).try_buffered(AT_ONCE)
+}
+
+/// Works on another thread.
+#[cfg(not(target_arch = "wasm32"))]
+async fn aside(work: impl FnOnce() -> Result<Vec<u8>> + Send + 'static) -> Result<Vec<u8>> {
+    // Outside of tokio there is only one caller.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work() };
+    runtime.spawn_blocking(work).await.map_err(|error| {
+        Error::new(Code::Internal, "an archive cannot be compressed or decompressed").with_source(error)
+    })?
+}
+
+/// A Worker has one thread.
+#[cfg(target_arch = "wasm32")]
+async fn aside(work: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+    work()
 }
 
 /// Returns the archive of a snapshot from a store. Fails at the end if it is not what was recorded.
@@ -138,7 +179,7 @@ impl Check {
 /// Reads an archive without creating its files, to know that it can be read.
 #[derive(Default)]
 pub(super) struct Verifier {
-    frames: Decompressor,
+    frames: Frames,
     tar: Reader,
     contents: Contents,
 }
@@ -146,9 +187,9 @@ pub(super) struct Verifier {
 impl Verifier {
     pub(super) fn add(&mut self, bytes: &[u8]) -> Result<()> {
         self.frames.add(bytes);
-        while let Some(content) = self.frames.next()? {
-            self.tar.add(&content);
-            while let Some(part) = self.tar.next()? {
+        while let Some(frame) = self.frames.next()? {
+            self.tar.add(&content(&frame)?);
+            while let Some(part) = self.tar.part().map_err(archive::damaged)? {
                 let Part::Entry(entry) = part else { continue };
                 self.contents.entries += u64::from(!entry.name.is_empty());
                 if let What::File(size) = entry.what {
@@ -161,7 +202,7 @@ impl Verifier {
 
     pub(super) fn finish(self, expected: &Contents) -> Result<()> {
         self.frames.finish()?;
-        self.tar.finish()?;
+        self.tar.finish().map_err(archive::damaged)?;
         same(&self.contents, expected)
     }
 }

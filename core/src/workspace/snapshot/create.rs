@@ -36,7 +36,7 @@ impl<P: Provider> Source<P> {
         let written = Written::default();
         let room = index::room(&list, self.snapshots(), 0)?;
         let full = index::full(index::used(&list), self.snapshots());
-        let content = archive::of_directory(sandbox, self.dir().to_owned(), room, full, written.clone());
+        let content = archive::of_directory(&sandbox, self.dir(), room, full, written.clone());
         let unlisted = Unlisted::new(store.clone(), key.clone());
         store.put_blob(&key, content).await?;
         let (contents, archive_bytes, sha256) = written.sums();

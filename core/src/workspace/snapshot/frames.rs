@@ -1,9 +1,9 @@
 //! The frames of an archive: zstd frames, each preceded by a skippable frame with its length, as pzstd writes them. Every zstd
 //! decoder reads them, and a reader knows how much memory a frame needs before it decodes it.
 
-use ruzstd::decoding::FrameDecoder;
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use koze_protocol::tar::Damaged;
 
+use super::codec::{compress, decompress};
 use crate::error::{Code, Error, Result};
 
 /// The magic number of the skippable frames that hold a length.
@@ -15,58 +15,45 @@ pub(super) const CONTENT: usize = 1 << 20;
 /// The maximum length of a frame. Content that cannot be compressed grows a little.
 const MAX_FRAME: usize = CONTENT + (64 << 10);
 
-/// Collects content and compresses it.
-#[derive(Debug, Default)]
-pub(super) struct Compressor {
-    collected: Vec<u8>,
+/// Returns content as a frame, with the skippable one before it.
+pub(super) fn frame(content: &[u8]) -> Result<Vec<u8>> {
+    let compressed = compress(content).map_err(|why| {
+        Error::new(Code::Internal, "the snapshot cannot be compressed")
+            .with_source(std::io::Error::other(why))
+    })?;
+    let mut frame = Vec::with_capacity(HEAD + compressed.len());
+    frame.extend(LENGTH.to_le_bytes());
+    frame.extend(4_u32.to_le_bytes());
+    frame.extend(u32::try_from(compressed.len()).unwrap_or(u32::MAX).to_le_bytes());
+    frame.extend(compressed);
+    Ok(frame)
 }
 
-impl Compressor {
-    /// Adds content. Returns the complete frames.
-    pub(super) fn add(&mut self, content: &[u8]) -> Vec<u8> {
-        self.collected.extend_from_slice(content);
-        let mut frames = Vec::new();
-        let mut done = 0;
-        while self.collected.len() - done >= CONTENT {
-            write(&self.collected[done..done + CONTENT], &mut frames);
-            done += CONTENT;
-        }
-        self.collected.drain(..done);
-        frames
-    }
-
-    /// Returns the last frame.
-    pub(super) fn finish(&mut self) -> Vec<u8> {
-        let mut frames = Vec::new();
-        if !self.collected.is_empty() {
-            write(&std::mem::take(&mut self.collected), &mut frames);
-        }
-        frames
-    }
+/// Returns the content of a frame without the skippable one.
+///
+/// # Errors
+/// [`Code::InvalidInput`] if it cannot be decompressed.
+pub(super) fn content(frame: &[u8]) -> Result<Vec<u8>> {
+    // One byte more, so that a longer content is noticed.
+    let content = decompress(frame, CONTENT + 1).map_err(|why| {
+        damaged("a part of it cannot be decompressed").with_source(std::io::Error::other(why))
+    })?;
+    if content.len() > CONTENT { Err(damaged("a part of it is too large")) } else { Ok(content) }
 }
 
-fn write(content: &[u8], frames: &mut Vec<u8>) {
-    let frame = compress_to_vec(content, CompressionLevel::Fastest);
-    frames.extend(LENGTH.to_le_bytes());
-    frames.extend(4_u32.to_le_bytes());
-    frames.extend(u32::try_from(frame.len()).unwrap_or(u32::MAX).to_le_bytes());
-    frames.extend(frame);
-}
-
-/// Decompresses frames that arrive in pieces.
+/// Takes apart frames that arrive in pieces.
 #[derive(Default)]
-pub(super) struct Decompressor {
+pub(super) struct Frames {
     collected: Vec<u8>,
-    decoder: FrameDecoder,
 }
 
-impl Decompressor {
+impl Frames {
     /// Adds bytes of the archive.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.collected.extend_from_slice(bytes);
     }
 
-    /// Returns the content of the next frame, if it has arrived completely.
+    /// Returns the next frame, if it has arrived completely.
     ///
     /// # Errors
     /// [`Code::InvalidInput`] if the bytes are not frames.
@@ -78,18 +65,9 @@ impl Decompressor {
             return Err(damaged("it is not a koze archive"));
         }
         let Some(frame) = self.collected.get(HEAD..HEAD + length) else { return Ok(None) };
-        // One byte more, so that a longer content is noticed.
-        let mut content = vec![0; CONTENT + 1];
-        let size = self.decoder.decode_all(frame, &mut content).map_err(|error| {
-            damaged("a part of it cannot be decompressed")
-                .with_source(std::io::Error::other(error.to_string()))
-        })?;
-        if size > CONTENT {
-            return Err(damaged("a part of it is too large"));
-        }
-        content.truncate(size);
+        let frame = frame.to_vec();
         self.collected.drain(..HEAD + length);
-        Ok(Some(content))
+        Ok(Some(frame))
     }
 
     /// Checks that no frame is incomplete at the end.
@@ -102,15 +80,18 @@ impl Decompressor {
 }
 
 /// Returns the error for an archive that cannot be read.
-pub(super) fn damaged(why: &str) -> Error {
-    Error::new(Code::InvalidInput, format!("the archive of the snapshot is damaged: {why}"))
+pub(super) fn damaged(why: &'static str) -> Error {
+    crate::archive::damaged(Damaged(why))
 }
 
 #[cfg(test)]
 mod tests {
+    use ruzstd::decoding::FrameDecoder;
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
     use super::*;
 
-    fn content() -> Vec<u8> {
+    fn mixed() -> Vec<u8> {
         let mut seed = 1_u32;
         let random = |_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -122,26 +103,23 @@ mod tests {
     }
 
     fn compressed(content: &[u8]) -> Vec<u8> {
-        let mut compressor = Compressor::default();
-        let mut bytes: Vec<u8> = content.chunks(77_777).flat_map(|piece| compressor.add(piece)).collect();
-        bytes.extend(compressor.finish());
-        bytes
+        content.chunks(CONTENT).flat_map(|content| frame(content).unwrap()).collect()
     }
 
     fn decompressed(bytes: &[u8], piece: usize) -> Result<Vec<u8>> {
-        let (mut decompressor, mut content) = (Decompressor::default(), Vec::new());
+        let (mut frames, mut all) = (Frames::default(), Vec::new());
         for bytes in bytes.chunks(piece) {
-            decompressor.add(bytes);
-            while let Some(part) = decompressor.next()? {
-                content.extend(part);
+            frames.add(bytes);
+            while let Some(frame) = frames.next()? {
+                all.extend(content(&frame)?);
             }
         }
-        decompressor.finish().map(|()| content)
+        frames.finish().map(|()| all)
     }
 
     #[test]
     fn content_survives_in_pieces_of_any_size() {
-        let content = content();
+        let content = mixed();
         let bytes = compressed(&content);
         assert!(bytes.len() < content.len() - CONTENT, "it is compressed");
         for piece in [1009, 1 << 20, bytes.len()] {
@@ -152,10 +130,19 @@ mod tests {
 
     #[test]
     fn any_zstd_decoder_reads_it() {
-        let content = content();
+        let content = mixed();
         let mut read = vec![0; content.len()];
         let size = FrameDecoder::new().decode_all(&compressed(&content), &mut read).unwrap();
         assert!(size == content.len() && read == content);
+    }
+
+    #[test]
+    fn what_a_worker_writes_is_read() {
+        let content = mixed();
+        let parts = content.chunks(CONTENT).map(|part| compress_to_vec(part, CompressionLevel::Fastest));
+        for (frame, part) in parts.zip(content.chunks(CONTENT)) {
+            assert!(super::content(&frame).unwrap() == part);
+        }
     }
 
     #[test]

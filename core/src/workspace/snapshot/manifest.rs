@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::SnapshotId;
 use super::frames::damaged;
+use super::{Contents, SnapshotId};
 use crate::error::{Code, Error, Result};
 
 /// The version of the format.
@@ -42,18 +42,6 @@ pub struct Snapshot {
     pub archive_bytes: u64,
     /// The SHA-256 of the archive, in hexadecimal digits.
     pub sha256: String,
-}
-
-/// What a snapshot contains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Contents {
-    /// The number of files, directories and symbolic links below the archived directory.
-    pub entries: u64,
-    /// The total size of the files in bytes.
-    pub bytes: u64,
-    /// The number of sockets, pipes and devices, which are left out.
-    #[serde(default)]
-    pub skipped: u64,
 }
 
 /// The part of a manifest that every version has.

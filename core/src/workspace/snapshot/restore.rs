@@ -1,14 +1,10 @@
 //! Creates sandboxes from snapshots.
 
-use std::pin::pin;
-
-use futures_util::TryStreamExt as _;
+use futures_util::stream::{TryStreamExt as _, try_unfold};
 
 use super::archive::{self, same};
 use super::derived::{self, Derived, How, RENEW};
-use super::frames::Decompressor;
 use super::index;
-use super::unpack::Unpacker;
 use super::{Contents, Restored, Snapshot, SnapshotId, Source};
 use crate::detach::detach;
 use crate::error::{Code, Error, Result};
@@ -94,17 +90,14 @@ impl<P: Provider> Source<P> {
         let dir = self.dir();
         self.empty(&sandbox, dir).await?;
         let key = index::archive(&snapshot.id, snapshot.created)?;
-        let mut archive = pin!(archive::of_store(store.clone(), key, snapshot));
-        let (mut frames, mut unpacker) = (Decompressor::default(), Unpacker::new(sandbox, dir.to_owned()));
-        while let Some(bytes) = archive.try_next().await? {
-            frames.add(&bytes);
-            while let Some(content) = frames.next()? {
-                unpacker.add(&content).await?;
-                lease.renew().await?;
-            }
-        }
-        frames.finish()?;
-        let contents = unpacker.finish().await?;
+        let archive = archive::of_store(store.clone(), key, snapshot);
+        let tar = Box::pin(archive::contents(Box::pin(archive)));
+        let renewing = try_unfold((tar, lease), |(mut tar, lease)| async move {
+            let next = tar.try_next().await?;
+            lease.renew().await?;
+            Ok(next.map(|bytes| (bytes, (tar, lease))))
+        });
+        let contents = sandbox.extract(Place { root: dir, path: dir }, Box::pin(renewing)).await?;
         same(&contents, &snapshot.contents)?;
         Ok(contents)
     }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use futures_util::future::try_join_all;
-use futures_util::stream::{Stream, try_unfold};
+use futures_util::stream::try_unfold;
+use koze_protocol::tar::{Entry, MAX_ENTRIES, What, end, padding, write_header};
 
-use super::manifest::Contents;
-use super::tar::{Entry, What, end, padding, write_header};
+use super::{Contents, Tar};
 use crate::error::{Code, Error, Result};
-use crate::sandbox::{Kind, MaybeSend, Place, Sandbox, Stat};
+use crate::sandbox::{Kind, Place, Sandbox, Stat};
 
 /// How much of a large file is read at once, in bytes.
 const PIECE: u64 = 1 << 20;
@@ -16,14 +16,9 @@ const PIECE: u64 = 1 << 20;
 const SMALL: u64 = 128 << 10;
 /// How many.
 const AT_ONCE: usize = 16;
-/// The maximum number of files and directories, as of a transfer.
-pub(super) const MAX_ENTRIES: u64 = 1_000_000;
 
 /// Returns a directory as a tar archive, in pieces, with what it has up to then.
-pub(super) fn pack<S: Sandbox>(
-    sandbox: S,
-    dir: String,
-) -> impl Stream<Item = Result<(Vec<u8>, Contents)>> + MaybeSend + 'static {
+pub(crate) fn pack<S: Sandbox>(sandbox: S, dir: String) -> Tar {
     let packer = Packer {
         sandbox,
         dir,
@@ -33,7 +28,7 @@ pub(super) fn pack<S: Sandbox>(
         contents: Contents::default(),
         state: State::Begin,
     };
-    try_unfold(packer, |mut packer| async move {
+    Box::pin(try_unfold(packer, |mut packer| async move {
         let mut archive = Vec::new();
         while archive.is_empty() {
             if !packer.step(&mut archive).await? {
@@ -42,7 +37,7 @@ pub(super) fn pack<S: Sandbox>(
         }
         let contents = packer.contents;
         Ok(Some(((archive, contents), packer)))
-    })
+    }))
 }
 
 struct Packer<S> {

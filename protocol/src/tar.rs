@@ -1,10 +1,10 @@
 //! The tar format of an archive: what `tar` reads and writes, with long names as GNU extensions.
 
+use serde::{Deserialize, Serialize};
 use tar::{EntryType, Header};
 
-use super::frames::damaged;
-use crate::error::Result;
-
+/// The maximum number of files and directories in an archive.
+pub const MAX_ENTRIES: u64 = 1_000_000;
 /// The size of a block.
 const BLOCK: usize = 512;
 /// The longest name or link target.
@@ -12,27 +12,50 @@ const MAX_NAME: u64 = 16 << 10;
 /// The name of the entries that hold a long name or link target.
 const LONG: &str = "././@LongLink";
 
+/// What an archive contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Contents {
+    /// The number of files, directories and symbolic links below the archived directory.
+    pub entries: u64,
+    /// The total size of the files in bytes.
+    pub bytes: u64,
+    /// The number of sockets, pipes and devices, which are left out.
+    #[serde(default)]
+    pub skipped: u64,
+}
+
+/// What is wrong with an archive that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damaged(pub &'static str);
+
+type Result<T> = std::result::Result<T, Damaged>;
+
 /// An entry of an archive. Names are relative to the archived directory, whose own name is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) what: What,
-    pub(super) mode: u32,
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub what: What,
+    /// Its permission bits.
+    pub mode: u32,
     /// In seconds since 1970.
-    pub(super) mtime: u64,
+    pub mtime: u64,
 }
 
 /// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub enum What {
+    /// A directory.
     Directory,
+    /// A symbolic link with its target.
     Link(String),
     /// A file with this size.
     File(u64),
 }
 
 /// Appends the header of an entry. The content of a file and its [`padding`] follow.
-pub(super) fn write_header(entry: &Entry, archive: &mut Vec<u8>) {
+pub fn write_header(entry: &Entry, archive: &mut Vec<u8>) {
     let mut header = Header::new_gnu();
     let (kind, size) = match &entry.what {
         What::Directory => (EntryType::Directory, 0),
@@ -84,18 +107,19 @@ fn write_long(kind: EntryType, text: &str, archive: &mut Vec<u8>) {
 }
 
 /// Returns the zeros that follow content of this size.
-pub(super) fn padding(size: u64) -> Vec<u8> {
+pub fn padding(size: u64) -> Vec<u8> {
     vec![0; usize::try_from(size.next_multiple_of(BLOCK as u64) - size).unwrap_or(0)]
 }
 
 /// Returns the end of an archive.
-pub(super) fn end() -> Vec<u8> {
+pub fn end() -> Vec<u8> {
     vec![0; 2 * BLOCK]
 }
 
 /// A part of an archive.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub enum Part {
+    /// An entry.
     Entry(Entry),
     /// Content of the last file.
     Content(Vec<u8>),
@@ -103,7 +127,7 @@ pub(super) enum Part {
 
 /// Reads an archive that arrives in pieces.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub struct Reader {
     collected: Vec<u8>,
     long_name: Option<String>,
     long_link: Option<String>,
@@ -115,15 +139,15 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Adds bytes of the archive.
-    pub(super) fn add(&mut self, bytes: &[u8]) {
+    pub fn add(&mut self, bytes: &[u8]) {
         self.collected.extend_from_slice(bytes);
     }
 
     /// Returns the next part, if it has arrived.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`](crate::Code::InvalidInput) if the archive has what koze does not write.
-    pub(super) fn next(&mut self) -> Result<Option<Part>> {
+    /// If the archive has what koze does not write.
+    pub fn part(&mut self) -> Result<Option<Part>> {
         loop {
             if self.ended || self.collected.is_empty() {
                 return Ok(None);
@@ -143,7 +167,7 @@ impl Reader {
                 return Ok(None);
             }
             let header = Header::from_byte_slice(block).clone();
-            let size = header.entry_size().map_err(|_| damaged("an entry has no size"))?;
+            let size = header.entry_size().map_err(|_| Damaged("an entry has no size"))?;
             let kind = header.entry_type();
             if matches!(kind, EntryType::GNULongName | EntryType::GNULongLink) {
                 let Some(text) = self.long(size)? else { return Ok(None) };
@@ -165,9 +189,9 @@ impl Reader {
     /// Checks that the archive has ended.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`](crate::Code::InvalidInput) if not.
-    pub(super) fn finish(&self) -> Result<()> {
-        if self.ended { Ok(()) } else { Err(damaged("its end is missing")) }
+    /// If not.
+    pub fn finish(&self) -> Result<()> {
+        if self.ended { Ok(()) } else { Err(Damaged("its end is missing")) }
     }
 
     fn take(&mut self, most: u64) -> Vec<u8> {
@@ -179,7 +203,7 @@ impl Reader {
     /// Returns a long name with its header, if it has arrived.
     fn long(&mut self, size: u64) -> Result<Option<String>> {
         if size > MAX_NAME {
-            return Err(damaged("a name is too long"));
+            return Err(Damaged("a name is too long"));
         }
         let length = usize::try_from(size).unwrap_or(0);
         let whole = BLOCK + length.next_multiple_of(BLOCK);
@@ -202,21 +226,21 @@ impl Reader {
                 Some(link) => link,
                 None => text(&header.link_name_bytes().unwrap_or_default())?,
             }),
-            _ => return Err(damaged("it has an entry that is not a file, directory or symbolic link")),
+            _ => return Err(Damaged("it has an entry that is not a file, directory or symbolic link")),
         };
-        let name = name.strip_prefix("./").ok_or_else(|| damaged("a name does not start with `./`"))?;
+        let name = name.strip_prefix("./").ok_or(Damaged("a name does not start with `./`"))?;
         let name = name.strip_suffix('/').unwrap_or(name).to_owned();
         let is_root = name.is_empty() && what == What::Directory;
         if !is_root && name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(damaged("a name leads outside of it"));
+            return Err(Damaged("a name leads outside of it"));
         }
-        let mode = header.mode().map_err(|_| damaged("an entry has no mode"))? & 0o7777;
+        let mode = header.mode().map_err(|_| Damaged("an entry has no mode"))? & 0o7777;
         Ok(Entry { name, what, mode, mtime: header.mtime().unwrap_or_default() })
     }
 }
 
 fn text(bytes: &[u8]) -> Result<String> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| damaged("a name is not UTF-8"))
+    String::from_utf8(bytes.to_vec()).map_err(|_| Damaged("a name is not UTF-8"))
 }
 
 #[cfg(test)]
@@ -231,7 +255,7 @@ mod tests {
         let (mut reader, mut parts) = (Reader::default(), Vec::new());
         for bytes in bytes.chunks(piece) {
             reader.add(bytes);
-            while let Some(part) = reader.next()? {
+            while let Some(part) = reader.part()? {
                 match (parts.last_mut(), part) {
                     (Some(Part::Content(content)), Part::Content(more)) => content.extend(more),
                     (_, part) => parts.push(part),

@@ -1,11 +1,10 @@
 //! Creates the files of an archive in a sandbox. The archive is not trusted: nothing is created outside of the directory.
 
 use futures_util::future::try_join_all;
+use futures_util::stream::TryStreamExt as _;
+use koze_protocol::tar::{Damaged, Entry, MAX_ENTRIES, Part, Reader, What};
 
-use super::frames::damaged;
-use super::manifest::Contents;
-use super::pack::MAX_ENTRIES;
-use super::tar::{Entry, Part, Reader, What};
+use super::{Bytes, Contents, damaged};
 use crate::error::Result;
 use crate::sandbox::{Place, Sandbox, Write};
 
@@ -16,8 +15,17 @@ const AT_ONCE: usize = 16;
 /// How much of a large file is collected before it is written.
 const PIECE: usize = 1 << 20;
 
+/// Creates the files of an archive below a directory.
+pub(crate) async fn unpack<S: Sandbox>(sandbox: &S, dir: &str, mut tar: Bytes<'_>) -> Result<Contents> {
+    let mut unpacker = Unpacker::new(sandbox.clone(), dir.to_owned());
+    while let Some(bytes) = tar.try_next().await? {
+        unpacker.add(&bytes).await?;
+    }
+    unpacker.finish().await
+}
+
 /// Creates the entries of an archive below a directory.
-pub(super) struct Unpacker<S> {
+struct Unpacker<S> {
     sandbox: S,
     dir: String,
     reader: Reader,
@@ -40,7 +48,7 @@ struct File {
 }
 
 impl<S: Sandbox> Unpacker<S> {
-    pub(super) fn new(sandbox: S, dir: String) -> Self {
+    fn new(sandbox: S, dir: String) -> Self {
         Unpacker {
             sandbox,
             dir,
@@ -53,9 +61,9 @@ impl<S: Sandbox> Unpacker<S> {
     }
 
     /// Adds bytes of the archive.
-    pub(super) async fn add(&mut self, bytes: &[u8]) -> Result<()> {
+    async fn add(&mut self, bytes: &[u8]) -> Result<()> {
         self.reader.add(bytes);
-        while let Some(part) = self.reader.next()? {
+        while let Some(part) = self.reader.part().map_err(damaged)? {
             match part {
                 Part::Entry(entry) => self.entry(entry).await?,
                 Part::Content(content) => self.content(content).await?,
@@ -65,8 +73,8 @@ impl<S: Sandbox> Unpacker<S> {
     }
 
     /// Completes the directory. Returns what it has.
-    pub(super) async fn finish(mut self) -> Result<Contents> {
-        self.reader.finish()?;
+    async fn finish(mut self) -> Result<Contents> {
+        self.reader.finish().map_err(damaged)?;
         self.write_small().await?;
         for (path, mode) in self.modes.iter().rev() {
             self.sandbox.set_mode(self.at(path), *mode).await?;
@@ -85,7 +93,7 @@ impl<S: Sandbox> Unpacker<S> {
             self.contents.entries += 1;
         }
         if self.contents.entries > MAX_ENTRIES {
-            return Err(damaged("it has too many entries"));
+            return Err(damaged(Damaged("it has too many entries")));
         }
         match what {
             What::Directory => {

@@ -1,0 +1,36 @@
+//! Directories as tar archives, through the other operations of a sandbox, for those that have no faster way.
+
+mod pack;
+mod unpack;
+
+use std::pin::Pin;
+
+use futures_util::stream::Stream;
+use koze_protocol::tar::Damaged;
+
+pub use koze_protocol::tar::Contents;
+
+pub(crate) use self::pack::pack;
+pub(crate) use self::unpack::unpack;
+use crate::error::{Code, Error, Result};
+
+/// An archive in pieces. The last one comes with what the archive contains; earlier ones may, with what it contains up to
+/// then.
+#[cfg(not(target_arch = "wasm32"))]
+pub type Tar = Pin<Box<dyn Stream<Item = Result<(Vec<u8>, Contents)>> + Send>>;
+/// An archive in pieces. The last one comes with what the archive contains; earlier ones may, with what it contains up to
+/// then.
+#[cfg(target_arch = "wasm32")]
+pub type Tar = Pin<Box<dyn Stream<Item = Result<(Vec<u8>, Contents)>>>>;
+
+/// The bytes of an archive.
+#[cfg(not(target_arch = "wasm32"))]
+pub type Bytes<'a> = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send + 'a>>;
+/// The bytes of an archive.
+#[cfg(target_arch = "wasm32")]
+pub type Bytes<'a> = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + 'a>>;
+
+/// Returns the error for an archive that cannot be read.
+pub(crate) fn damaged(Damaged(why): Damaged) -> Error {
+    Error::new(Code::InvalidInput, format!("the archive of the snapshot is damaged: {why}"))
+}

@@ -1,0 +1,132 @@
+//! Trees of this machine.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use koze_protocol::tar::{Contents, Entry, What, end, padding, write_header};
+use tempfile::TempDir;
+
+use super::{Trailer, pack, unpack};
+use crate::message::{Code, Fault, Place};
+
+fn at(path: &Path) -> Place {
+    Place { root: "/".into(), path: path.to_str().expect("a path in Unicode").into() }
+}
+
+/// Archives a directory. Returns the archive, and how the stream ends.
+fn packed(dir: &Path) -> (Vec<u8>, Trailer) {
+    let mut stream = Vec::new();
+    let said = pack(&at(dir), &mut stream);
+    let mut archive = Vec::new();
+    let mut rest = &stream[..];
+    loop {
+        let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
+        rest = &rest[4..];
+        if length == 0 {
+            break;
+        }
+        archive.extend(&rest[..length]);
+        rest = &rest[length..];
+    }
+    assert_eq!(u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize, rest.len() - 4);
+    let trailer = serde_json::from_slice(&rest[4..]).unwrap();
+    assert_eq!(said.err(), if let Trailer::Failed(fault) = &trailer { Some(fault.clone()) } else { None });
+    (archive, trailer)
+}
+
+/// Creates the files of an archive in a new directory.
+fn unpacked(archive: &[u8], most: u64) -> (TempDir, Result<Contents, Fault>) {
+    let dir = TempDir::new().unwrap();
+    let done = unpack(&at(dir.path()), most, archive);
+    (dir, done)
+}
+
+fn archive(entries: &[(&str, What, &[u8])]) -> Vec<u8> {
+    let mut archive = Vec::new();
+    for (name, what, content) in entries {
+        let entry = Entry { name: (*name).to_owned(), what: what.clone(), mode: 0o755, mtime: 0 };
+        write_header(&entry, &mut archive);
+        archive.extend(*content);
+        archive.extend(padding(content.len() as u64));
+    }
+    archive.extend(end());
+    archive
+}
+
+#[test]
+fn everything_survives() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::create_dir_all(path("sub/empty")).unwrap();
+    fs::create_dir_all(path("ä/日本")).unwrap();
+    fs::write(path("sub/small"), "small").unwrap();
+    fs::write(path("sub/nothing"), "").unwrap();
+    let large: Vec<u8> = (0..700_001_u32).map(|number| number.to_le_bytes()[0]).collect();
+    fs::write(path("ä/日本/large"), &large).unwrap();
+    symlink("/etc/passwd", path("sub/link")).unwrap();
+    fs::set_permissions(path("sub/small"), fs::Permissions::from_mode(0o4750)).unwrap();
+    fs::set_permissions(path("sub/empty"), fs::Permissions::from_mode(0o500)).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .unwrap();
+    let (bytes, trailer) = packed(dir.path());
+    let contents = Contents { entries: 8, bytes: 700_006, skipped: 1 };
+    assert_eq!(trailer, Trailer::Ok(contents));
+    let (copy, done) = unpacked(&bytes, 1 << 20);
+    assert_eq!(done.unwrap(), Contents { skipped: 0, ..contents });
+    let copied = |name: &str| copy.path().join(name);
+    assert!(fs::read(copied("ä/日本/large")).unwrap() == large);
+    assert_eq!(fs::read(copied("sub/small")).unwrap(), b"small");
+    assert_eq!(fs::read(copied("sub/nothing")).unwrap(), b"");
+    assert_eq!(fs::read_link(copied("sub/link")).unwrap(), Path::new("/etc/passwd"));
+    let mode = |name: &str| fs::metadata(copied(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode("sub/small"), mode("sub/empty")), (0o4750, 0o500));
+    assert!(!copied("pipe").exists());
+}
+
+#[test]
+fn what_cannot_be_archived() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"a\xff")), "").unwrap();
+    let Trailer::Failed(fault) = packed(dir.path()).1 else { panic!("it has no name") };
+    assert_eq!(fault.why, Code::Unsupported);
+    assert!(fault.text.ends_with("is not UTF-8: rename it, or remove it"), "{}", fault.text);
+    for (path, why) in
+        [("/proc", Code::PermissionDenied), ("/nowhere", Code::NotFound), ("/dev/null", Code::NotADirectory)]
+    {
+        let Trailer::Failed(fault) = packed(Path::new(path)).1 else { panic!("{path}") };
+        assert_eq!(fault.why, why, "{path}");
+    }
+}
+
+#[test]
+fn an_archive_that_breaks_off_is_an_error() {
+    let bytes = archive(&[("a", What::File(700), &[7; 700]), ("b", What::Directory, b"")]);
+    assert!(unpacked(&bytes, 1 << 20).1.is_ok());
+    for length in (0..bytes.len() - 1024).step_by(100) {
+        assert_eq!(unpacked(&bytes[..length], 1 << 20).1.unwrap_err().why, Code::Unavailable, "{length}");
+    }
+    assert_eq!(unpacked(&bytes, 4000).1.unwrap_err().why, Code::TooLarge);
+}
+
+#[test]
+fn nothing_is_created_elsewhere() {
+    let elsewhere = TempDir::new().unwrap();
+    let target = elsewhere.path().to_str().unwrap().to_owned();
+    let file = ("link/file", What::File(1), &b"x"[..]);
+    for entries in [
+        vec![("link", What::Link(target.clone()), &b""[..]), file.clone()],
+        vec![("link", What::Link(target.clone()), &b""[..]), ("link/sub/x", What::Directory, &b""[..])],
+        vec![("link", What::Link(format!("{target}/new")), &b""[..]), ("link", What::File(1), &b"x"[..])],
+        vec![("../file", What::File(1), &b"x"[..])],
+    ] {
+        let (_dir, done) = unpacked(&archive(&entries), 1 << 20);
+        assert!(done.is_err(), "{entries:?}");
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0, "{entries:?}");
+    }
+    // An archive need not list the directories of its files.
+    let (dir, done) = unpacked(&archive(&[("a/b/c", What::File(1), b"x")]), 1 << 20);
+    assert_eq!(done.unwrap().entries, 1);
+    assert_eq!(fs::read(dir.path().join("a/b/c")).unwrap(), b"x");
+}

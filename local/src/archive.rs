@@ -1,0 +1,131 @@
+//! Directories of a sandbox as tar archives, and back: the guest reads and creates the files, in one call.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write as _};
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::{once, unfold};
+use koze_guest::archive::{PIECE, Trailer};
+use koze_guest::message::{Answer, Place, Request};
+use tokio::sync::mpsc;
+
+use super::engine;
+use super::errors::{gone, reported, unexpected};
+use super::inner::Inner;
+use super::transfer::{Outcome, pipe, room};
+use koze_core::archive::{Bytes, Contents, Tar};
+use koze_core::error::Result;
+
+/// How much is passed on at once, and how often before it is taken.
+const CHUNK: usize = 1 << 20;
+const AHEAD: usize = 2;
+/// The maximum length of a trailer: a path in it may be long.
+const MAX_TRAILER: usize = 64 << 10;
+
+type Part = (Vec<u8>, Contents);
+
+/// Returns a directory as an archive. If nobody reads on, the guest stops.
+pub(super) fn pack(from: Arc<Inner>, place: Place) -> Tar {
+    let parts = async move {
+        let started = engine::run(async move {
+            let using = from.using();
+            let guest = from.wake().await?;
+            let (read, write) = pipe()?;
+            let request = Request::Archive(place);
+            // The stream itself says how it ends.
+            guest.ask(guest.number(), &request, &[write.as_fd()]).await?;
+            let (to, parts) = mpsc::channel(AHEAD);
+            engine::engine()?.spawn_blocking(move || {
+                let last = pieces(BufReader::with_capacity(PIECE, File::from(read)), &to);
+                let _ = to.blocking_send(last);
+                drop(using);
+            });
+            Ok(parts)
+        });
+        match started.await {
+            Ok(parts) => unfold(parts, |mut parts| async { Some((parts.recv().await?, parts)) }).boxed(),
+            Err(error) => once(async { Err(error) }).boxed(),
+        }
+    };
+    Box::pin(once(parts).flatten())
+}
+
+/// Reads the stream of a guest to its end, and returns its last part.
+fn pieces(mut from: impl Read, to: &mpsc::Sender<Result<Part>>) -> Result<Part> {
+    let broken = |_: io::Error| gone();
+    loop {
+        let mut chunk = Vec::with_capacity(CHUNK);
+        while chunk.len() + PIECE <= CHUNK {
+            let length = length(&mut from).map_err(broken)?;
+            if length == 0 {
+                return match trailer(&mut from)? {
+                    Trailer::Ok(contents) => Ok((chunk, contents)),
+                    Trailer::Failed(fault) => Err(reported(fault)),
+                };
+            }
+            if length > PIECE {
+                return Err(unexpected());
+            }
+            let start = chunk.len();
+            chunk.resize(start + length, 0);
+            from.read_exact(&mut chunk[start..]).map_err(broken)?;
+        }
+        // What it contains is known at its end.
+        if to.blocking_send(Ok((chunk, Contents::default()))).is_err() {
+            return Err(gone());
+        }
+    }
+}
+
+fn trailer(from: &mut impl Read) -> Result<Trailer> {
+    let length = length(from).map_err(|_| gone())?;
+    if length > MAX_TRAILER {
+        return Err(unexpected());
+    }
+    let mut text = vec![0; length];
+    from.read_exact(&mut text).map_err(|_| gone())?;
+    serde_json::from_slice(&text).map_err(|_| unexpected())
+}
+
+fn length(from: &mut impl Read) -> io::Result<usize> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    Ok(u32::from_le_bytes(length) as usize)
+}
+
+/// Creates the files of an archive in a directory.
+pub(super) async fn unpack(to: Arc<Inner>, place: Place, mut tar: Bytes<'_>) -> Result<Contents> {
+    let (pieces, mut coming) = mpsc::channel::<Vec<u8>>(AHEAD);
+    let outcome = engine::run(async move {
+        let using = to.using();
+        let guest = to.wake().await?;
+        let most = room(&to).await?;
+        let (read, write) = pipe()?;
+        let request = Request::Extract { place, most };
+        let answer = guest.ask(guest.number(), &request, &[read.as_fd()]).await?;
+        engine::engine()?.spawn_blocking(move || {
+            let mut write = File::from(write);
+            while let Some(bytes) = coming.blocking_recv() {
+                // The guest has stopped reading, and its answer says why.
+                if write.write_all(&bytes).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Outcome::new(to, answer, using))
+    })
+    .await?;
+    // If the archive breaks off here, or the caller is gone, the guest finds that its end is missing.
+    while let Some(bytes) = tar.next().await {
+        if pieces.send(bytes?).await.is_err() {
+            break;
+        }
+    }
+    drop(pieces);
+    match outcome.answer().await? {
+        Answer::Extracted(contents) => Ok(contents),
+        _ => Err(unexpected()),
+    }
+}
