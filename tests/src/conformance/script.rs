@@ -8,6 +8,7 @@ use super::{Capability, Case, ToolResult, case};
 pub(super) const CASES: &[Case] = &[
     case("script_results", results),
     case("script_failures", failures),
+    case("script_hostile_results", hostile_results),
     case("script_without_eval", without_eval),
     case("script_state", state),
     case("script_state_of_other_sessions", other_sessions),
@@ -85,6 +86,29 @@ fn failures(session: &Session) {
     let code = "const a = []; for (;;) a.push(new Uint8Array(1000000))";
     let failure = failed(session, "run_sandbox_code", json!({ "code": code }));
     assert_eq!(failure["limit"], "memory", "{failure}");
+}
+
+/// What a script does to itself does not reach the host.
+fn hostile_results(session: &Session) {
+    for code in [
+        "const a = {}; a.a = a; resolve(a)",
+        "const a = []; a.push(a); return a",
+        "return { get a() { throw new Error('getter') } }",
+        "return new Proxy({}, { ownKeys() { throw new Error('trap') } })",
+        "return { toJSON() { throw new Error('toJSON') } }",
+        "return 10n",
+        "throw null",
+        "throw { get message() { throw 1 } }",
+        "let a = 1; for (let i = 0; i < 5000; i++) a = [a]; return a",
+    ] {
+        let failure = failed(session, "run_sandbox_code", json!({ "code": code }));
+        assert!(failure["error"].as_str().is_some_and(|error| !error.is_empty()), "{code}: {failure}");
+    }
+    let code = "Object.prototype.toJSON = undefined; Array.prototype.toString = null; JSON.stringify = JSON.parse = null; \
+                Array.prototype.push = () => { throw 1 }; Object.prototype.get = () => 1; Object.prototype.value = 2; \
+                await state.set('p', [1, { a: 'b' }]); console.log([1]); return state.get('p')";
+    assert_eq!(run(session, code)["result"], json!([1, { "a": "b" }]));
+    assert_eq!(result(session, "return [typeof ({}).get, [1].toString()]"), json!(["undefined", "1"]));
 }
 
 fn without_eval(session: &Session) {
