@@ -17,8 +17,8 @@ use koze_core::time::{Start, millis};
 
 /// How long one call waits. A longer wait is several calls.
 const TURN: Duration = Duration::from_secs(25);
-/// Within this time, a process that its starter attends must be attended.
-const ATTEND_MS: u32 = 30_000;
+/// Within this time, a process that its starter attends must be attended: for so long, one whose caller is gone runs on.
+const ATTEND_MS: u32 = 10_000;
 /// The largest number that JavaScript has exactly.
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
