@@ -27,7 +27,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
 }
 
 /// Returns mdBook in the version that builds the book. It is built from crates.io once, without the server and the
-/// search, which the book does not need.
+/// search, which the book does not need, and without optimization: the book is small.
 fn program(root: &Path) -> Result<PathBuf> {
     let name = PathBuf::from("mdbook");
     let installed = root.join(DIR).join("bin").join(&name);
@@ -39,6 +39,7 @@ fn program(root: &Path) -> Result<PathBuf> {
         "install",
         "mdbook",
         "--locked",
+        "--debug",
         "--no-default-features",
         "--version",
         VERSION,
