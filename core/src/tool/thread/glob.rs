@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use regex_lite::Regex;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::sandbox::Kind;
 use crate::session::Session;
-use crate::tool::agent::glob::{pattern, turns};
+use crate::tool::agent::glob::{self, pattern, turns};
 use crate::tool::{Reply, Scope, Tool};
 
 /// Finds files by a pattern.
@@ -21,7 +21,8 @@ use crate::tool::{Reply, Scope, Tool};
 pub struct Glob;
 
 /// The input of `glob`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Explain why you are searching for these paths in short words. ALWAYS PROVIDE THIS PARAMETER FIRST.
@@ -36,7 +37,7 @@ pub struct Input {
     include_dirs: bool,
     /// Maximum number of paths to return. Default is 200.
     #[serde(default = "default_results")]
-    #[schemars(range(min = 1, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     max_results: i64,
 }
 
@@ -79,7 +80,7 @@ pub(super) fn wanted(asked: i64, default: i64, most: usize) -> usize {
 /// A glob pattern that matches paths from the right, as `pathlib` does.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
-    regex: Arc<Regex>,
+    glob: Arc<glob::Pattern>,
     length: usize,
 }
 
@@ -94,18 +95,18 @@ impl Pattern {
         if text.starts_with('/') || text.split('/').any(|part| part == "..") {
             return Err(wrong("must be relative to the root path, without `..`"));
         }
-        let regex = pattern::read(&format!("**/{relative}")).map_err(|why| wrong(&why))?;
-        Ok(Pattern { regex: Arc::new(regex), length: relative.len() })
+        let read = pattern::read(&format!("**/{relative}")).map_err(|why| wrong(&why))?;
+        Ok(Pattern { glob: Arc::new(read), length: relative.len() })
     }
 
     /// Returns the regular expression for it.
     pub(super) fn regex(&self) -> String {
-        self.regex.as_str().to_owned()
+        self.glob.regex().to_owned()
     }
 
     /// Returns whether a path matches.
     fn matches(&self, path: &str) -> bool {
-        self.regex.is_match(path)
+        self.glob.is_match(path)
     }
 
     fn work(&self, path: &str) -> usize {

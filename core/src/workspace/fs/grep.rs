@@ -129,7 +129,7 @@ fn search(grep: &Grep) -> Result<Search> {
     };
     Matcher::new(&search).map_err(|error| wrong(format!("is not a valid regular expression: {error}")))?;
     if let Some(include) = &grep.include {
-        let regex = compile("include", include)?.as_str().to_owned();
+        let regex = compile("include", include)?.regex().to_owned();
         search.include = Some(Include { regex, by_name: !include.contains('/') });
     }
     Ok(search)

@@ -1,10 +1,11 @@
 //! `glob`.
 
 pub(in crate::tool) mod pattern;
+mod program;
 mod search;
 pub(crate) mod turns;
 
-use regex_lite::Regex;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ use crate::sandbox::{Place, Sandbox};
 use crate::session::Session;
 use crate::tool::{Reply, Tool};
 
+pub(crate) use self::program::Pattern;
 use self::search::{Matcher, Search};
 
 /// Finds files by a pattern.
@@ -23,7 +25,8 @@ use self::search::{Matcher, Search};
 pub struct Glob;
 
 /// The input of `glob`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// The sandbox to search.
@@ -107,7 +110,7 @@ pub(crate) async fn search<S: Sandbox>(
 }
 
 /// Reads a pattern of paths. `key` is that of the input.
-pub(crate) fn compile(key: &str, pattern: &str) -> Result<Regex> {
+pub(crate) fn compile(key: &str, pattern: &str) -> Result<Pattern> {
     let wrong = |why: String| Error::new(Code::InvalidInput, format!("`{key}` {why}"));
     if pattern.is_empty() || pattern.contains('\0') || pattern.len() > MAX_PATTERN {
         return Err(wrong(format!("must have 1 to {MAX_PATTERN} bytes and no NUL")));
@@ -117,7 +120,7 @@ pub(crate) fn compile(key: &str, pattern: &str) -> Result<Regex> {
 
 fn matcher(pattern: &str, base: &str) -> Result<Matcher> {
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-    let regex = compile("pattern", pattern)?;
+    let compiled = compile("pattern", pattern)?;
     if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
         let message = format!(
             "`pattern` must be relative to `{base}`, without `..`: pass another directory as `{base}`"
@@ -126,7 +129,7 @@ fn matcher(pattern: &str, base: &str) -> Result<Matcher> {
     }
     // Without `**`, matches are no deeper than the pattern has components.
     let depth = if pattern.contains("**") { usize::MAX } else { pattern.split('/').count() };
-    Ok(Matcher { regex, length: pattern.len(), depth })
+    Ok(Matcher { pattern: compiled, length: pattern.len(), depth })
 }
 
 fn joined(cwd: &str, path: &str) -> String {

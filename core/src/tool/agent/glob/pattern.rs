@@ -1,15 +1,15 @@
-//! Compiles path patterns to regular expressions, which match characters in linear time, whatever the pattern.
+//! Reads path patterns: [`program`](super::program) matches them, and the search in a sandbox does by a regular expression.
 
 use std::iter::Peekable;
 use std::mem::replace;
 use std::str::Chars;
 
-use regex_lite::Regex;
+use super::program::{Pattern, Step};
 
-/// The expression for an asterisk.
-const WITHIN_A_PART: &str = "[^/]*";
+/// The most braces that may be open at once.
+const MAX_BRACES: usize = 50;
 
-/// Compiles a pattern.
+/// Reads a pattern.
 ///
 /// `?` matches one character and `*` any number of them, within one component of the path; `**` as a whole component
 /// matches any number of components; `[a-z]` and `[!a-z]` match characters, `{a,b}` matches either, and `\` escapes a
@@ -17,22 +17,40 @@ const WITHIN_A_PART: &str = "[^/]*";
 ///
 /// # Errors
 /// The problem with the pattern, as the end of a sentence.
-pub(in crate::tool) fn read(pattern: &str) -> Result<Regex, String> {
+pub(in crate::tool) fn read(pattern: &str) -> Result<Pattern, String> {
     let mut reader =
-        Reader { rest: pattern.chars().peekable(), regex: "(?s)^".into(), begins: true, braces: vec![] };
+        Reader {
+        rest: pattern.chars().peekable(),
+        steps: Vec::new(),
+        regex: "(?s)^".into(),
+        begins: true,
+        braces: Vec::new(),
+    };
     reader.read()?;
     reader.regex.push('$');
-    Regex::new(&reader.regex).map_err(|_| "is too complex".to_owned())
+    Ok(Pattern::new(reader.steps, reader.regex))
 }
 
 struct Reader<'a> {
     rest: Peekable<Chars<'a>>,
-    /// The expression so far.
+    /// The program so far.
+    steps: Vec<Step>,
+    /// The same as a regular expression.
     regex: String,
     /// Whether a component of the path begins here.
     begins: bool,
-    /// The same at each open brace.
-    braces: Vec<bool>,
+    /// The open braces.
+    braces: Vec<Brace>,
+}
+
+/// An open brace.
+struct Brace {
+    /// Whether a component of the path begins there.
+    begins: bool,
+    /// The place of the fork before the current alternative.
+    fork: usize,
+    /// The places of the jumps at the ends of the other alternatives.
+    jumps: Vec<usize>,
 }
 
 impl Reader<'_> {
@@ -40,21 +58,26 @@ impl Reader<'_> {
         while let Some(character) = self.rest.next() {
             let begins = replace(&mut self.begins, character == '/');
             match character {
-                '?' => self.regex.push_str("[^/]"),
+                '?' => {
+                    self.steps.push(Step::InComponent);
+                    self.regex.push_str("[^/]");
+                }
                 '*' => self.asterisk(begins),
                 '[' => self.class()?,
+                '{' if self.braces.len() == MAX_BRACES => return Err("is too complex"),
                 '{' => {
                     self.regex.push_str("(?:");
-                    self.braces.push(begins);
+                    let fork = self.fork();
+                    self.braces.push(Brace { begins, fork, jumps: Vec::new() });
                     self.begins = begins;
                 }
-                ',' if let Some(begins) = self.braces.last() => {
-                    self.regex.push('|');
-                    self.begins = *begins;
-                }
+                ',' if !self.braces.is_empty() => self.alternative(),
                 '}' => {
-                    self.braces.pop().ok_or("has an unmatched `}`")?;
+                    let brace = self.braces.pop().ok_or("has an unmatched `}`")?;
                     self.regex.push(')');
+                    for jump in brace.jumps {
+                        self.steps[jump] = Step::Jump(self.steps.len());
+                    }
                 }
                 '\\' => {
                     let literal = self.rest.next().ok_or("ends in a `\\`")?;
@@ -66,27 +89,61 @@ impl Reader<'_> {
         if self.braces.is_empty() { Ok(()) } else { Err("has an unclosed `{`") }
     }
 
+    /// Adds a fork that leads to the next step only, until there is another way. Returns its place.
+    fn fork(&mut self) -> usize {
+        let fork = self.steps.len();
+        self.steps.push(Step::Fork(fork + 1));
+        fork
+    }
+
+    /// Ends an alternative, and begins the next one.
+    fn alternative(&mut self) {
+        let (jump, other) = (self.steps.len(), self.steps.len() + 1);
+        let Some(brace) = self.braces.last_mut() else { return };
+        brace.jumps.push(jump);
+        self.steps[replace(&mut brace.fork, other)] = Step::Fork(other);
+        self.begins = brace.begins;
+        self.regex.push('|');
+        // The closing brace says where it leads.
+        self.steps.push(Step::Jump(jump));
+        self.fork();
+    }
+
     /// One asterisk, or two.
     fn asterisk(&mut self, begins: bool) {
         let two = self.rest.next_if_eq(&'*').is_some();
         match self.rest.peek() {
             Some('/') if two && begins => {
                 self.rest.next();
-                self.regex.push_str("(?:.*/)?");
+                self.regex.push_str("(?:");
+                let fork = self.fork();
+                self.repeat(Step::Any, ".*");
+                self.literal('/');
+                self.steps[fork] = Step::Fork(self.steps.len());
+                self.regex.push_str(")?");
                 self.begins = true;
             }
-            None if two && begins => self.regex.push_str(".*"),
-            Some(',' | '}') if two && begins && !self.braces.is_empty() => self.regex.push_str(".*"),
-            _ => self.regex.push_str(WITHIN_A_PART),
+            None if two && begins => self.repeat(Step::Any, ".*"),
+            Some(',' | '}') if two && begins && !self.braces.is_empty() => self.repeat(Step::Any, ".*"),
+            _ => self.repeat(Step::InComponent, "[^/]*"),
         }
     }
 
-    /// Compiles a character class.
+    /// Adds a step that is taken any number of times.
+    fn repeat(&mut self, step: Step, regex: &str) {
+        self.regex.push_str(regex);
+        let fork = self.fork();
+        self.steps.extend([step, Step::Jump(fork)]);
+        self.steps[fork] = Step::Fork(self.steps.len());
+    }
+
+    /// Reads a character class.
     fn class(&mut self) -> Result<(), &'static str> {
         const OPEN: &str = "has an unclosed `[`";
+        let mut ranges = Vec::new();
         self.regex.push('[');
-        if self.rest.next_if(|character| matches!(character, '!' | '^')).is_some() {
-            // A class never matches the path separator.
+        let negated = self.rest.next_if(|character| matches!(character, '!' | '^')).is_some();
+        if negated {
             self.regex.push_str("^/");
         }
         let mut first = true;
@@ -95,30 +152,41 @@ impl Reader<'_> {
             // A bracket that would make the class empty is its first character.
             if !replace(&mut first, false) && from == ']' {
                 self.regex.push(']');
+                self.steps.push(Step::Class { negated, ranges });
                 return Ok(());
             }
-            self.literal(from);
+            self.escape(from);
             let mut behind = self.rest.clone();
+            let mut to = from;
             // A hyphen at the end of a class is literal.
             if behind.next() == Some('-') && behind.next().is_some_and(|to| to != ']') {
                 self.rest.next();
-                let to = self.rest.next().ok_or(OPEN)?;
+                to = self.rest.next().ok_or(OPEN)?;
                 if to < from {
                     return Err("has a character range that ends before it starts");
                 }
                 self.regex.push('-');
-                self.literal(to);
+                self.escape(to);
             }
+            ranges.push(from..=to);
         }
     }
 
     fn literal(&mut self, character: char) {
+        self.steps.push(Step::Character(character));
+        self.escape(character);
+    }
+
+    /// Adds a character to the regular expression.
+    fn escape(&mut self, character: char) {
         self.regex.push_str(&regex_lite::escape(character.encode_utf8(&mut [0; 4])));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use regex_lite::Regex;
+
     use super::*;
 
     #[test]
@@ -160,12 +228,13 @@ mod tests {
             ("\\{a\\}", &["{a}"], &["a"]),
             ("\\d(a|b)+$.", &["d(a|b)+$."], &["1a", "dab"]),
         ] {
-            let regex = read(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
-            for path in matching {
-                assert!(regex.is_match(path), "{pattern} is not {path:?}");
-            }
-            for path in other {
-                assert!(!regex.is_match(path), "{pattern} is {path:?}");
+            let read = read(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            let regex = Regex::new(read.regex()).unwrap();
+            for (paths, expected) in [(matching, true), (other, false)] {
+                for path in paths {
+                    assert_eq!(read.is_match(path), expected, "{pattern} and {path:?}");
+                    assert_eq!(regex.is_match(path), expected, "{pattern} as {regex}, and {path:?}");
+                }
             }
         }
     }
@@ -186,8 +255,8 @@ mod tests {
         for pattern in
             ["*a*a*a*a*a*a*a*a*b", "**/*a*a*a*a*a*a*b/**/c", &"{a,b}".repeat(200), &"*".repeat(600)]
         {
-            let regex = read(pattern).unwrap();
-            assert_eq!(regex.is_match(&path), pattern.ends_with("**"), "{pattern}");
+            let read = read(pattern).unwrap();
+            assert_eq!(read.is_match(&path), pattern.ends_with("**"), "{pattern}");
         }
     }
 }

@@ -4,9 +4,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regex_lite::Regex;
-
-use super::turns;
+use super::{Pattern, turns};
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Entry, Kind};
 use crate::time::Start;
@@ -35,7 +33,7 @@ const AT_ONCE: u64 = 256 << 10;
 /// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Matcher {
-    pub(super) regex: Regex,
+    pub(super) pattern: Pattern,
     /// The length of the pattern in bytes.
     pub(super) length: usize,
     /// Without `**`, nothing below this depth matches.
@@ -194,9 +192,9 @@ impl Part {
                 Kind::Directory if path.split('/').count() < self.matcher.depth => {
                     self.directories.push(path);
                 }
-                Kind::File if self.matcher.regex.is_match(&path) => self.files.push((path, false)),
+                Kind::File if self.matcher.pattern.is_match(&path) => self.files.push((path, false)),
                 // A link to a file counts as a file.
-                Kind::Link(_) if self.matcher.regex.is_match(&path) => self.files.push((path, true)),
+                Kind::Link(_) if self.matcher.pattern.is_match(&path) => self.files.push((path, true)),
                 _ => {}
             }
         }
@@ -213,8 +211,8 @@ mod tests {
     use crate::sandbox::Stat;
 
     fn matcher(pattern: &str) -> Matcher {
-        let regex = super::super::pattern::read(pattern).unwrap();
-        Matcher { regex, length: pattern.len(), depth: usize::MAX }
+        let read = super::super::pattern::read(pattern).unwrap();
+        Matcher { pattern: read, length: pattern.len(), depth: usize::MAX }
     }
 
     fn file(name: String) -> Entry {
