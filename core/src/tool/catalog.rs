@@ -275,10 +275,10 @@ mod tests {
         const FAMILY: Family = Family::Thread;
         const NAMES: &'static [&'static str] = &["read_file", "ok"];
 
-        fn definitions(_: &Profiles) -> Vec<Definition> {
+        fn definitions(profiles: &Profiles) -> Vec<Definition> {
             let of = |name| Definition {
                 name: Cow::Borrowed(name),
-                ..Definition::of::<crate::tool::agent::Shell>()
+                ..Agent::definitions(profiles).swap_remove(0)
             };
             Self::NAMES.iter().map(|name| of(name)).collect()
         }

@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use schemars::generate::SchemaSettings;
-use schemars::transform::{Transform, transform_subschemas};
-use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
+use super::schema::Schemas;
 use super::{Scope, Tool};
 
 /// The definition of a tool for models.
@@ -34,12 +32,12 @@ pub enum Dialect {
 }
 
 impl Definition {
-    /// Returns the definition of a tool.
-    pub fn of<T: Tool>() -> Self {
+    /// Returns the definition of a tool of the family with these schemas.
+    pub(in crate::tool) fn of<T: Tool>(schemas: &Schemas) -> Self {
         Definition {
             name: T::NAME.into(),
             description: T::DESCRIPTION.into(),
-            schema: schema::<T::Input>(),
+            schema: schemas.of(T::NAME),
             scope: T::SCOPE,
         }
     }
@@ -55,31 +53,5 @@ impl Definition {
                 "function": { "name": name, "description": description, "parameters": schema },
             }),
         }
-    }
-}
-
-/// Returns the schema of a type without references, which models do not follow.
-pub(in crate::tool) fn schema<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut schema = settings.with_transform(Plain).into_generator().into_root_schema_for::<T>();
-    for key in ["title", "description"] {
-        schema.remove(key);
-    }
-    schema.to_value()
-}
-
-/// Removes what does not help a model: integer formats that the ranges already express, and the null of optional keys.
-#[derive(Debug, Clone)]
-struct Plain;
-
-impl Transform for Plain {
-    fn transform(&mut self, schema: &mut Schema) {
-        if matches!(schema.get("format").and_then(Value::as_str), Some("uint64" | "int64")) {
-            schema.remove("format");
-        }
-        transform_subschemas(self, schema);
     }
 }

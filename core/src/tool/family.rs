@@ -60,15 +60,17 @@ pub trait ToolFamily: 'static {
     ) -> impl Future<Output = Result<Reply>> + MaybeSend;
 }
 
-/// Implements [`ToolFamily`] for a type from the list of its tools. `with` completes the definitions.
+/// Implements [`ToolFamily`] for a type from the list of its tools and the file with the schemas of their inputs. `with`
+/// completes the definitions.
 macro_rules! family {
-    ($family:ident: $($tool:ident),* $(,)?; with $with:expr) => {
+    ($family:ident: $($tool:ident),* $(,)?; schemas $schemas:literal; with $with:expr) => {
         impl $crate::tool::ToolFamily for $family {
             const FAMILY: $crate::tool::Family = $crate::tool::Family::$family;
             const NAMES: &'static [&'static str] = &[$(<$tool as $crate::tool::Tool>::NAME),*];
 
             fn definitions(profiles: &$crate::profiles::Profiles) -> Vec<$crate::tool::dialect::Definition> {
-                let mut definitions = vec![$($crate::tool::dialect::Definition::of::<$tool>()),*];
+                let schemas = $crate::tool::schema::Schemas::parse(include_str!($schemas));
+                let mut definitions = vec![$($crate::tool::dialect::Definition::of::<$tool>(&schemas)),*];
                 $with(&mut definitions, profiles);
                 definitions
             }
@@ -84,6 +86,20 @@ macro_rules! family {
                     })*
                     _ => Err($crate::tool::unknown_tool(name, Self::NAMES)),
                 }
+            }
+        }
+
+        #[cfg(test)]
+        mod schemas {
+            use $crate::tool::schema::derived::{check, schema};
+
+            #[test]
+            fn the_committed_schemas_are_those_of_the_types() {
+                let schemas = [$((
+                    <super::$tool as $crate::tool::Tool>::NAME.to_owned(),
+                    schema::<<super::$tool as $crate::tool::Tool>::Input>(),
+                )),*];
+                check(<super::$family as $crate::tool::ToolFamily>::FAMILY.name(), &schemas.into_iter().collect());
             }
         }
     };

@@ -1,5 +1,6 @@
 //! `browse`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,14 +17,15 @@ use crate::tool::{Reply, Tool};
 pub struct Browse;
 
 /// The input of `browse`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// The sandbox that the server runs in.
     #[serde(default = "default_sandbox")]
     sandbox: String,
     /// The port that the server listens on. Some sandboxes reserve port 3000.
-    #[schemars(range(min = 1024, max = 65535))]
+    #[cfg_attr(test, schemars(range(min = 1024, max = 65535)))]
     port: u64,
 }
 

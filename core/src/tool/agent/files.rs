@@ -1,5 +1,6 @@
 //! `read_file` and `write_file`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,7 +19,8 @@ use crate::tool::{Reply, Tool};
 pub struct ReadFile;
 
 /// The input of `read_file`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Read {
     /// The sandbox the file is in.
@@ -31,7 +33,7 @@ pub struct Read {
     offset: u64,
     /// The maximum number of bytes to read.
     #[serde(default = "default_limit")]
-    #[schemars(range(min = 1, max = 16_777_216))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 16_777_216)))]
     limit: u64,
 }
 
@@ -165,7 +167,8 @@ fn end_of_text(bytes: &[u8], limit: usize) -> usize {
 pub struct WriteFile;
 
 /// The input of `write_file`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Written {
     /// The sandbox the file is in.
@@ -184,7 +187,8 @@ pub struct Written {
 }
 
 /// How the content of a file is encoded.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[allow(missing_docs, reason = "documented values would make the schema a list of one-of")]
 pub enum Encoding {
     // The text itself.

@@ -32,5 +32,6 @@ pub struct Agent;
 
 family!(
     Agent: Shell, ReadFile, WriteFile, Glob, Browse, SandboxCreate, SandboxList, Transfer;
+    schemas "schemas.json";
     with sandboxes::name_profiles
 );

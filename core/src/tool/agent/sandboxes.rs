@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -19,11 +20,12 @@ use crate::tool::{Reply, Scope, Tool};
 pub struct SandboxCreate;
 
 /// The input of `sandbox_create`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Create {
     /// The name of the sandbox.
-    #[schemars(regex(pattern = crate::id::NAME_PATTERN))]
+    #[cfg_attr(test, schemars(regex(pattern = crate::id::NAME_PATTERN)))]
     sandbox: String,
     /// The image to run.
     #[serde(default)]
@@ -31,7 +33,7 @@ pub struct Create {
     /// Idle time in milliseconds before the sandbox sleeps. Defaults to the value of its image, or to 600000. Sleep ends all
     /// processes. Files in a container are deleted; files of a local sandbox persist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64", range(min = 1000, max = 86_400_000))]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1000, max = 86_400_000)))]
     sleep_after_ms: Option<u64>,
 }
 
@@ -84,7 +86,8 @@ pub(super) fn name_profiles(definitions: &mut [Definition], profiles: &Profiles)
 pub struct SandboxList;
 
 /// The input of `sandbox_list`: an empty object.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,8 @@ use crate::tool::{Reply, Tool};
 pub struct Shell;
 
 /// The input of `shell`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// The sandbox to run in. It is created on first use.
@@ -30,7 +32,7 @@ pub struct Input {
     command: String,
     /// Timeout in milliseconds. When it expires, the command and the processes it started are killed.
     #[serde(default = "default_timeout")]
-    #[schemars(range(min = 1, max = 600_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 600_000)))]
     timeout_ms: u64,
     /// The working directory. It does not carry over to the next call.
     #[serde(default = "default_dir")]

@@ -1,5 +1,6 @@
 //! `transfer`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -15,7 +16,8 @@ use crate::tool::{Reply, Scope, Tool};
 pub struct Transfer;
 
 /// The input of `transfer`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// The sandbox to copy from.

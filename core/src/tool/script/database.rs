@@ -1,5 +1,6 @@
 //! `db_sql` and `db_schema`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,7 +15,8 @@ pub(super) struct DbSql;
 pub(super) struct DbSchema;
 
 /// The input of `db_sql`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Statement {
     /// One statement of `SQLite`, with `?` for parameters.
@@ -25,7 +27,8 @@ pub(super) struct Statement {
 }
 
 /// The input of `db_schema`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 

@@ -1,5 +1,6 @@
 //! The tools over libraries.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,7 +19,8 @@ pub(super) struct ListLibraries;
 pub(super) struct ReadLibrary;
 
 /// The input of `create_library`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Created {
     /// The name for `require`, such as `text_utils`.
@@ -31,23 +33,25 @@ pub(super) struct Created {
 }
 
 /// The input of `update_library`. What is left out stays as it is.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Updated {
     /// The name.
     name: String,
     /// The new source.
     #[serde(default)]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     code: Option<String>,
     /// The new description.
     #[serde(default)]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     description: Option<String>,
 }
 
 /// The input of `delete_library`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Named {
     /// The name.
@@ -55,19 +59,21 @@ pub(super) struct Named {
 }
 
 /// The input of `list_libraries`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
 /// The input of `read_library`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Read {
     /// The name.
     name: String,
     /// An earlier version.
     #[serde(default)]
-    #[schemars(with = "u64")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     version: Option<u64>,
 }
 

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::dialect::Definition;
+use super::schema::Schemas;
 use super::{Family, Reply, Tool, ToolFamily, call, unknown_tool};
 use crate::error::Result;
 use crate::profiles::Profiles;
@@ -36,7 +37,15 @@ macro_rules! built_in {
         const NAMES: &[&str] = &[$(<$tool>::NAME),*];
 
         fn definitions() -> Vec<Definition> {
-            vec![$(Definition::of::<$tool>()),*]
+            let schemas = Schemas::parse(include_str!("schemas.json"));
+            vec![$(Definition::of::<$tool>(&schemas)),*]
+        }
+
+        #[cfg(test)]
+        fn derived() -> serde_json::Map<String, Value> {
+            use super::schema::derived::schema;
+            let schemas = [$((<$tool>::NAME.to_owned(), schema::<<$tool as Tool>::Input>())),*];
+            schemas.into_iter().collect()
         }
 
         async fn call_built_in<P: Provider>(
@@ -118,5 +127,13 @@ impl ToolFamily for Scripts {
         let names: Vec<Cow<'static, str>> =
             NAMES.iter().map(|name| Cow::Borrowed(*name)).chain(created).collect();
         Err(unknown_tool(name, &names.iter().map(|name| &**name).collect::<Vec<_>>()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_committed_schemas_are_those_of_the_types() {
+        crate::tool::schema::derived::check("script", &super::derived());
     }
 }

@@ -1,5 +1,6 @@
 //! `run_sandbox_code`, and running the scripts of tools.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -15,7 +16,8 @@ use crate::tool::{Content, Reply, Scope, Tool};
 pub(super) struct RunSandboxCode;
 
 /// The input of `run_sandbox_code`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
     /// JavaScript: the body of an async function. Its result is that of `return`, of `resolve(value)`, or the value of the

@@ -1,5 +1,6 @@
 //! `get_state`, `set_state`, `delete_state` and `list_state_keys`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,7 +17,8 @@ pub(super) struct DeleteState;
 pub(super) struct ListStateKeys;
 
 /// The input of `get_state` and `delete_state`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Named {
     /// The key.
@@ -24,7 +26,8 @@ pub(super) struct Named {
 }
 
 /// The input of `set_state`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Set {
     /// The key: 1 to 256 bytes.
@@ -34,7 +37,8 @@ pub(super) struct Set {
 }
 
 /// The input of `list_state_keys`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Prefix {
     /// The text that the keys start with.

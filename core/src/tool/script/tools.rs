@@ -1,5 +1,6 @@
 //! The tools over created tools.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,7 +23,8 @@ pub(super) struct ListTools;
 pub(super) struct ReadTool;
 
 /// The input of `create_tool`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Created {
     /// The name, which matches `^[a-z][a-z0-9_]*$`.
@@ -30,34 +32,36 @@ pub(super) struct Created {
     /// What it does, for the model that calls it.
     description: String,
     /// The JSON schema of its arguments, with `"type": "object"`.
-    #[schemars(with = "serde_json::Map<String, Value>")]
+    #[cfg_attr(test, schemars(with = "serde_json::Map<String, Value>"))]
     parameter_schema: Value,
     /// JavaScript as for `run_sandbox_code`. The arguments are in `args`.
     code: String,
 }
 
 /// The input of `update_tool`. What is left out stays as it is.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Updated {
     /// The name.
     name: String,
     /// The new description.
     #[serde(default)]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     description: Option<String>,
     /// The new schema.
     #[serde(default)]
-    #[schemars(with = "serde_json::Map<String, Value>")]
+    #[cfg_attr(test, schemars(with = "serde_json::Map<String, Value>"))]
     parameter_schema: Option<Value>,
     /// The new source.
     #[serde(default)]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     code: Option<String>,
 }
 
 /// The input of `delete_tool`, `enable_tool` and `disable_tool`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Named {
     /// The name.
@@ -65,7 +69,8 @@ pub(super) struct Named {
 }
 
 /// The input of `list_tools`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct List {
     /// Whether to list disabled tools, too.
@@ -74,14 +79,15 @@ pub(super) struct List {
 }
 
 /// The input of `read_tool`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Read {
     /// The name.
     name: String,
     /// An earlier version.
     #[serde(default)]
-    #[schemars(with = "u64")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     version: Option<u64>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -21,7 +22,8 @@ use crate::tool::{Reply, Scope, Tool};
 pub struct Bash;
 
 /// The input of `bash`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Explain why you are running this command in short words. ALWAYS PROVIDE THIS PARAMETER FIRST.

@@ -1,6 +1,7 @@
 //! `grep`.
 
 use koze_protocol::search::Matcher;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -20,7 +21,8 @@ use crate::tool::{Reply, Scope, Tool};
 pub struct Grep;
 
 /// The input of `grep`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Explain why you are searching file contents in short words. ALWAYS PROVIDE THIS PARAMETER FIRST.
@@ -32,7 +34,7 @@ pub struct Input {
     path: String,
     /// Optional glob filter for candidate files, for example `**/*.py`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     glob: Option<String>,
     /// Whether to treat `pattern` as a plain string. Default is False.
     #[serde(default)]
@@ -42,7 +44,7 @@ pub struct Input {
     case_sensitive: bool,
     /// Maximum number of matching lines to return. Default is 100.
     #[serde(default = "default_results")]
-    #[schemars(range(min = 1, max = 500))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 500)))]
     max_results: i64,
 }
 

@@ -3,6 +3,7 @@
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use koze_protocol::search::is_ignored;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -20,7 +21,8 @@ use crate::tool::{Reply, Scope, Tool};
 pub struct Ls;
 
 /// The input of `ls`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Explain why you are listing this directory in short words. ALWAYS PROVIDE THIS PARAMETER FIRST.

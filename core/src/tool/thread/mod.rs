@@ -41,6 +41,7 @@ pub struct Thread;
 
 family!(
     Thread: Bash, Ls, ReadFile, WriteFile, StrReplace, Glob, Grep;
+    schemas "schemas.json";
     with |_: &mut [_], _: &_| ()
 );
 

@@ -1,5 +1,6 @@
 //! `read_file`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,7 +17,8 @@ use crate::tool::{Reply, Scope, Tool};
 pub struct ReadFile;
 
 /// The input of `read_file`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Explain why you are reading this file in short words. ALWAYS PROVIDE THIS PARAMETER FIRST.
@@ -26,11 +28,11 @@ pub struct Input {
     path: String,
     /// Optional starting line number (1-indexed, inclusive). Use with `end_line` to read a specific range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "i64", range(min = 1))]
+    #[cfg_attr(test, schemars(with = "i64", range(min = 1)))]
     start_line: Option<i64>,
     /// Optional ending line number (1-indexed, inclusive). Use with `start_line` to read a specific range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "i64", range(min = 1))]
+    #[cfg_attr(test, schemars(with = "i64", range(min = 1)))]
     end_line: Option<i64>,
 }
 

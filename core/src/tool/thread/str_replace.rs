@@ -1,5 +1,6 @@
 //! `str_replace`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,7 +17,8 @@ use crate::tool::{Reply, Scope, Tool};
 pub struct StrReplace;
 
 /// The input of `str_replace`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Explain why you are replacing the substring in short words. ALWAYS PROVIDE THIS PARAMETER FIRST.

@@ -1,5 +1,6 @@
 //! `write_file`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,7 +17,8 @@ use crate::tool::{Reply, Scope, Tool};
 pub struct WriteFile;
 
 /// The input of `write_file`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Explain why you are writing to this file in short words. ALWAYS PROVIDE THIS PARAMETER FIRST.

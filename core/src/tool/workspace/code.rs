@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,8 @@ pub(super) struct RunInContext;
 pub(super) struct DeleteContext;
 
 /// The input of `run_code`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Source {
     /// The code. The value of its last expression is returned. `await` is allowed at the top level.
@@ -26,12 +28,13 @@ pub(super) struct Source {
     language: String,
     /// Timeout in milliseconds. When it expires, the code is interrupted.
     #[serde(default = "default_timeout")]
-    #[schemars(range(min = 1, max = 600_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 600_000)))]
     timeout_ms: u64,
 }
 
 /// The input of `create_code_context`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewContext {
     /// The language.
@@ -39,7 +42,8 @@ pub(super) struct NewContext {
 }
 
 /// The input of `run_in_code_context`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct SourceInContext {
     /// The ID that `create_code_context` returned.
@@ -48,12 +52,13 @@ pub(super) struct SourceInContext {
     code: String,
     /// Timeout in milliseconds. When it expires, the code is interrupted, and killed two seconds later if it still runs.
     #[serde(default = "default_timeout")]
-    #[schemars(range(min = 1, max = 600_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 600_000)))]
     timeout_ms: u64,
 }
 
 /// The input of `delete_code_context`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct OldContext {
     /// The ID that `create_code_context` returned.

@@ -1,5 +1,6 @@
 //! `read_file`, `write_file`, `edit_file`, `stat`, `mkdir` and `rm`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -14,7 +15,8 @@ use crate::workspace::{Capability, Workspace};
 pub(super) struct ReadFile;
 
 /// The input of `read_file`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Read {
     /// The path of the file.
@@ -24,7 +26,7 @@ pub(super) struct Read {
     offset: u64,
     /// The maximum number of bytes to read.
     #[serde(default = "default_limit")]
-    #[schemars(range(min = 1, max = 16_777_216))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 16_777_216)))]
     limit: u64,
 }
 
@@ -52,7 +54,8 @@ impl Operation for ReadFile {
 pub(super) struct WriteFile;
 
 /// The input of `write_file`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
     /// The path of the file. Missing parent directories are created.
@@ -91,7 +94,8 @@ impl Operation for WriteFile {
 pub(super) struct EditFile;
 
 /// The input of `edit_file`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Edit {
     /// The path of the file.
@@ -120,7 +124,8 @@ impl Operation for EditFile {
 }
 
 /// A path.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Path {
     /// The path of the file or directory.
@@ -144,7 +149,8 @@ impl Operation for Stat {
 pub(super) struct Mkdir;
 
 /// The input of `mkdir`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Made {
     /// The path of the directory.
@@ -169,7 +175,8 @@ impl Operation for Mkdir {
 pub(super) struct Rm;
 
 /// The input of `rm`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Removed {
     /// The path of the file, symbolic link or directory.

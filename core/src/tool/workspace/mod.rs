@@ -9,11 +9,11 @@ mod snapshots;
 use std::borrow::Cow;
 use std::future::Future;
 
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::dialect::{Definition, schema};
+use super::dialect::Definition;
+use super::schema::Schemas;
 use super::{Family, Reply, Scope, ToolFamily, input_of, unknown_tool};
 use crate::error::{Code, Error, Result};
 use crate::profiles::Profiles;
@@ -40,7 +40,7 @@ trait Operation {
     /// Whether it needs contexts of code.
     const STATEFUL: bool = false;
     /// Its input.
-    type Input: DeserializeOwned + JsonSchema + MaybeSend;
+    type Input: DeserializeOwned + MaybeSend;
 
     /// Runs it.
     fn call<S: Sandbox>(
@@ -60,9 +60,9 @@ macro_rules! operations {
             all.into_iter().filter(is_declared).map(|(name, ..)| name).collect()
         }
 
-        fn definition(config: &WorkspaceConfig, name: &str) -> Option<Definition> {
+        fn definition(config: &WorkspaceConfig, name: &str, schemas: &Schemas) -> Option<Definition> {
             match name {
-                $(<$operation>::NAME => Some(define::<$operation>(config)),)*
+                $(<$operation>::NAME => Some(define::<$operation>(config, schemas)),)*
                 _ => None,
             }
         }
@@ -72,6 +72,13 @@ macro_rules! operations {
                 $(<$operation>::NAME => <$operation>::call(workspace, input_of(input)?).await,)*
                 _ => Err(unknown_tool(name, &operations(workspace.config()))),
             }
+        }
+
+        #[cfg(test)]
+        fn derived() -> serde_json::Map<String, Value> {
+            use crate::tool::schema::derived::schema;
+            let schemas = [$((<$operation>::NAME.to_owned(), schema::<<$operation as Operation>::Input>())),*];
+            schemas.into_iter().collect()
         }
     };
 }
@@ -95,7 +102,7 @@ operations!(
     snapshots::Branch,
 );
 
-fn define<T: Operation>(config: &WorkspaceConfig) -> Definition {
+fn define<T: Operation>(config: &WorkspaceConfig, schemas: &Schemas) -> Definition {
     let place = match T::CAPABILITY {
         Capability::Shell | Capability::Code => format!("It starts in {}.", config.dir),
         Capability::Snapshot => {
@@ -113,7 +120,7 @@ fn define<T: Operation>(config: &WorkspaceConfig) -> Definition {
     Definition {
         name: tool_name(&config.name, T::NAME).into(),
         description: format!("{} {place}{allowed}", T::DESCRIPTION).into(),
-        schema: with_snapshots(with_languages(schema::<T::Input>(), config), config),
+        schema: with_snapshots(with_languages(schemas.of(T::NAME), config), config),
         scope: Scope::Session,
     }
 }
@@ -160,6 +167,10 @@ fn restored(input: &mut Value, config: &WorkspaceConfig) -> Result<Option<String
     }
 }
 
+fn schemas() -> Schemas {
+    Schemas::parse(include_str!("schemas.json"))
+}
+
 fn tool_name(workspace: &str, operation: &str) -> String {
     format!("{PREFIX}{workspace}__{operation}")
 }
@@ -185,8 +196,10 @@ impl ToolFamily for WorkspaceTools {
     }
 
     fn definitions(profiles: &Profiles) -> Vec<Definition> {
+        let schemas = schemas();
         let of = |config: WorkspaceConfig| {
-            operations(&config).into_iter().filter_map(|name| definition(&config, name)).collect::<Vec<_>>()
+            let definition = |name| definition(&config, name, &schemas);
+            operations(&config).into_iter().filter_map(definition).collect::<Vec<_>>()
         };
         configs(profiles).flat_map(of).collect()
     }
@@ -214,6 +227,11 @@ impl ToolFamily for WorkspaceTools {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_committed_schemas_are_those_of_the_types() {
+        crate::tool::schema::derived::check("workspace", &derived());
+    }
+
     /// The providers of models accept names of up to 64 characters.
     #[test]
     fn names_are_short_enough() {
@@ -225,7 +243,10 @@ mod tests {
         };
         for operation in operations(&config) {
             assert!(tool_name(&config.name, operation).len() <= 64);
-            assert_eq!(definition(&config, operation).unwrap().name, tool_name(&config.name, operation));
+            assert_eq!(
+                definition(&config, operation, &schemas()).unwrap().name,
+                tool_name(&config.name, operation)
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `ls`, `glob` and `grep`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,8 @@ fn here() -> String {
 pub(super) struct Ls;
 
 /// The input of `ls`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Directory {
     /// The directory to list.
@@ -52,7 +54,8 @@ impl Operation for Ls {
 pub(super) struct Glob;
 
 /// The input of `glob`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pattern {
     /// The pattern, relative to path: `**/*.rs`, `src/{a,b}/[0-9]*`.
@@ -85,7 +88,8 @@ impl Operation for Glob {
 pub(super) struct Grep;
 
 /// The input of `grep`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Searched {
     /// The regular expression to search for in each line.
@@ -98,15 +102,15 @@ pub(super) struct Searched {
     ignore_case: bool,
     /// A glob pattern of the files to search: `*.rs`, or `src/**/*.rs`, which is relative to path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     include: Option<String>,
     /// The maximum number of matches.
     #[serde(default = "default_results")]
-    #[schemars(range(min = 1, max = 10_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
     max_results: u64,
     /// The size of the largest file to search, in MB.
     #[serde(default = "default_size")]
-    #[schemars(range(min = 1, max = 16))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 16)))]
     max_file_size_mb: u64,
 }
 

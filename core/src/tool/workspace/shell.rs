@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,8 @@ use crate::workspace::{Capability, Workspace};
 pub(super) struct Run;
 
 /// The input of `run`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Command {
     /// The bash command line.
@@ -23,7 +25,7 @@ pub(super) struct Command {
     /// Timeout in milliseconds. When it expires, the command and the processes it started are killed. By default, the
     /// longest that the workspace allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64", range(min = 1, max = 600_000))]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = 600_000)))]
     timeout_ms: Option<u64>,
 }
 

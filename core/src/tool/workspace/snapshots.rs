@@ -1,5 +1,6 @@
 //! `snapshot`, `restore` and `branch`.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -15,19 +16,21 @@ pub(super) struct Restore;
 pub(super) struct Branch;
 
 /// The input of `snapshot`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
 /// The input of `restore` and `branch`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Origin {
     /// The snapshot that `snapshot` returned.
     snapshot: String,
     /// The session of the snapshot, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[cfg_attr(test, schemars(with = "String"))]
     session: Option<String>,
 }
 

@@ -18,8 +18,7 @@ const MAX_BRACES: usize = 50;
 /// # Errors
 /// The problem with the pattern, as the end of a sentence.
 pub(in crate::tool) fn read(pattern: &str) -> Result<Pattern, String> {
-    let mut reader =
-        Reader {
+    let mut reader = Reader {
         rest: pattern.chars().peekable(),
         steps: Vec::new(),
         regex: "(?s)^".into(),
