@@ -6,11 +6,12 @@
 
 pub(super) mod values;
 
+use std::fmt;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use worker::{
-    Method, ObjectNamespace, Request, RequestInit, Response, SqlStorage, SqlStorageValue, State,
-    console_error,
+    ObjectNamespace, Request, Response, SqlStorage, SqlStorageValue, State, console_error, web_sys,
 };
 
 use koze_core::error::{Code, Error, Result};
@@ -95,19 +96,26 @@ impl Registry {
     }
 
     async fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Result<T> {
-        let failed = |error: worker::Error| {
-            console_error!("koze: the registry of sandboxes threw: {error}");
-            Error::new(Code::Unavailable, "the registry of sandboxes does not answer: try again later")
-        };
-        let body = serde_json::to_string(ask).map_err(|error| failed(error.into()))?;
-        let mut init = RequestInit::new();
-        init.with_method(Method::Post).with_body(Some(body.into()));
-        let request = Request::new_with_init(URL, &init).map_err(failed)?;
-        let stub = self.namespace.get_by_name(&self.session).map_err(failed)?;
-        let mut response = stub.fetch_with_request(request).await.map_err(failed)?;
-        let answer: std::result::Result<T, Error> = response.json().await.map_err(failed)?;
-        answer
+        let body = serde_json::to_string(ask).map_err(|error| failed(&error))?;
+        let answer = self.post(&body).await.map_err(|error| failed(&error))?;
+        serde_json::from_str::<Result<T>>(&answer).map_err(|error| failed(&error))?
     }
+
+    /// Sends a request, and returns the body of the response.
+    async fn post(&self, body: &str) -> worker::Result<String> {
+        // worker's own type for the options brings the properties of Cloudflare's requests, which are 4 KiB of an upload.
+        let init = web_sys::RequestInit::new();
+        init.set_method("POST");
+        init.set_body(&body.into());
+        let request = Request::from(web_sys::Request::new_with_str_and_init(URL, &init)?);
+        let stub = self.namespace.get_by_name(&self.session)?;
+        stub.fetch_with_request(request).await?.text().await
+    }
+}
+
+fn failed(error: &dyn fmt::Display) -> Error {
+    console_error!("koze: the registry of sandboxes threw: {error}");
+    Error::new(Code::Unavailable, "the registry of sandboxes does not answer: try again later")
 }
 
 /// Returns the error for a Worker without a registry.
