@@ -18,10 +18,16 @@ const CALLS = [
 ];
 /** The protocols: the format of a request, and the hand-written Worker that accepts it. */
 const WAYS = [
-  { peer: "http", path: (tool) => `/sessions/bench/tools/${tool}`, body: (_, input) => input },
+  {
+    peer: "http",
+    path: (tool) => `/sessions/bench/tools/${tool}`,
+    accept: "application/json",
+    body: (_, input) => input,
+  },
   {
     peer: "mcp",
     path: () => "/mcp",
+    accept: "application/json, text/event-stream",
     body: (name, input) => ({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: input } }),
   },
 ];
@@ -79,7 +85,7 @@ function request(way, call) {
     `POST ${way.path(call.tool)} HTTP/1.1`,
     "host: localhost",
     `authorization: Bearer ${TOKEN}`,
-    "accept: application/json, text/event-stream",
+    `accept: ${way.accept}`,
     "mcp-protocol-version: 2025-06-18",
     "content-type: application/json",
     `content-length: ${body.length}`,
