@@ -7,15 +7,13 @@ use std::process::{Command, ExitCode};
 
 use fs_err as fs;
 use serde_json::Value;
+use toml_edit::DocumentMut;
 
 use crate::{Result, process};
 
 /// The program, and the crate that Workers import.
 const PROGRAM: &str = "koze-cli";
 const LIBRARY: &str = "koze";
-
-/// The directory of its builds: that of the workspace has programs of the same names.
-const BUILDS: &str = "target/packages";
 
 const NO_RUSTUP: &str = "install rustup, which brings cargo and rustc";
 
@@ -44,7 +42,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         let file = root.join("target/package").join(format!("{}.crate", package.full));
         done(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(dir))?;
     }
-    fs::write(dir.join("Cargo.toml"), workspace(&packed))?;
+    fs::write(dir.join("Cargo.toml"), workspace(&packed, &profiles(root)?))?;
     // The versions of the dependencies are those that were tested. Cargo removes those of the crates that are not there.
     fs::copy(root.join("Cargo.lock"), dir.join("Cargo.lock"))?;
     cargo(root, dir, &["metadata", "--format-version", "1"], |command| {
@@ -83,11 +81,18 @@ fn packages(root: &Path) -> Result<Vec<Package>> {
     Ok(packages.iter().filter_map(package).collect())
 }
 
+/// Returns the profiles of the checkout.
+fn profiles(root: &Path) -> Result<DocumentMut> {
+    let manifest: DocumentMut = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
+    let mut profiles = DocumentMut::new();
+    profiles.insert("profile", manifest.get("profile").cloned().ok_or("the workspace has no profiles")?);
+    Ok(profiles)
+}
+
 /// Returns a workspace of the unpacked crates, in which each uses the others in place of those of the registry.
-fn workspace(packed: &[&Package]) -> String {
+fn workspace(packed: &[&Package], profiles: &DocumentMut) -> String {
     let members: Vec<&str> = packed.iter().map(|package| package.full.as_str()).collect();
-    let mut text =
-        format!("[workspace]\nresolver = \"3\"\nmembers = {members:?}\n\n[profile.dev]\ndebug = 0\n\n");
+    let mut text = format!("[workspace]\nresolver = \"3\"\nmembers = {members:?}\n\n{profiles}\n");
     text.push_str("[patch.crates-io]\n");
     for Package { name, full, .. } in packed {
         let _ = writeln!(text, "{name} = {{ path = \"{full}\" }}");
@@ -95,10 +100,11 @@ fn workspace(packed: &[&Package]) -> String {
     text
 }
 
-/// Runs cargo on the unpacked crates, with the toolchain of the checkout.
+/// Runs cargo on the unpacked crates, with the toolchain of the checkout. It shares the dependencies that the checkout has
+/// built, as their profiles are the same.
 fn cargo(root: &Path, dir: &Path, args: &[&str], configure: impl FnOnce(&mut Command)) -> Result<()> {
     let mut cargo = process::cargo(dir);
-    cargo.args(args).env("CARGO_TARGET_DIR", root.join(BUILDS));
+    cargo.args(args).env("CARGO_TARGET_DIR", root.join("target"));
     configure(&mut cargo);
     done(&mut cargo)
 }
