@@ -5,7 +5,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use koze_core::script::{Call, Calls, Query, Start};
+use koze_core::script::{Call, Calls, Limits, Query, Start};
+use koze_core::time::millis;
 use koze_core::{Provider as _, SessionId};
 use koze_local::Local;
 use serde_json::{Value, json};
@@ -60,7 +61,7 @@ async fn measure(quick: bool) -> (Vec<Value>, Vec<String>) {
     }
     rows.push(row("`1+1` of a new agent", &agents, "node -e, cold", &theirs));
     rows.push(row("`db.sql` of 1,000 rows", &rows_of(&local, runs / 10).await, "node -e, cold", &theirs));
-    (rows, vec![at_once(&local).await])
+    (rows, vec![at_once(&local).await, late(&local, runs / 50).await])
 }
 
 async fn script(local: &Local, agent: &str, code: &str) -> Duration {
@@ -95,6 +96,27 @@ async fn at_once(local: &Local) -> String {
     });
     futures_util::future::join_all(all).await;
     format!("{AT_ONCE} scripts of 10 agents at once took {} ms", begin.elapsed().as_millis())
+}
+
+/// Runs scripts that do not end, in a loop and in a built-in function, which cannot be interrupted.
+async fn late(local: &Local, runs: usize) -> String {
+    let limit = Duration::from_millis(200);
+    let mut latest = Duration::ZERO;
+    for code in ["for (;;) {}", "/^(a+)+$/.test('a'.repeat(40) + 'b')"].repeat(runs) {
+        // The first one starts a process, and the next one would wait for it.
+        script(local, "late", "1").await;
+        let limits = Limits { time_ms: millis(limit), ..Limits::default() };
+        let start = Start { code: code.to_owned(), limits, ..Start::default() };
+        let begin = Instant::now();
+        let ran = local.run_script(&id("late"), start, &Null).await.expect("it runs");
+        latest = latest.max(begin.elapsed().saturating_sub(limit));
+        assert!(ran.result.is_err(), "{ran:?}");
+    }
+    format!(
+        "of {} scripts that do not end, the last one ended {} ms after its limit",
+        2 * runs,
+        latest.as_millis()
+    )
 }
 
 fn id(agent: &str) -> SessionId {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -24,8 +25,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("scripts_run_by_the_hundred", many),
 ];
 
-/// How much later than its limit a script may end on a machine that is busy with other tests.
-const LATE: Duration = Duration::from_secs(1);
+/// A script that is still there after this time has not been ended. The machine may be busy with other tests, so it is far
+/// above the limit: `cargo xtask bench --only script` measures how late scripts are ended.
+const ENDLESS: Duration = Duration::from_secs(20);
 
 #[derive(Default)]
 struct State(Mutex<BTreeMap<String, Value>>);
@@ -188,7 +190,7 @@ fn hostile() -> Result<(), libtest_mimic::Failed> {
             let done = ran(&stage.local, "hostile", 400, code).await;
             let took = before.elapsed();
             let failure = done.result.expect_err(what);
-            assert!(took < Duration::from_millis(500) + LATE, "{what}: {took:?}");
+            assert!(took < ENDLESS, "{what}: {took:?}");
             if limit.is_some() {
                 assert_eq!(failure.limit, *limit, "{what}: {}", failure.message);
             }
@@ -201,19 +203,16 @@ fn hostile() -> Result<(), libtest_mimic::Failed> {
 fn others_go_on() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
-        let hostile = async {
-            let all = HOSTILE.iter().map(|(_, code, _)| ran(&stage.local, "hostile", 2000, code));
-            futures_util::future::join_all(all).await;
-        };
-        let others = async {
-            for round in 0..20 {
-                let before = Instant::now();
-                let done = ran(&stage.local, "other", 10_000, "await state.set('a', 1); 1 + 1").await;
-                assert_eq!(done.result, Ok(json!(2)));
-                assert!(before.elapsed() < LATE, "{round}: {:?}", before.elapsed());
+        let endless = HOSTILE.iter().filter(|(.., limit)| *limit == Some(Limit::Time));
+        let hostile = endless.map(|(_, code, _)| ran(&stage.local, "hostile", 60_000, code));
+        let mut hostile = pin!(futures_util::future::select_all(hostile.map(Box::pin)));
+        for _ in 0..20 {
+            let other = ran(&stage.local, "other", 10_000, "await state.set('a', 1); 1 + 1");
+            tokio::select! {
+                done = other => assert_eq!(done.result, Ok(json!(2))),
+                (done, ..) = &mut hostile => panic!("a hostile script ended first: {:?}", done.result),
             }
-        };
-        tokio::join!(hostile, others);
+        }
     })
 }
 
