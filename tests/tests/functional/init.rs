@@ -109,14 +109,13 @@ fn a_library_becomes_a_package_that_koze_builds() {
     +pub struct ShellSandbox;
     --- /dev/null
     +++ b/wrangler.jsonc
-    @@ -0,0 +1,34 @@
+    @@ -0,0 +1,33 @@
     +{
     +  "$schema": "./node_modules/wrangler/config-schema.json",
     +  "name": "app",
     +  "main": "src/generated/worker.mjs",
     +  "compatibility_date": "2026-04-21",
     +  "compatibility_flags": ["nodejs_compat"],
-    +  "minify": true,
     +  // `koze build` updates the entries of the sandboxes below. wrangler reads them before it runs this command.
     +  "build": {
     +    "command": "koze build --check && worker-build --release"

@@ -108,7 +108,6 @@ fn contents_of_a_new_project() {
       "main": "src/generated/worker.mjs",
       "compatibility_date": "2026-04-21",
       "compatibility_flags": ["nodejs_compat"],
-      "minify": true,
       // `koze build` updates the entries of the sandboxes below. wrangler reads them before it runs this command.
       "build": {
         "command": "koze build --check && worker-build --release"

@@ -97,7 +97,6 @@ impl Built {
             "main": "src/generated/worker.mjs",
             "compatibility_date": "2026-04-21",
             "compatibility_flags": ["nodejs_compat"],
-            "minify": true,
         });
         if !with_sdk {
             let instead = self.root.join("tests/bench/worker/no-sdk.mjs");
