@@ -215,10 +215,13 @@ fn an_interrupted_copy_leaves_nothing() {
     {
         let mut koze = host.command(&["cp", "-", "default:x"]);
         let mut koze = koze.stdin(Stdio::piped()).spawn().unwrap();
-        std::io::Write::write_all(koze.stdin.as_mut().unwrap(), b"half").unwrap();
+        // Open until the end: `wait` would close it, and the copy would be whole.
+        let mut stdin = koze.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, b"half").unwrap();
         eventually("it writes", || inside(&host, "ls -A").contains(".koze-upload-"));
         signal(i32::try_from(koze.id()).unwrap(), kill);
         let status = koze.wait().unwrap();
+        drop(stdin);
         if name == "SIGINT" {
             assert_eq!(status.code(), Some(130));
         }
