@@ -60,6 +60,13 @@ pub(crate) struct Source {
     pub(crate) updated: u64,
 }
 
+impl Source {
+    /// Returns a new source, with version 1.
+    pub(crate) fn new(description: String, parameter_schema: Option<Value>, code: String) -> Self {
+        Source { version: 1, description, parameter_schema, code, enabled: true, updated: time::now() }
+    }
+}
+
 /// A version of a library or tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Version {
@@ -79,9 +86,8 @@ impl<S: Store> Sources<S> {
         Sources { store, kind }
     }
 
-    /// Creates a source with version 1.
+    /// Adds a new source.
     pub(crate) async fn create(&self, name: &str, source: Source) -> Result<Source> {
-        let source = Source { version: 1, updated: time::now(), ..source };
         check_description(&source.description)?;
         let place = self.place(name)?;
         if self.store.get(&place).await?.is_some() {
@@ -151,12 +157,19 @@ impl<S: Store> Sources<S> {
         Ok(Some(Stored { source: self.decoded(name, &found.bytes)?, stored: found.version }))
     }
 
-    /// Returns a version of a source.
-    pub(crate) async fn version(&self, name: &str, version: u64) -> Result<Source> {
+    /// Returns a version of a source, or the current one, and the versions that are kept, the oldest first.
+    pub(crate) async fn read(&self, name: &str, version: Option<u64>) -> Result<(Source, Vec<Version>)> {
         let current = self.get(name).await?.source;
-        if current.version == version {
-            return Ok(current);
-        }
+        let versions = self.versions(name, &current).await?;
+        let source = match version {
+            Some(version) if version != current.version => self.version(name, version).await?,
+            _ => current,
+        };
+        Ok((source, versions))
+    }
+
+    /// Returns an earlier version of a source.
+    async fn version(&self, name: &str, version: u64) -> Result<Source> {
         let Some(found) = self.store.get(&self.version_place(name, version)?).await? else {
             let message = format!("{} '{name}' has no version {version} anymore, or not yet", self.kind);
             return Err(Error::new(Code::NotFound, message));
@@ -164,9 +177,7 @@ impl<S: Store> Sources<S> {
         self.decoded(name, &found.bytes)
     }
 
-    /// Lists the versions of a source, the oldest first.
-    pub(crate) async fn versions(&self, name: &str) -> Result<Vec<Version>> {
-        let current = self.get(name).await?.source;
+    async fn versions(&self, name: &str, current: &Source) -> Result<Vec<Version>> {
         let mut versions = Vec::new();
         for listed in self.store.list(&Range::of(self.versions_prefix(name))).await? {
             if let Some(found) = self.store.get(&Key::new(listed.key)?).await? {

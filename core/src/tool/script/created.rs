@@ -3,18 +3,19 @@
 use serde_json::Value;
 
 use super::run::run;
-use super::tools::tools;
+use super::stored::sources;
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::script::schema;
+use crate::script::sources::{Kind, Source};
 use crate::session::Session;
 use crate::tool::dialect::Definition;
 use crate::tool::{Reply, Scope};
 
 /// Returns the definitions of the tools that are enabled.
 pub(super) async fn definitions<P: Provider>(session: &Session<P>) -> Result<Vec<Definition>> {
-    let all = tools(session)?.list().await?.into_iter();
-    let definition = |(name, source): (String, crate::script::sources::Source)| Definition {
+    let all = sources(session, Kind::Tool)?.list().await?.into_iter();
+    let definition = |(name, source): (String, Source)| Definition {
         name: name.into(),
         description: source.description.into(),
         schema: source.parameter_schema.unwrap_or_default(),
@@ -23,14 +24,14 @@ pub(super) async fn definitions<P: Provider>(session: &Session<P>) -> Result<Vec
     Ok(all.filter(|(_, source)| source.enabled).map(definition).collect())
 }
 
-/// Calls a created tool. Returns `None` if there is none with this name.
+/// Calls a created tool. Returns `None` if no tool has this name.
 pub(super) async fn call<P: Provider>(
     session: &Session<P>,
     name: &str,
     input: Value,
 ) -> Result<Option<Reply>> {
     // A name that cannot be one is unknown, and not invalid.
-    let found = match tools(session)?.find(name).await {
+    let found = match sources(session, Kind::Tool)?.find(name).await {
         Err(error) if error.code == Code::InvalidInput => None,
         found => found?,
     };

@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::run::check;
+use super::stored::{Change, Named, Read, create, sources, update};
 use crate::error::Result;
 use crate::provider::Provider;
-use crate::script::sources::{Kind, Source, Sources};
+use crate::script::sources::{Kind, Source};
 use crate::session::Session;
 use crate::tool::{Reply, Scope, Tool};
 
@@ -49,37 +49,11 @@ pub(super) struct Updated {
     description: Option<String>,
 }
 
-/// The input of `delete_library`.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct Named {
-    /// The name.
-    name: String,
-}
-
 /// The input of `list_libraries`.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
-
-/// The input of `read_library`.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct Read {
-    /// The name.
-    name: String,
-    /// An earlier version.
-    #[serde(default)]
-    #[cfg_attr(test, schemars(with = "u64"))]
-    version: Option<u64>,
-}
-
-fn libraries<P: Provider>(session: &Session<P>) -> Result<Sources<P::Store>> {
-    Ok(Sources::new(session.agent_store()?, Kind::Library))
-}
 
 impl Tool for CreateLibrary {
     const NAME: &'static str = "create_library";
@@ -90,11 +64,7 @@ impl Tool for CreateLibrary {
 
     async fn call<P: Provider>(session: &Session<P>, input: Created) -> Result<Reply> {
         let Created { name, code, description } = input;
-        check(session, Kind::Library, &code).await?;
-        let source =
-            Source { version: 1, description, parameter_schema: None, code, enabled: true, updated: 0 };
-        let created = libraries(session)?.create(&name, source).await?;
-        Reply::ok(json!({ "name": name, "version": created.version }))
+        create(session, Kind::Library, &name, Source::new(description, None, code)).await
     }
 }
 
@@ -107,19 +77,8 @@ impl Tool for UpdateLibrary {
 
     async fn call<P: Provider>(session: &Session<P>, input: Updated) -> Result<Reply> {
         let Updated { name, code, description } = input;
-        let libraries = libraries(session)?;
-        let current = libraries.get(&name).await?;
-        if let Some(code) = &code {
-            check(session, Kind::Library, code).await?;
-        }
-        let old = current.source.clone();
-        let new = Source {
-            code: code.unwrap_or(old.code),
-            description: description.unwrap_or(old.description),
-            ..current.source.clone()
-        };
-        let updated = libraries.update(&name, &current, new).await?;
-        Reply::ok(json!({ "name": name, "version": updated.version }))
+        let change = Change { description, parameter_schema: None, code };
+        update(session, Kind::Library, &name, change).await
     }
 }
 
@@ -130,7 +89,7 @@ impl Tool for DeleteLibrary {
     type Input = Named;
 
     async fn call<P: Provider>(session: &Session<P>, input: Named) -> Result<Reply> {
-        libraries(session)?.delete(&input.name).await?;
+        sources(session, Kind::Library)?.delete(&input.name).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -146,7 +105,8 @@ impl Tool for ListLibraries {
             let Source { version, description, updated, .. } = source;
             json!({ "name": name, "version": version, "description": description, "updated": updated })
         };
-        let list: Vec<Value> = libraries(session)?.list().await?.into_iter().map(entry).collect();
+        let list: Vec<Value> =
+            sources(session, Kind::Library)?.list().await?.into_iter().map(entry).collect();
         Reply::ok(json!({ "libraries": list }))
     }
 }
@@ -158,14 +118,10 @@ impl Tool for ReadLibrary {
     type Input = Read;
 
     async fn call<P: Provider>(session: &Session<P>, Read { name, version }: Read) -> Result<Reply> {
-        let libraries = libraries(session)?;
-        let source = match version {
-            Some(version) => libraries.version(&name, version).await?,
-            None => libraries.get(&name).await?.source,
-        };
+        let (source, versions) = sources(session, Kind::Library)?.read(&name, version).await?;
         Reply::ok(json!({
             "name": name, "version": source.version, "description": source.description, "code": source.code,
-            "updated": source.updated, "versions": libraries.versions(&name).await?,
+            "updated": source.updated, "versions": versions,
         }))
     }
 }

@@ -5,10 +5,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::stored::sources;
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::script::answers::Answers;
-use crate::script::sources::{Kind, Sources};
+use crate::script::sources::Kind;
 use crate::script::{Check, Failure, Ran, Start};
 use crate::session::Session;
 use crate::tool::{Content, Reply, Scope, Tool};
@@ -46,7 +47,7 @@ pub(super) async fn run<P: Provider>(
     args: Option<Value>,
 ) -> Result<Reply> {
     let store = session.agent_store()?;
-    let libraries = Sources::new(store.clone(), Kind::Library).list().await?;
+    let libraries = sources(session, Kind::Library)?.list().await?;
     let libraries = libraries.into_iter().map(|(name, source)| (name, source.code)).collect();
     let start = Start { code, args, libraries, ..Start::default() };
     let answers = Answers::new(session.provider(), session.agent(), store);

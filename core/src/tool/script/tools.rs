@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::is_built_in;
-use super::run::check;
+use super::stored::{Change, Named, Read, create, sources, update};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::script::schema;
-use crate::script::sources::{Kind, Source, Sources};
+use crate::script::sources::{Kind, Source};
 use crate::session::Session;
 use crate::tool::{Reply, Scope, Tool};
 
@@ -59,15 +59,6 @@ pub(super) struct Updated {
     code: Option<String>,
 }
 
-/// The input of `delete_tool`, `enable_tool` and `disable_tool`.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct Named {
-    /// The name.
-    name: String,
-}
-
 /// The input of `list_tools`.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -76,24 +67,6 @@ pub(super) struct List {
     /// Whether to list disabled tools, too.
     #[serde(default)]
     include_disabled: bool,
-}
-
-/// The input of `read_tool`.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct Read {
-    /// The name.
-    name: String,
-    /// An earlier version.
-    #[serde(default)]
-    #[cfg_attr(test, schemars(with = "u64"))]
-    version: Option<u64>,
-}
-
-/// Returns the created tools of the session's agent.
-pub(super) fn tools<P: Provider>(session: &Session<P>) -> Result<Sources<P::Store>> {
-    Ok(Sources::new(session.agent_store()?, Kind::Tool))
 }
 
 impl Tool for CreateTool {
@@ -110,11 +83,8 @@ impl Tool for CreateTool {
             return Err(Error::new(Code::InvalidInput, message));
         }
         schema::check(&parameter_schema)?;
-        check(session, Kind::Tool, &code).await?;
-        let parameter_schema = Some(parameter_schema);
-        let source = Source { version: 1, description, parameter_schema, code, enabled: true, updated: 0 };
-        let created = tools(session)?.create(&name, source).await?;
-        Reply::ok(json!({ "name": name, "version": created.version }))
+        let source = Source::new(description, Some(parameter_schema), code);
+        create(session, Kind::Tool, &name, source).await
     }
 }
 
@@ -127,23 +97,7 @@ impl Tool for UpdateTool {
 
     async fn call<P: Provider>(session: &Session<P>, input: Updated) -> Result<Reply> {
         let Updated { name, description, parameter_schema, code } = input;
-        let tools = tools(session)?;
-        let current = tools.get(&name).await?;
-        if let Some(schema) = &parameter_schema {
-            schema::check(schema)?;
-        }
-        if let Some(code) = &code {
-            check(session, Kind::Tool, code).await?;
-        }
-        let old = current.source.clone();
-        let new = Source {
-            description: description.unwrap_or(old.description),
-            parameter_schema: parameter_schema.or(old.parameter_schema),
-            code: code.unwrap_or(old.code),
-            ..current.source.clone()
-        };
-        let updated = tools.update(&name, &current, new).await?;
-        Reply::ok(json!({ "name": name, "version": updated.version }))
+        update(session, Kind::Tool, &name, Change { description, parameter_schema, code }).await
     }
 }
 
@@ -154,7 +108,7 @@ impl Tool for DeleteTool {
     type Input = Named;
 
     async fn call<P: Provider>(session: &Session<P>, input: Named) -> Result<Reply> {
-        tools(session)?.delete(&input.name).await?;
+        sources(session, Kind::Tool)?.delete(&input.name).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -166,7 +120,7 @@ impl Tool for EnableTool {
     type Input = Named;
 
     async fn call<P: Provider>(session: &Session<P>, input: Named) -> Result<Reply> {
-        tools(session)?.enable(&input.name, true).await?;
+        sources(session, Kind::Tool)?.enable(&input.name, true).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -178,7 +132,7 @@ impl Tool for DisableTool {
     type Input = Named;
 
     async fn call<P: Provider>(session: &Session<P>, input: Named) -> Result<Reply> {
-        tools(session)?.enable(&input.name, false).await?;
+        sources(session, Kind::Tool)?.enable(&input.name, false).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -198,7 +152,7 @@ impl Tool for ListTools {
                 "enabled": enabled, "updated": updated,
             })
         };
-        let all = tools(session)?.list().await?.into_iter();
+        let all = sources(session, Kind::Tool)?.list().await?.into_iter();
         let list: Vec<Value> =
             all.filter(|(_, source)| source.enabled || include_disabled).map(entry).collect();
         Reply::ok(json!({ "tools": list }))
@@ -213,15 +167,11 @@ impl Tool for ReadTool {
     type Input = Read;
 
     async fn call<P: Provider>(session: &Session<P>, Read { name, version }: Read) -> Result<Reply> {
-        let tools = tools(session)?;
-        let source = match version {
-            Some(version) => tools.version(&name, version).await?,
-            None => tools.get(&name).await?.source,
-        };
+        let (source, versions) = sources(session, Kind::Tool)?.read(&name, version).await?;
         Reply::ok(json!({
             "name": name, "version": source.version, "description": source.description,
             "parameter_schema": source.parameter_schema, "code": source.code, "enabled": source.enabled,
-            "updated": source.updated, "versions": tools.versions(&name).await?,
+            "updated": source.updated, "versions": versions,
         }))
     }
 }
