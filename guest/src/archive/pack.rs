@@ -13,7 +13,7 @@ use super::{PIECE, Trailer};
 use crate::files::again;
 use crate::message::{Code, Fault, Place};
 use crate::place::{self, PROC, fault};
-use crate::stream::{MAX_ATTEMPTS, MAX_DEPTH, Opened, look};
+use crate::stream::{MAX_ATTEMPTS, MAX_DEPTH, Opened, Stop, look};
 use crate::tree;
 
 /// Files up to this size are read before their header is written, so that they may change meanwhile.
@@ -34,19 +34,6 @@ pub(crate) fn pack(place: &Place, to: impl Write) -> Result<(), Fault> {
     match trailer {
         Trailer::Ok(_) => Ok(()),
         Trailer::Failed(fault) => Err(fault),
-    }
-}
-
-/// Why packing stopped.
-enum Stop {
-    /// The reader is gone. It reports the reason itself.
-    ReaderGone,
-    Fault(Fault),
-}
-
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Self {
-        Stop::Fault(fault)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Searches the files of a tree. One thread walks the tree and hands out its files in batches; it and a few others
-//! search them. The results are in the order of the walk, whoever found them.
+//! search them. The results are in the order of the walk, whichever thread found
+//! them.
 
 mod batch;
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::place::{self, fault};
 use crate::tree;
 
 /// Why packing stopped.
-enum Stop {
+pub(crate) enum Stop {
     /// The reader is gone. It reports the reason itself.
     ReaderGone,
     Fault(Fault),
