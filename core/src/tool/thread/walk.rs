@@ -33,7 +33,6 @@ pub(super) struct Found {
     /// Its path, relative to the directory that is searched.
     pub(super) path: String,
     pub(super) kind: Kind,
-    pub(super) size: u64,
 }
 
 impl<'a, S: Sandbox> Walk<'a, S> {
@@ -85,7 +84,7 @@ impl<'a, S: Sandbox> Walk<'a, S> {
         entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
         let found = |entry: Entry| {
             let path = if directory.is_empty() { entry.name } else { format!("{directory}/{}", entry.name) };
-            Found { path, kind: entry.stat.kind, size: entry.stat.size }
+            Found { path, kind: entry.stat.kind }
         };
         self.left.extend(entries.into_iter().map(found));
         Ok(())
