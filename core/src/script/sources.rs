@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::encode;
 use crate::error::{Code, Error, Result};
 use crate::store::{Expected, Key, Range, Store};
 use crate::time;
@@ -100,7 +101,7 @@ impl<S: Store> Sources<S> {
             );
             return Err(Error::new(Code::Unavailable, message));
         }
-        match self.store.put(&place, encoded(&source)?, Expected::Absent).await? {
+        match self.store.put(&place, encode(&source)?, Expected::Absent).await? {
             Some(_) => Ok(source),
             None => Err(self.exists(name)),
         }
@@ -111,7 +112,7 @@ impl<S: Store> Sources<S> {
         check_description(&new.description)?;
         let version = current.source.version;
         let new = Source { version: version + 1, updated: time::now(), ..new };
-        self.store.put(&self.version_place(name, version)?, encoded(&current.source)?, Expected::Any).await?;
+        self.store.put(&self.version_place(name, version)?, encode(&current.source)?, Expected::Any).await?;
         self.replace(name, current, &new).await?;
         if let Some(old) = version.checked_sub(MAX_VERSIONS) {
             self.store.delete(&self.version_place(name, old)?, Expected::Any).await?;
@@ -128,7 +129,7 @@ impl<S: Store> Sources<S> {
 
     async fn replace(&self, name: &str, current: &Stored, new: &Source) -> Result<()> {
         let expected = Expected::Version(current.stored);
-        if self.store.put(&self.place(name)?, encoded(new)?, expected).await?.is_some() {
+        if self.store.put(&self.place(name)?, encode(new)?, expected).await?.is_some() {
             return Ok(());
         }
         let message = format!("{} '{name}' was changed by another call meanwhile: read it again", self.kind);
@@ -248,11 +249,6 @@ pub(crate) struct Stored {
     pub(crate) source: Source,
     /// The version of its value in the store.
     stored: u64,
-}
-
-fn encoded(source: &Source) -> Result<Vec<u8>> {
-    serde_json::to_vec(source)
-        .map_err(|error| Error::new(Code::Internal, "the source cannot be stored").with_source(error))
 }
 
 fn check_name(name: &str) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::encode;
 use crate::error::{Code, Error, Result};
 use crate::store::{Expected, Key, MAX_VALUE, Range, Store};
 
@@ -21,7 +22,7 @@ impl<S: Store> State<S> {
         State(store)
     }
 
-    /// Returns a value, or `None` if there is none.
+    /// Returns a value, or `None` if the key is not set.
     pub(crate) async fn get(&self, key: &str) -> Result<Option<Value>> {
         let Some(found) = self.0.get(&place(key)?).await? else { return Ok(None) };
         let value = serde_json::from_slice(&found.bytes).map_err(|error| {
@@ -32,7 +33,7 @@ impl<S: Store> State<S> {
 
     pub(crate) async fn set(&self, key: &str, value: &Value) -> Result<()> {
         let place = place(key)?;
-        let bytes = value.to_string().into_bytes();
+        let bytes = encode(value)?;
         if bytes.len() > MAX_VALUE {
             let message = format!(
                 "the value of `{key}` has {} bytes of JSON, but may have at most {MAX_VALUE}: split it over several keys",
