@@ -48,7 +48,7 @@ pub(super) struct Prefix {
 
 impl Tool for GetState {
     const NAME: &'static str = "get_state";
-    const DESCRIPTION: &'static str = "Read a value of the state that scripts use as state.get(key). Returns value, which is null if there is none, and exists.";
+    const DESCRIPTION: &'static str = "Read a value of the state that scripts use as state.get(key). Returns exists, and value, which is null if the key is not set.";
     const SCOPE: Scope = Scope::Session;
     type Input = Named;
 
