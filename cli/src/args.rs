@@ -2,6 +2,7 @@
 
 mod run;
 mod script;
+mod secret;
 mod session;
 mod snapshot;
 
@@ -11,6 +12,7 @@ use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 pub use self::run::{Deploy, Dev, Guard, Run};
 pub use self::script::{Script, ScriptAction};
+pub use self::secret::{Secret, SecretAction, StateArgs};
 pub use self::session::{
     Call, Cp, Demo, DemoTools, Destroy, Mcp, SESSION, Sandboxes, SessionArgs, Supervise,
 };
@@ -64,6 +66,8 @@ pub enum Command {
     Snapshot(Snapshot),
     /// Run scripts of agents on this machine, and list their tools and libraries (Linux only)
     Script(Script),
+    /// Set, list and remove the secrets that scripts on this machine get (Linux only)
+    Secret(Secret),
     /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine (Linux only)
     Mcp(Mcp),
     /// Create a project, play an agent's work in its sandboxes, and show each call (Linux only)

@@ -75,6 +75,7 @@ mod running;
 mod sandbox;
 mod script;
 mod search;
+mod secrets;
 mod staging;
 mod store;
 mod transfer;
@@ -107,6 +108,7 @@ pub use self::process::LocalProcess;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
 use self::script::{Databases, Scripts};
+pub use self::secrets::{SecretInfo, Secrets};
 
 pub use self::store::LocalStore;
 use self::store::Stores;
@@ -170,7 +172,7 @@ pub fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'stati
 /// Several programs may use one state directory. One of them at a time runs a sandbox; in the others its calls fail
 /// with [`Code::Unavailable`] until it sleeps there.
 #[derive(Debug, Clone)]
-pub struct Local(Arc<Shared>, OpenLimits);
+pub struct Local(Arc<Shared>, OpenLimits, Option<Arc<Secrets>>);
 
 #[derive(Debug)]
 struct Shared {
@@ -295,13 +297,19 @@ impl Local {
             // Serve existing URLs again. If that fails, the next `expose` reports it.
             let _ = shared.previews.serve(&shared);
         }
-        Ok(Local(shared, OpenLimits::default()))
+        Ok(Local(shared, OpenLimits::default(), None))
     }
 
     /// Sets how many workspaces of all sessions are opened at the same time.
     #[must_use]
     pub fn with_max_opens(self, opens: usize) -> Self {
-        Local(self.0, OpenLimits::new(opens))
+        Local(self.0, OpenLimits::new(opens), self.2)
+    }
+
+    /// Sets the secrets that scripts get. By default, there are none.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Secrets) -> Self {
+        Local(self.0, self.1, Some(Arc::new(secrets)))
     }
 
     /// Updates the sandboxes of a session to their profiles: egress, variables and limits. A running sandbox that has
@@ -426,6 +434,10 @@ impl Provider for Local {
 
     async fn run_script(&self, agent: &SessionId, start: Start, calls: &impl Calls) -> Result<Ran> {
         self.0.scripts.send(&agent.key(), ToScript::Start(start), calls).await
+    }
+
+    fn script_secrets(&self, _: &SessionId) -> Result<koze_core::script::Secrets> {
+        self.2.as_ref().map_or_else(|| Ok(koze_core::script::Secrets::default()), |secrets| secrets.values())
     }
 
     async fn script_query(&self, agent: &SessionId, query: Query) -> Result<serde_json::Value> {

@@ -18,7 +18,7 @@ use crate::failure;
 use crate::globals;
 use crate::limits::{CALLS, Limit, Limits, NESTING, RESULT, STACK, TIMERS};
 use crate::logs::Logs;
-use crate::protocol::{Check, Failure, FromScript, Start};
+use crate::protocol::{Check, Failure, FromScript, Secrets, Start};
 
 /// The host of an engine.
 pub trait Host: 'static {
@@ -414,10 +414,10 @@ type Intrinsics = (
     intrinsic::DOMException,
 );
 
-fn add_secrets(ctx: &Ctx<'_>, secrets: &BTreeMap<String, String>) -> rquickjs::Result<()> {
+fn add_secrets(ctx: &Ctx<'_>, secrets: &Secrets) -> rquickjs::Result<()> {
     let object = Object::new(ctx.clone())?;
-    for (name, value) in secrets {
-        object.prop(name.as_str(), Property::from(value.as_str()).enumerable())?;
+    for (name, value) in secrets.iter() {
+        object.prop(name, Property::from(value).enumerable())?;
     }
     let freeze: Function<'_> = ctx.globals().get::<_, Object<'_>>("Object")?.get("freeze")?;
     freeze.call::<_, ()>((object.clone(),))?;

@@ -1,6 +1,7 @@
 //! The messages between a script and its host.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -57,12 +58,37 @@ pub struct Start {
     /// The libraries that it can require, by name.
     #[serde(default)]
     pub libraries: BTreeMap<String, String>,
-    /// The secrets, by name.
+    /// The secrets.
     #[serde(default)]
-    pub secrets: BTreeMap<String, String>,
+    pub secrets: Secrets,
     /// The limits.
     #[serde(default)]
     pub limits: Limits,
+}
+
+/// The secrets of a script: values by name.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secrets(BTreeMap<String, String>);
+
+impl Secrets {
+    /// Returns the names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl FromIterator<(String, String)> for Secrets {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(all: I) -> Self {
+        Secrets(all.into_iter().collect())
+    }
+}
+
+impl fmt::Debug for Secrets {
+    /// Writes the names only, because debug text is for logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// Source to compile.

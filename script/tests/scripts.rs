@@ -152,7 +152,7 @@ fn arguments_and_secrets() {
                [args.a, secrets.KEY, refused, Object.isFrozen(secrets), Object.keys(secrets)]"
             .into(),
         args: Some(json!({ "a": [1], "__proto__": { "polluted": true } })),
-        secrets: BTreeMap::from([("KEY".into(), "value".into())]),
+        secrets: [("KEY".to_owned(), "value".to_owned())].into_iter().collect(),
         ..Start::default()
     });
     assert_eq!(ran.done, Ok(json!([[1], "value", "TypeError", true, ["KEY"]])));

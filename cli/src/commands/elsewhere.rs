@@ -14,6 +14,7 @@ pub(super) fn run(command: &Command) -> ExitCode {
         Command::Destroy(_) => "destroy",
         Command::Snapshot(_) => "snapshot",
         Command::Script(_) => "script",
+        Command::Secret(_) => "secret",
         Command::Mcp(_) => "mcp",
         Command::Demo(_) => "demo",
         Command::Supervise(_) => "supervise",

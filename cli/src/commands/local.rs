@@ -10,6 +10,7 @@ mod mcp;
 mod prove;
 mod sandboxes;
 mod script;
+mod secret;
 mod snapshot;
 mod supervise;
 mod table;
@@ -28,6 +29,7 @@ pub(super) fn run(command: &Command) -> ExitCode {
         Command::Destroy(args) => destroy::run(args),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Script(args) => script::run(args),
+        Command::Secret(args) => secret::run(args),
         Command::Mcp(args) => mcp::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Supervise(args) => supervise::run(args),

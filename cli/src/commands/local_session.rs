@@ -1,7 +1,7 @@
 //! The code shared by commands that work with sandboxes on this machine.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use koze_core::{Code, Error, Profiles, SessionId};
@@ -24,27 +24,32 @@ pub(super) struct LocalSession {
 impl LocalSession {
     /// Returns the session that the arguments select. Shows what is wrong with them.
     pub(super) fn find(args: &args::SessionArgs) -> Result<Self, ExitCode> {
-        let usage = |why: String| {
-            show::err(&format!("error: {why}\n"));
-            ExitCode::from(2)
-        };
         let session = session::session(&args.session)
-            .map_err(|error| usage(format!("--session: {}", error.message)))?;
-        let state = if let Some(dir) = &args.state {
-            let dir = std::path::absolute(dir);
-            let dir = dir.map_err(|error| usage(format!("--state is not a directory: {error}")))?;
-            State::at(dir).map_err(|error| failed(&error))?
-        } else {
-            let project = found(|findings| Project::find(&args.project, findings))?;
-            State::of(&project.dir).map_err(|error| failed(&error))?
-        };
-        Ok(LocalSession { state, session })
+            .map_err(|error| usage(&format!("--session: {}", error.message)))?;
+        Ok(LocalSession { state: state(&args.project, args.state.as_deref())?, session })
     }
 
     /// Returns the client of the session's sandboxes.
     pub(super) fn client(&self) -> Client {
         Client::new(self.state.clone(), self.session.clone())
     }
+}
+
+/// Returns the state directory of a project, or the one that the arguments name. Shows what is wrong with them.
+pub(super) fn state(project: &Path, named: Option<&Path>) -> Result<State, ExitCode> {
+    let state = if let Some(dir) = named {
+        let dir = std::path::absolute(dir);
+        State::at(dir.map_err(|error| usage(&format!("--state is not a directory: {error}")))?)
+    } else {
+        State::of(&found(|findings| Project::find(project, findings))?.dir)
+    };
+    state.map_err(|error| failed(&error))
+}
+
+/// Shows what is wrong with the arguments.
+fn usage(why: &str) -> ExitCode {
+    show::err(&format!("error: {why}\n"));
+    ExitCode::from(2)
 }
 
 /// The profiles that a project offers to agents, and the files that they are in.

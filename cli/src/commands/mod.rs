@@ -61,6 +61,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         | Command::Destroy(_)
         | Command::Snapshot(_)
         | Command::Script(_)
+        | Command::Secret(_)
         | Command::Mcp(_)
         | Command::Demo(_)
         | Command::Supervise(_)

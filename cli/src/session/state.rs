@@ -9,6 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use koze_core::{Code, Error, Result, SessionId};
+use koze_local::Secrets;
 use sha2::{Digest, Sha256};
 
 use super::trust::{self, Distrust};
@@ -107,6 +108,11 @@ impl State {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(unreadable(error)),
         }
+    }
+
+    /// Returns the secrets of the project's scripts, which all sessions share.
+    pub fn secrets(&self) -> Secrets {
+        Secrets::at(self.dir())
     }
 
     fn sessions_dir(&self) -> PathBuf {

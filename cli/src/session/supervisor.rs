@@ -74,7 +74,7 @@ struct Supervisor {
 impl Supervisor {
     fn start(state: &State, session: &SessionId) -> Result<(Arc<Self>, UnixListener)> {
         state.make()?;
-        let provider = Local::new(state.sandboxes(session))?;
+        let provider = Local::new(state.sandboxes(session))?.with_secrets(state.secrets());
         let listener = listen(state, session).map_err(failed)?;
         let told = std::env::var(IDLE).ok().and_then(|idle| idle.parse().ok());
         let supervisor = Supervisor {

@@ -10,7 +10,7 @@ use koze_protocol::Family;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
-use crate::script::{self, Calls, Check, Failure, Query, Ran, Start};
+use crate::script::{self, Calls, Check, Failure, Query, Ran, Secrets, Start};
 use crate::store::Store;
 use crate::workspace::{OpenLimits, WorkspaceConfig};
 
@@ -87,6 +87,15 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
     ) -> impl Future<Output = Result<Ran>> + MaybeSend {
         let _ = (agent, start, calls);
         async { Err(script::unsupported()) }
+    }
+
+    /// Returns the secrets of an agent's scripts, which people set. By default, there are none.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if they cannot be read.
+    fn script_secrets(&self, agent: &SessionId) -> Result<Secrets> {
+        let _ = agent;
+        Ok(Secrets::default())
     }
 
     /// Answers a query of an agent's database, which only its scripts use.

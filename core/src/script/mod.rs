@@ -6,9 +6,12 @@
 //! | `sources` | its libraries and tools, with their versions |
 //! | `schema` | the schemas of its tools |
 //! | `answers` | answers the calls of a script |
+//! | `mask` | masks the values of secrets |
 
 #[cfg(feature = "script")]
 pub(crate) mod answers;
+#[cfg(feature = "script")]
+pub(crate) mod mask;
 #[cfg(feature = "script")]
 pub(crate) mod schema;
 #[cfg(feature = "script")]
@@ -22,7 +25,7 @@ use serde_json::Value;
 
 pub use koze_script::Limits;
 pub use koze_script::limits::Limit;
-pub use koze_script::protocol::{Call, Check, Failure, Fetch, Method, Place, Start};
+pub use koze_script::protocol::{Call, Check, Failure, Fetch, Method, Place, Secrets, Start};
 
 use crate::error::{Code, Error};
 use crate::sandbox::{MaybeSend, MaybeSync};

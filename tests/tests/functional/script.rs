@@ -224,3 +224,73 @@ fn created_tools_are_announced_to_clients() {
     drop(client);
     server.wait().expect("it ends with its client");
 }
+
+#[test]
+fn secrets_reach_scripts_and_nothing_else() {
+    const VALUE: &str = "sk-0123/456 789";
+    let host = scripts();
+    assert_snapshot!(said(&host.koze(&["secret", "list"])), @"
+    0
+    no secrets: `koze secret set NAME` sets one
+    ");
+    assert_snapshot!(said(&host.piped(&format!("{VALUE}\\n"), &["secret", "set", "KEY"])), @"
+    0
+    set KEY: scripts read it as secrets.KEY
+    ");
+    assert_snapshot!(said(&host.piped("short", &["secret", "set", "PIN"])), @"
+    0
+    set PIN: scripts read it as secrets.PIN
+    warning: the value has fewer than 8 characters, so it is not masked in results
+    ");
+    // The value cannot be an argument, where other users would see it.
+    assert_eq!(host.koze(&["secret", "set", "KEY", VALUE]).code, 2);
+    let listed: Value =
+        serde_json::from_str(&host.koze(&["secret", "list", "--format", "json"]).stdout).expect("JSON");
+    let names: Vec<&Value> =
+        listed["secrets"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["KEY", "PIN"]);
+
+    let run = |code: &str| {
+        let run = call(&host, "run_sandbox_code", &json!({ "code": code }));
+        assert!(!format!("{}{}", run.stdout, run.stderr).contains("0123"), "{code}: {run:?}");
+        serde_json::from_str::<Value>(&run.stdout).expect("JSON")
+    };
+    // The control: the script has the value itself.
+    let whole =
+        run("return [secrets.KEY.length, secrets.KEY.slice(-3), secrets.PIN, Object.isFrozen(secrets)]");
+    assert_eq!(whole["result"], json!([VALUE.len(), "789", "short", true]));
+    let code = "console.log('key', { key: secrets.KEY }); await state.set('key', secrets.KEY); \
+                await db.sql('CREATE TABLE t AS SELECT ? AS a', [secrets.KEY]); \
+                return [secrets.KEY, { [secrets.KEY]: encodeURIComponent(secrets.KEY) }, btoa(secrets.KEY)]";
+    assert_eq!(
+        run(code),
+        json!({
+            "result": ["[secret KEY]", { "[secret KEY]": "[secret KEY]" }, "[secret KEY]"],
+            "logs": ["key {\"key\":\"[secret KEY]\"}"],
+        })
+    );
+    assert_eq!(run("throw new Error(`no ${secrets.KEY}`)")["error"], "Error: no [secret KEY]");
+    // What a script has stored is masked by the tools that read it, too.
+    let stored = call(&host, "get_state", &json!({ "key": "key" }));
+    assert_eq!(stored.stdout, "{\"exists\":true,\"value\":\"[secret KEY]\"}\n");
+    let stored = call(&host, "db_sql", &json!({ "sql": "SELECT a FROM t" }));
+    assert!(stored.stdout.contains("\"[secret KEY]\""), "{stored:?}");
+
+    // No process has it in its arguments or its environment.
+    for id in host.supervisors() {
+        for file in ["cmdline", "environ"] {
+            let text = fs_err::read(format!("/proc/{id}/{file}")).unwrap_or_default();
+            assert!(!String::from_utf8_lossy(&text).contains("0123"), "{file}");
+        }
+    }
+    let state = host.state().expect("a state directory");
+    let mode = fs_err::metadata(host.path(format!("{state}/secrets.json"))).expect("the file").permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+
+    assert_eq!(host.koze(&["secret", "rm", "KEY"]).code, 0);
+    assert_snapshot!(said(&host.koze(&["secret", "rm", "KEY"])), @"
+    1
+    error[not_found]: there is no secret `KEY`: `koze secret list` lists them
+    ");
+    assert_eq!(run("return secrets.KEY === undefined")["result"], true);
+}

@@ -33,6 +33,7 @@ use super::{Family, Reply, ToolFamily, unknown_tool};
 use crate::error::Result;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
+use crate::script::mask::Mask;
 use crate::session::Session;
 
 /// The family `script`.
@@ -84,6 +85,15 @@ impl ToolFamily for Scripts {
     }
 
     async fn call<P: Provider>(session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
+        let outcome = Self::unmasked(session, name, input).await;
+        // A script may have stored a secret where another tool reads it.
+        Mask::new(&session.provider().script_secrets(session.agent())?)?.outcome(outcome)
+    }
+}
+
+impl Scripts {
+    /// Calls a tool. Its outcome may contain secrets.
+    async fn unmasked<P: Provider>(session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
         // Boxed, because their states are large.
         if Script::has(name) {
             return Box::pin(Script::call(session, name, input)).await;

@@ -9,6 +9,7 @@ use super::stored::sources;
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::script::answers::Answers;
+use crate::script::mask::Mask;
 use crate::script::sources::Kind;
 use crate::script::{Check, Failure, Ran, Start};
 use crate::session::Session;
@@ -29,7 +30,7 @@ pub(super) struct Input {
 impl Tool for RunSandboxCode {
     const NAME: &'static str = "run_sandbox_code";
     const DESCRIPTION: &'static str = "Run JavaScript in an isolate without network, files or modules. Returns result as JSON, and \
-        logs, the lines of console.log. Globals: state.get/set/delete/keys and db.sql(sql, params) (async, kept between runs), require(name) for \
+        logs, the lines of console.log. Globals: state.get/set/delete/keys and db.sql(sql, params) (async, kept between runs), secrets.NAME (set by people, masked in results), require(name) for \
         libraries, parseCSV, atob, btoa, setTimeout. At most 30 s and 128 MiB. A failed run returns error with its line and \
         column.";
     const SCOPE: Scope = Scope::Session;
@@ -49,10 +50,13 @@ pub(super) async fn run<P: Provider>(
     let store = session.agent_store()?;
     let libraries = sources(session, Kind::Library)?.list().await?;
     let libraries = libraries.into_iter().map(|(name, source)| (name, source.code)).collect();
-    let start = Start { code, args, libraries, ..Start::default() };
+    let secrets = session.provider().script_secrets(session.agent())?;
+    // The secrets that the script gets, even if others are set meanwhile.
+    let mask = Mask::new(&secrets)?;
+    let start = Start { code, args, libraries, secrets, ..Start::default() };
     let answers = Answers::new(session.provider(), session.agent(), store);
-    let ran = session.provider().run_script(session.agent(), start, &answers).await?;
-    Ok(reply(ran))
+    let ran = session.provider().run_script(session.agent(), start, &answers).await;
+    mask.outcome(ran.map(reply))
 }
 
 fn reply(Ran { result, logs }: Ran) -> Reply {

@@ -1,0 +1,141 @@
+//! `koze secret`: the secrets that scripts on this machine get.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+use std::process::ExitCode;
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::local_session::{self, failed};
+use super::show;
+use super::table::{table, time};
+use crate::args::{self, ListFormat, SecretAction, StateArgs};
+use crate::session::State;
+
+/// The longest input that is read, in bytes. It is more than a value may have, so that a longer value is an error.
+const MAX_INPUT: u64 = 1 << 20;
+/// The fewest characters of a value that is masked in results.
+const SHORTEST_MASKED: usize = 8;
+/// The exit code of a command that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+pub(super) fn run(args: &args::Secret) -> ExitCode {
+    let done = match &args.action {
+        SecretAction::Set { name, state } => set(name, state),
+        SecretAction::List { format, state } => list(*format, state),
+        SecretAction::Rm { name, state } => remove(name, state),
+    };
+    done.unwrap_or_else(|code| code)
+}
+
+fn state(args: &StateArgs) -> Result<State, ExitCode> {
+    local_session::state(&args.project, args.state.as_deref())
+}
+
+fn set(name: &str, args: &StateArgs) -> Result<ExitCode, ExitCode> {
+    let state = state(args)?;
+    let value = read(name)?;
+    state.make().map_err(|error| failed(&error))?;
+    state.secrets().set(name, &value).map_err(|error| failed(&error))?;
+    show::err(&format!("set {name}: scripts read it as secrets.{name}\n"));
+    if value.chars().count() < SHORTEST_MASKED {
+        show::err(&format!(
+            "warning: the value has fewer than {SHORTEST_MASKED} characters, so it is not masked in results\n"
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(format: ListFormat, args: &StateArgs) -> Result<ExitCode, ExitCode> {
+    let listed = state(args)?.secrets().list().map_err(|error| failed(&error))?;
+    match format {
+        ListFormat::Json => {
+            let entries = listed.iter().map(|info| json!({ "name": info.name, "updated": info.updated }));
+            show::data(&format!("{:#}\n", json!({ "secrets": entries.collect::<Vec<Value>>() })));
+        }
+        ListFormat::Human if listed.is_empty() => {
+            show::out("no secrets: `koze secret set NAME` sets one\n");
+        }
+        ListFormat::Human => {
+            let rows = listed.into_iter().map(|info| [info.name, time(info.updated)]);
+            show::out(&table(["SECRET", "UPDATED"], rows));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(name: &str, args: &StateArgs) -> Result<ExitCode, ExitCode> {
+    state(args)?.secrets().remove(name).map_err(|error| failed(&error))?;
+    show::err(&format!("removed {name}\n"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a value, without the line ending after it.
+fn read(name: &str) -> Result<String, ExitCode> {
+    let read = if io::stdin().is_terminal() { prompt(name)? } else { input() };
+    let mut value = read.map_err(|error| {
+        // A text that is not UTF-8 is not quoted.
+        show::err(&format!("error: the value cannot be read: {error}\n"));
+        ExitCode::from(2)
+    })?;
+    if value.ends_with('\n') {
+        value.pop();
+        if value.ends_with('\r') {
+            value.pop();
+        }
+    }
+    Ok(value)
+}
+
+fn input() -> io::Result<String> {
+    let mut text = String::new();
+    io::stdin().lock().take(MAX_INPUT).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Asks for a value on the terminal, which does not show it.
+fn prompt(name: &str) -> Result<io::Result<String>, ExitCode> {
+    let hidden = match Hidden::new() {
+        Ok(hidden) => hidden,
+        Err(error) => return Ok(Err(error)),
+    };
+    // Only now, because what was typed before is discarded.
+    show::err(&format!("value of {name} (not shown): "));
+    // A thread, because Ctrl-C must restore the terminal while a line is read. It ends with the program.
+    let (done, line) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let read = io::stdin().lock().take(MAX_INPUT).read_line(&mut text).map(|_| text);
+        let _ = done.send(read);
+    });
+    let read = local_session::wait(async {
+        tokio::select! {
+            read = line => Some(read.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))),
+            _ = tokio::signal::ctrl_c() => None,
+        }
+    })?;
+    drop(hidden);
+    // The line ending was not shown either.
+    show::err("\n");
+    read.ok_or_else(|| ExitCode::from(INTERRUPTED))
+}
+
+/// A terminal that does not show what is typed. It does again when this is dropped.
+struct Hidden(Termios);
+
+impl Hidden {
+    fn new() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &hidden)?;
+        Ok(Hidden(before))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
+    }
+}

@@ -1,0 +1,228 @@
+//! Masks the values of secrets in what leaves the family `script`.
+//!
+//! This is a protection against accidents, such as a key in the message of an error. A script that transforms a value can still
+//! return it.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use aho_corasick::AhoCorasick;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::Secrets;
+use crate::error::{Code, Error, Result};
+use crate::tool::{Content, Reply};
+
+/// The fewest characters of a value that is masked. Shorter ones occur in ordinary text.
+const SHORTEST: usize = 8;
+/// The fewest bytes of the beginning of a value that are masked where a text was cut.
+const BEGINNING: usize = 4;
+/// How texts end that the engine has cut.
+const CUTS: &[&str] = &["…", "\n[the log is full: "];
+
+/// The values to mask, in the forms in which they occur.
+pub(crate) struct Mask {
+    /// `None` if nothing is masked.
+    search: Option<AhoCorasick>,
+    /// The forms in the order of the search's patterns, with the names of their secrets.
+    forms: Vec<(String, String)>,
+}
+
+impl Mask {
+    /// Creates the mask of secrets.
+    ///
+    /// # Errors
+    /// [`Code::Internal`] if the search cannot be built.
+    pub(crate) fn new(secrets: &Secrets) -> Result<Self> {
+        let masked = secrets.iter().filter(|(_, value)| value.chars().count() >= SHORTEST);
+        let forms: Vec<(String, String)> = masked
+            .flat_map(|(name, value)| forms(value).into_iter().map(|form| (form, name.to_owned())))
+            .collect();
+        let search = (!forms.is_empty()).then(|| AhoCorasick::new(forms.iter().map(|(form, _)| form)));
+        let failed = |error| Error::new(Code::Internal, "the secrets cannot be masked").with_source(error);
+        let search = search.transpose().map_err(failed)?;
+        Ok(Mask { search, forms })
+    }
+
+    /// Masks the outcome of a tool.
+    pub(crate) fn outcome(&self, outcome: Result<Reply>) -> Result<Reply> {
+        match outcome {
+            Ok(Reply { content, is_error }) => Ok(Reply { content: self.content(content), is_error }),
+            Err(mut error) => {
+                error.message = self.text(error.message);
+                Err(error)
+            }
+        }
+    }
+
+    fn content(&self, content: Content) -> Content {
+        match content {
+            Content::Json(value) => Content::Json(self.value(value)),
+            Content::Text(text) => Content::Text(self.text(text)),
+        }
+    }
+
+    fn value(&self, value: Value) -> Value {
+        if self.search.is_none() {
+            return value;
+        }
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => Value::Array(items.into_iter().map(|item| self.value(item)).collect()),
+            Value::Object(fields) => {
+                let field = |(name, field)| (self.text(name), self.value(field));
+                Value::Object(fields.into_iter().map(field).collect::<Map<_, _>>())
+            }
+            Value::Number(number) => {
+                let text = number.to_string();
+                if self.found(&text).is_empty() { Value::Number(number) } else { self.text(text).into() }
+            }
+            value => value,
+        }
+    }
+
+    fn text(&self, text: String) -> String {
+        let found = self.found(&text);
+        if found.is_empty() {
+            return text;
+        }
+        let (mut masked, mut at) = (String::with_capacity(text.len()), 0);
+        for (range, name) in found {
+            masked.push_str(&text[at..range.start]);
+            let _ = write!(masked, "[secret {name}]");
+            at = range.end;
+        }
+        masked.push_str(&text[at..]);
+        masked
+    }
+
+    /// Returns where values are in a text, and the names of their secrets. The ranges do not overlap.
+    fn found(&self, text: &str) -> Vec<(Range<usize>, &str)> {
+        let Some(search) = &self.search else { return Vec::new() };
+        let name = |form: usize| self.forms[form].1.as_str();
+        let all = search.find_overlapping_iter(text);
+        let mut all: Vec<(Range<usize>, &str)> =
+            all.map(|found| (found.range(), name(found.pattern().as_usize()))).collect();
+        all.extend(self.cut(text));
+        all.sort_by_key(|(range, _)| (range.start, std::cmp::Reverse(range.end)));
+        let mut merged: Vec<(Range<usize>, &str)> = Vec::new();
+        for (range, name) in all {
+            match merged.last_mut() {
+                Some((last, _)) if range.start < last.end => last.end = last.end.max(range.end),
+                _ => merged.push((range, name)),
+            }
+        }
+        merged
+    }
+
+    /// Returns where the beginning of a value is that the engine has cut.
+    fn cut(&self, text: &str) -> Option<(Range<usize>, &str)> {
+        let end = CUTS.iter().find_map(|cut| match cut.strip_prefix('\n') {
+            Some(_) => text.rfind(cut),
+            None => text.strip_suffix(cut).map(str::len),
+        })?;
+        let head = &text[..end];
+        let beginning = |form: &str| {
+            let mut lengths = (BEGINNING..form.len()).rev();
+            lengths.find(|at| form.is_char_boundary(*at) && head.ends_with(&form[..*at]))
+        };
+        let begun = self.forms.iter().filter_map(|(form, name)| Some((beginning(form)?, name.as_str())));
+        let (length, name) = begun.max_by_key(|(length, _)| *length)?;
+        Some((end - length..end, name))
+    }
+}
+
+/// Returns the forms of a value: the value itself, and how it is written within JSON, in a URL, and as base64.
+fn forms(value: &str) -> Vec<String> {
+    let json = Value::from(value).to_string();
+    let mut forms =
+        vec![value.to_owned(), json[1..json.len() - 1].to_owned(), percent(value), STANDARD.encode(value)];
+    forms.sort_unstable();
+    forms.dedup();
+    forms
+}
+
+/// Encodes a value as `encodeURIComponent` does.
+fn percent(value: &str) -> String {
+    value.bytes().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mask(secrets: &[(&str, &str)]) -> Mask {
+        Mask::new(&secrets.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+            .unwrap()
+    }
+
+    #[test]
+    fn values_are_masked_wherever_they_are() {
+        let mask = mask(&[("KEY", "a \"key\"/ü1"), ("PIN", "123456789"), ("SHORT", "1234567")]);
+        let value = json!({
+            "plain": ["x a \"key\"/ü1 y", "a \"key\"/ü"],
+            "json": "{\"a\":\"a \\\"key\\\"/ü1\"}",
+            "url": "https://a.example/?key=a%20%22key%22%2F%C3%BC1&b",
+            "base64": STANDARD.encode("a \"key\"/ü1"),
+            "a \"key\"/ü1": true,
+            "number": 123_456_789,
+            "within": -1_234_567_890,
+            "short": "1234567",
+            "other": [null, 1.5, 1_234_567],
+        });
+        let masked = mask.outcome(Reply::ok(&value)).unwrap();
+        assert_eq!(
+            masked.content,
+            Content::Json(json!({
+                "plain": ["x [secret KEY] y", "a \"key\"/ü"],
+                "json": "{\"a\":\"[secret KEY]\"}",
+                "url": "https://a.example/?key=[secret KEY]&b",
+                "base64": "[secret KEY]",
+                "[secret KEY]": true,
+                "number": "[secret PIN]",
+                "within": "-[secret PIN]0",
+                "short": "1234567",
+                "other": [null, 1.5, 1_234_567],
+            }))
+        );
+        let error = mask.outcome(Err(Error::new(Code::InvalidInput, "no key `123456789`"))).unwrap_err();
+        assert_eq!(error.message, "no key `[secret PIN]`");
+        assert_eq!(mask.text("x".to_owned() + "123456789"), "x[secret PIN]");
+    }
+
+    #[test]
+    fn values_that_overlap_are_masked_as_one() {
+        let mask = mask(&[("A", "abcdefgh"), ("B", "efghijkl"), ("C", "abcdefghij"), ("D", "zzzzzzzz")]);
+        assert_eq!(mask.text("-abcdefghijkl-".into()), "-[secret C]-");
+        assert_eq!(mask.text("abcdefghefghijkl".into()), "[secret A][secret B]");
+        assert_eq!(mask.text(format!("-{}-", "z".repeat(13))), "-[secret D]-");
+    }
+
+    #[test]
+    fn the_beginning_of_a_value_that_was_cut_is_masked() {
+        let mask = mask(&[("A", "abcdefgh"), ("B", "xyzäöü12")]);
+        assert_eq!(mask.text("x abcdef…".into()), "x [secret A]…");
+        assert_eq!(mask.text("x xyzä…".into()), "x [secret B]…");
+        assert_eq!(mask.text("x abc…".into()), "x abc…");
+        assert_eq!(mask.text("x abcdef".into()), "x abcdef");
+        let full = "x abcdef\n[the log is full: it has at most 1 MiB and 10000 lines]";
+        assert_eq!(mask.text(full.into()), full.replace("abcdef", "[secret A]"));
+    }
+
+    #[test]
+    fn without_secrets_nothing_changes() {
+        assert_eq!(mask(&[("A", "short")]).text("short".into()), "short");
+        assert_eq!(Mask::new(&Secrets::default()).unwrap().value(json!([1])), json!([1]));
+    }
+}
