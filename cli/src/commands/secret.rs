@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::local_session::{self, failed};
@@ -96,29 +97,27 @@ fn input() -> io::Result<String> {
 
 /// Asks for a value on the terminal, which does not show it.
 fn prompt(name: &str) -> Result<io::Result<String>, ExitCode> {
-    let hidden = match Hidden::new() {
-        Ok(hidden) => hidden,
-        Err(error) => return Ok(Err(error)),
-    };
-    // Only now, because what was typed before is discarded.
-    show::err(&format!("value of {name} (not shown): "));
-    // A thread, because Ctrl-C must restore the terminal while a line is read. It ends with the program.
-    let (done, line) = oneshot::channel();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        let read = io::stdin().lock().take(MAX_INPUT).read_line(&mut text).map(|_| text);
-        let _ = done.send(read);
-    });
     let read = local_session::wait(async {
+        // Before anything is hidden, because Ctrl-C must restore the terminal.
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        let _hidden = Hidden::new()?;
+        // Only now, because what was typed before is discarded.
+        show::err(&format!("value of {name} (not shown): "));
+        // On a thread of its own, which ends with the program.
+        let (done, line) = oneshot::channel();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            let read = io::stdin().lock().take(MAX_INPUT).read_line(&mut text).map(|_| text);
+            let _ = done.send(read);
+        });
         tokio::select! {
-            read = line => Some(read.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))),
-            _ = tokio::signal::ctrl_c() => None,
+            read = line => read.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into())).map(Some),
+            _ = interrupted.recv() => Ok(None),
         }
     })?;
-    drop(hidden);
     // The line ending was not shown either.
     show::err("\n");
-    read.ok_or_else(|| ExitCode::from(INTERRUPTED))
+    read.transpose().ok_or_else(|| ExitCode::from(INTERRUPTED))
 }
 
 /// A terminal that does not show what is typed. It does again when this is dropped.
