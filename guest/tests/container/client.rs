@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -52,7 +52,16 @@ pub(crate) struct Outcome {
 
 /// Opens a connection without authenticating.
 pub(crate) fn connect(to: SocketAddr) -> TcpStream {
-    let socket = TcpStream::connect(to).unwrap();
+    let mut tried = TcpStream::connect(to);
+    // On a busy machine, the kernel has been seen to find no route to itself for a moment.
+    until(|| {
+        let unreachable = tried.as_ref().is_err_and(|error| error.kind() == ErrorKind::HostUnreachable);
+        if unreachable {
+            tried = TcpStream::connect(to);
+        }
+        !unreachable
+    });
+    let socket = tried.unwrap();
     socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.set_nodelay(true).unwrap();
     socket
@@ -68,7 +77,7 @@ pub(crate) fn closes(socket: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     match socket.read_to_end(&mut rest) {
         Ok(_) => true,
-        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
     }
 }
 

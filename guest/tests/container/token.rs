@@ -138,12 +138,12 @@ fn requests() {
     client.ok(&link);
     assert_eq!(client.why(&read(&stage.path("link"), 0, 1)), "permission_denied");
     // The control: the same file of any other process is readable.
-    client.sh("A_VARIABLE=of-somebody-else sleep 9891 > /dev/null 2>&1 & echo $! > /dev/null");
-    assert!(until(|| !stage.others().is_empty()));
-    let pid = client.sh("grep -l 9891 /proc/[0-9]*/cmdline 2>/dev/null | head -1 | cut -d/ -f3");
-    let got = client.ask(&read(&format!("/proc/{pid}/environ"), 0, 1 << 20));
-    assert!(contains(&got.out, b"A_VARIABLE=of-somebody-else"), "{got:?}");
-    assert!(!contains(&got.out, TOKEN.as_bytes()));
+    let pid = client.sh("A_VARIABLE=of-somebody-else sleep 9891 > /dev/null 2>&1 & echo $!");
+    let path = format!("/proc/{pid}/environ");
+    let got = || client.ask(&read(&path, 0, 1 << 20)).out;
+    // It has the variable once it is `sleep`.
+    assert!(until(|| contains(&got(), b"A_VARIABLE=of-somebody-else")), "{:?}", got());
+    assert!(!contains(&got(), TOKEN.as_bytes()));
 }
 
 fn capabilities() {
