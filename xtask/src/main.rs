@@ -39,6 +39,9 @@ enum Task {
         /// Which tests to run
         #[arg(long, value_enum, default_value = "whole", conflicts_with = "args")]
         suite: test::Suite,
+        /// Run targets that failed once more, and report them
+        #[arg(long, conflicts_with_all = ["suite", "args"])]
+        again: bool,
         /// Passed on to `cargo test`, e.g. `-- --test tools` or `-- -- --nocapture`
         #[arg(last = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
@@ -67,7 +70,7 @@ fn main() -> ExitCode {
     let root = root();
     let outcome = match Cli::parse().task {
         Task::Setup => setup::run(&root).map(|()| ExitCode::SUCCESS),
-        Task::Test { suite, args } => test::run(&root, suite, &args),
+        Task::Test { suite, again, args } => test::run(&root, suite, again, &args),
         Task::Guest(args) => guest::run(&root, &args),
         Task::Packages => packages::run(&root),
         Task::Platforms => platforms::run(&root),

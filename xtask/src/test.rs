@@ -1,9 +1,11 @@
 //! `cargo xtask test`: runs every test of the workspace and installs what they need.
 
+mod again;
+
 use std::ffi::OsString;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 use crate::{Result, guest, platforms, process, setup};
 
@@ -27,7 +29,9 @@ const WITH_SANDBOXES: [&str; 8] =
     ["call::", "demo::", "destroy::", "mcp::", "prove::", "sandboxes::", "supervisor::", "trust::"];
 
 /// Runs `cargo test` in this terminal, so that its last lines are those of cargo.
-pub(crate) fn run(root: &Path, suite: Suite, args: &[OsString]) -> Result<ExitCode> {
+///
+/// With `again`, targets that failed are run once more.
+pub(crate) fn run(root: &Path, suite: Suite, again: bool, args: &[OsString]) -> Result<ExitCode> {
     if suite == Suite::Fast {
         return fast(root);
     }
@@ -37,15 +41,33 @@ pub(crate) fn run(root: &Path, suite: Suite, args: &[OsString]) -> Result<ExitCo
         guest::run(root, &guest::Args { check: true })?;
         platforms::program_of_windows(root)?;
     }
-    let mut all = cargo(root)?;
-    all.args(["test", "--workspace", "--no-fail-fast"]).args(args);
-    if args.is_empty() {
-        // The tests of the package build it anyway. Building it for the other tests alone would compile it and its
-        // dependencies again, with other features.
-        all.env("KOZE_TEST_PROGRAM", beside()?.join("koze"));
+    let whole = || -> Result<Command> {
+        let mut cargo = cargo(root)?;
+        cargo.args(["test", "--workspace", "--no-fail-fast"]);
+        if args.is_empty() {
+            // The tests of the package build it anyway. Building it for the other tests alone would compile it and its
+            // dependencies again, with other features.
+            cargo.env("KOZE_TEST_PROGRAM", beside()?.join("koze"));
+        }
+        Ok(cargo)
+    };
+    if !again {
+        return Ok(ExitCode::from(run_one(whole()?.args(args))?));
     }
-    let code = run_one(&mut all)?;
-    Ok(ExitCode::from(code))
+    let (code, targets) = again::watch(whole()?.args(args))?;
+    let runs = again::runs(&targets);
+    if runs.is_empty() {
+        return Ok(ExitCode::from(code));
+    }
+    eprintln!("\nwarning: these failed, and are run once more: {}\n", targets.join(", "));
+    for run in &runs {
+        let code = run_one(whole()?.args(run))?;
+        if code != 0 {
+            return Ok(ExitCode::from(code));
+        }
+    }
+    eprintln!("\nwarning: these failed once, and passed when they were run again: {}", targets.join(", "));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the fast suite. It requires no installed tools except the npm packages.
@@ -88,6 +110,10 @@ fn beside() -> Result<PathBuf> {
 
 fn run_one(cargo: &mut Command) -> Result<u8> {
     let status = process::status(cargo, "install rustup, which brings cargo")?;
+    Ok(code(status))
+}
+
+fn code(status: ExitStatus) -> u8 {
     // A process that was killed by a signal has no exit code.
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
