@@ -39,7 +39,7 @@ enum Task {
         /// Which tests to run
         #[arg(long, value_enum, default_value = "whole", conflicts_with = "args")]
         suite: test::Suite,
-        /// Run targets that failed once more, and report them
+        /// Run tests that failed once more, each alone, and report them
         #[arg(long, conflicts_with_all = ["suite", "args"])]
         again: bool,
         /// Passed on to `cargo test`, e.g. `-- --test tools` or `-- -- --nocapture`

@@ -30,7 +30,7 @@ const WITH_SANDBOXES: [&str; 8] =
 
 /// Runs `cargo test` in this terminal, so that its last lines are those of cargo.
 ///
-/// With `again`, targets that failed are run once more.
+/// With `again`, tests that failed are run once more.
 pub(crate) fn run(root: &Path, suite: Suite, again: bool, args: &[OsString]) -> Result<ExitCode> {
     if suite == Suite::Fast {
         return fast(root);
@@ -54,20 +54,9 @@ pub(crate) fn run(root: &Path, suite: Suite, again: bool, args: &[OsString]) -> 
     if !again {
         return Ok(ExitCode::from(run_one(whole()?.args(args))?));
     }
-    let (code, targets) = again::watch(whole()?.args(args))?;
-    let runs = again::runs(&targets);
-    if runs.is_empty() {
-        return Ok(ExitCode::from(code));
-    }
-    eprintln!("\nwarning: these failed, and are run once more: {}\n", targets.join(", "));
-    for run in &runs {
-        let code = run_one(whole()?.args(run))?;
-        if code != 0 {
-            return Ok(ExitCode::from(code));
-        }
-    }
-    eprintln!("\nwarning: these failed once, and passed when they were run again: {}", targets.join(", "));
-    Ok(ExitCode::SUCCESS)
+    let (status, failed) = again::watch(&mut whole()?)?;
+    let passed = status.success() || again::run(&failed, whole)?;
+    Ok(ExitCode::from(if passed { 0 } else { code(status) }))
 }
 
 /// Runs the fast suite. It requires no installed tools except the npm packages.
