@@ -40,7 +40,9 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let packed: Vec<&Package> = all.iter().filter(|package| package.published).collect();
     for package in &packed {
         let file = root.join("target/package").join(format!("{}.crate", package.full));
-        done(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(dir))?;
+        // With new times of modification. Packed files all have the same one, and cargo would take them for those of the
+        // last run, which it built in the same target directory.
+        done(Command::new("tar").arg("-xmzf").arg(file).arg("-C").arg(dir))?;
     }
     fs::write(dir.join("Cargo.toml"), workspace(&packed, &profiles(root)?))?;
     // The versions of the dependencies are those that were tested. Cargo removes those of the crates that are not there.
