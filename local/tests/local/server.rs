@@ -10,7 +10,7 @@ use koze_core::Sandbox;
 use koze_core::sandbox::Write as How;
 use koze_local::LocalSandbox;
 
-use crate::stage::{at, out};
+use crate::stage::{at, out, program};
 
 /// The argument that makes this program a server on the given address.
 pub(crate) const SERVER: &str = "--server";
@@ -34,8 +34,7 @@ pub(crate) fn here() -> SocketAddr {
 
 /// Starts a server in the background of a sandbox.
 pub(crate) async fn inside(sandbox: &LocalSandbox, address: &str) {
-    let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-    sandbox.write(at("/home/user/server"), program, How::Replace).await.unwrap();
+    sandbox.write(at("/home/user/server"), program(), How::Replace).await.unwrap();
     sandbox.set_mode(at("/home/user/server"), 0o755).await.unwrap();
     start(sandbox, address).await;
 }

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command as Process, ExitCode, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use koze_core::provider::{Profile, Settings, Size};
@@ -151,11 +152,24 @@ pub(crate) fn within<F: Future<Output = ()>>(test: F) -> Result<(), libtest_mimi
         .map_err(|_| "took too long".into())
 }
 
+/// This program without the information for debuggers, which is half of it: two copies must fit into a sandbox.
+pub(crate) fn program() -> Vec<u8> {
+    static PROGRAM: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let stripped = dir.path().join("stripped");
+        let mut strip = Process::new("strip");
+        strip.arg("--strip-debug").arg("-o").arg(&stripped).arg(std::env::current_exe().unwrap());
+        let status = strip.status().expect("`strip` of binutils, which the linker is part of, runs");
+        assert!(status.success(), "{strip:?}: {status}");
+        std::fs::read(&stripped).unwrap()
+    });
+    PROGRAM.clone()
+}
+
 /// Puts this program into a sandbox. It is copied again there, because a process that another test is just starting may
 /// still have the file open for writing, which prevents its execution.
 pub(crate) async fn put_probe(sandbox: &LocalSandbox) {
-    let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-    sandbox.write(at("/home/user/written"), program, Write::Replace).await.unwrap();
+    sandbox.write(at("/home/user/written"), program(), Write::Replace).await.unwrap();
     out(sandbox, "cp written probe && chmod 755 probe && rm written").await;
 }
 
