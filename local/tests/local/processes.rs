@@ -68,7 +68,10 @@ fn starts_at_once() -> Result<(), libtest_mimic::Failed> {
         }
         assert_eq!(started.len(), 64);
         assert_eq!(sandbox.processes().await.unwrap().len(), 64);
-        assert_eq!(out(&sandbox, "grep -lx sleep /proc/[0-9]*/comm | wc -l").await, "64");
+        // Each is a shell first.
+        let sleeping =
+            "until [ $(grep -lx sleep /proc/[0-9]*/comm | wc -l) = 64 ]; do sleep 0.05; done; echo all";
+        assert_eq!(out(&sandbox, sleeping).await, "all");
         started[0].signal(Signal::Kill).await.unwrap();
         assert_eq!(started[0].wait(LONG).await.unwrap(), Some(Exit { code: 137 }));
         sandbox.start(script("exec sleep 1000")).await.unwrap();
