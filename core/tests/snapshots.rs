@@ -185,6 +185,24 @@ fn another_directory_is_archived_and_what_the_image_has_in_it_is_replaced() {
 }
 
 #[test]
+fn a_link_that_would_lead_elsewhere_is_not_archived() {
+    run(async {
+        let session = session(Memory::new(), "a", &config(SnapshotConfig::default()));
+        let workspace = open(&session).await;
+        // As a sandbox describes a target that is not UTF-8.
+        let original = sandbox(&session, "box").await;
+        original.make_link(anywhere("/workspace/link"), "b\u{fffd}").await.unwrap();
+        let refused = workspace.snapshot().unwrap().create().await.unwrap_err();
+        assert_eq!(refused.code, Code::Unsupported);
+        assert!(
+            refused.to_string().contains("the target of the link `/workspace/link` is not UTF-8"),
+            "{refused}"
+        );
+        assert!(workspace.snapshot().unwrap().list().await.unwrap().is_empty());
+    });
+}
+
+#[test]
 fn what_is_not_declared_is_refused() {
     run(async {
         let session = session(Memory::new(), "a", &WorkspaceConfig::new("box"));

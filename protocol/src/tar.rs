@@ -7,6 +7,8 @@ use tar::{EntryType, Header};
 pub const MAX_ENTRIES: u64 = 1_000_000;
 /// The size of a block.
 const BLOCK: usize = 512;
+/// The largest file, in bytes. No disk is larger.
+const MAX_FILE: u64 = 1 << 53;
 /// The longest name or link target.
 const MAX_NAME: u64 = 16 << 10;
 /// The name of the entries that hold a long name or link target.
@@ -168,6 +170,9 @@ impl Reader {
             }
             let header = Header::from_byte_slice(block).clone();
             let size = header.entry_size().map_err(|_| Damaged("an entry has no size"))?;
+            if size > MAX_FILE {
+                return Err(Damaged("an entry is too large"));
+            }
             let kind = header.entry_type();
             if matches!(kind, EntryType::GNULongName | EntryType::GNULongLink) {
                 let Some(text) = self.long(size)? else { return Ok(None) };
@@ -312,6 +317,9 @@ mod tests {
             archive.extend(end());
             assert!(read(&archive, 512).is_err(), "{name}");
         }
+        let mut archive = Vec::new();
+        write_header(&entry("a", What::File(u64::MAX), 0o644), &mut archive);
+        assert!(read(&archive, 512).is_err(), "a size");
         let mut archive = Vec::new();
         write_header(&entry("a", What::File(0), 0o644), &mut archive);
         archive[156] = b'3';

@@ -143,7 +143,7 @@ impl<S: Sandbox> Packer<S> {
                     self.dirs.push(name.clone());
                     (What::Directory, Vec::new())
                 }
-                (Kind::Link(target), _) => (What::Link(target.clone()), Vec::new()),
+                (Kind::Link(target), _) => (What::Link(self.target(&name, target)?), Vec::new()),
                 (Kind::File, Some(content)) => (What::File(content.len() as u64), content),
                 // It was removed meanwhile.
                 (Kind::File, None) => continue,
@@ -159,6 +159,18 @@ impl<S: Sandbox> Packer<S> {
             archive.extend(padding(content.len() as u64));
         }
         Ok(())
+    }
+
+    /// Returns the target of a link. Bytes that are not UTF-8 are replaced in a listing, and the link would lead elsewhere.
+    fn target(&self, name: &str, target: &str) -> Result<String> {
+        if target.contains('\u{fffd}') {
+            let message = format!(
+                "the target of the link `{}` is not UTF-8, or has U+FFFD: change it, or remove the link",
+                self.path(name)
+            );
+            return Err(Error::new(Code::Unsupported, message));
+        }
+        Ok(target.to_owned())
     }
 
     /// Reads a small file. Returns nothing if it no longer exists.

@@ -89,8 +89,15 @@ impl<W: Write> Pack<'_, W> {
                 }
                 Ok((Opened::Link(target), stat)) => {
                     self.count(0)?;
-                    let what = What::Link(String::from_utf8_lossy(&target).into_owned());
-                    return self.header(path, what, &stat);
+                    // Not every host could create it again.
+                    let Ok(target) = String::from_utf8(target) else {
+                        let at = self.absolute(&path);
+                        let message = format!(
+                            "the target of the link `{at}` is not UTF-8: change it, or remove the link"
+                        );
+                        return Err(Fault::new(Code::Unsupported, message).into());
+                    };
+                    return self.header(path, What::Link(target), &stat);
                 }
                 // A socket, pipe or device is of no use elsewhere.
                 Ok((Opened::Other, _)) => {

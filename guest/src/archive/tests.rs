@@ -92,6 +92,13 @@ fn what_cannot_be_archived() {
     let Trailer::Failed(fault) = packed(dir.path()).1 else { panic!("it has no name") };
     assert_eq!(fault.why, Code::Unsupported);
     assert!(fault.text.ends_with("is not UTF-8: rename it, or remove it"), "{}", fault.text);
+    let dir = TempDir::new().unwrap();
+    symlink(std::ffi::OsStr::from_bytes(b"b\xff"), dir.path().join("link")).unwrap();
+    let Trailer::Failed(fault) = packed(dir.path()).1 else { panic!("its target would be another") };
+    let link = dir.path().join("link");
+    let text =
+        format!("the target of the link `{}` is not UTF-8: change it, or remove the link", link.display());
+    assert_eq!((fault.why, fault.text), (Code::Unsupported, text));
     for (path, why) in
         [("/proc", Code::PermissionDenied), ("/nowhere", Code::NotFound), ("/dev/null", Code::NotADirectory)]
     {
@@ -108,6 +115,17 @@ fn an_archive_that_breaks_off_is_an_error() {
         assert_eq!(unpacked(&bytes[..length], 1 << 20).1.unwrap_err().why, Code::Unavailable, "{length}");
     }
     assert_eq!(unpacked(&bytes, 4000).1.unwrap_err().why, Code::TooLarge);
+}
+
+#[test]
+fn a_file_that_claims_to_be_larger_than_the_disk_is_named() {
+    let mut bytes = Vec::new();
+    let entry = Entry { name: "huge".to_owned(), what: What::File(1 << 40), mode: 0o644, mtime: 0 };
+    write_header(&entry, &mut bytes);
+    let (dir, done) = unpacked(&bytes, 1 << 20);
+    let fault = done.unwrap_err();
+    assert!(fault.why == Code::TooLarge && fault.text.contains("/huge"), "{fault:?}");
+    assert!(!dir.path().join("huge").exists());
 }
 
 #[test]

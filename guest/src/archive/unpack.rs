@@ -90,6 +90,9 @@ impl Unpack<'_> {
             }
             What::Link(target) => rustix::fs::symlinkat(target, directory, last).map_err(failed)?,
             What::File(size) => {
+                if size > self.left {
+                    return Err(failed(Errno::NOSPC));
+                }
                 // Exceeding this limit would make the kernel kill this process.
                 if size > self.longest {
                     return Err(failed(Errno::FBIG));
