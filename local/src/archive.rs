@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{once, unfold};
 use koze_guest::archive::{PIECE, Trailer};
-use koze_guest::message::{Answer, Place, Request};
+use koze_guest::message::{Place, Request};
 use tokio::sync::mpsc;
 
 use super::engine;
@@ -30,17 +30,13 @@ type Part = (Vec<u8>, Contents);
 pub(super) fn pack(from: Arc<Inner>, place: Place) -> Tar {
     let parts = async move {
         let started = engine::run(async move {
-            let using = from.using();
-            let guest = from.wake().await?;
-            let (read, write) = pipe()?;
-            let request = Request::Archive(place);
-            // The stream itself says how it ends.
-            guest.ask(guest.number(), &request, &[write.as_fd()]).await?;
+            let (read, outcome) = packing(&from, place).await?;
             let (to, parts) = mpsc::channel(AHEAD);
             engine::engine()?.spawn_blocking(move || {
-                let last = pieces(BufReader::with_capacity(PIECE, File::from(read)), &to);
-                let _ = to.blocking_send(last);
-                drop(using);
+                let send = |chunk| to.blocking_send(Ok((chunk, Contents::default()))).is_ok();
+                // What it contains is known at its end.
+                let _ = to.blocking_send(pieces(File::from(read), send));
+                drop(outcome);
             });
             Ok(parts)
         });
@@ -52,8 +48,18 @@ pub(super) fn pack(from: Arc<Inner>, place: Place) -> Tar {
     Box::pin(once(parts).flatten())
 }
 
-/// Reads the stream of a guest to its end, and returns its last part.
-fn pieces(mut from: impl Read, to: &mpsc::Sender<Result<Part>>) -> Result<Part> {
+/// Lets a guest archive a directory. Returns the pipe to read from, whose stream itself says how it ends.
+pub(super) async fn packing(from: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Outcome)> {
+    let using = from.using();
+    let guest = from.wake().await?;
+    let (read, write) = pipe()?;
+    let answer = guest.ask(guest.number(), &Request::Archive(place), &[write.as_fd()]).await?;
+    Ok((read, Outcome::new(Arc::clone(from), answer, using)))
+}
+
+/// Reads the stream of a guest to its end, and returns its last part. `take` gets the others, and returns whether it takes more.
+pub(super) fn pieces(from: impl Read, mut take: impl FnMut(Vec<u8>) -> bool) -> Result<Part> {
+    let mut from = BufReader::with_capacity(PIECE, from);
     let broken = |_: io::Error| gone();
     loop {
         let mut chunk = Vec::with_capacity(CHUNK);
@@ -72,8 +78,7 @@ fn pieces(mut from: impl Read, to: &mpsc::Sender<Result<Part>>) -> Result<Part> 
             chunk.resize(start + length, 0);
             from.read_exact(&mut chunk[start..]).map_err(broken)?;
         }
-        // What it contains is known at its end.
-        if to.blocking_send(Ok((chunk, Contents::default()))).is_err() {
+        if !take(chunk) {
             return Err(gone());
         }
     }
@@ -95,16 +100,23 @@ fn length(from: &mut impl Read) -> io::Result<usize> {
     Ok(u32::from_le_bytes(length) as usize)
 }
 
+/// Lets a guest create the files of an archive in a directory that exists. Returns the pipe to write to. If it is closed early, some of
+/// them may be left.
+pub(super) async fn unpacking(to: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Outcome)> {
+    let using = to.using();
+    let guest = to.wake().await?;
+    let most = room(to).await?;
+    let (read, write) = pipe()?;
+    let request = Request::Extract { place, most };
+    let answer = guest.ask(guest.number(), &request, &[read.as_fd()]).await?;
+    Ok((write, Outcome::new(Arc::clone(to), answer, using)))
+}
+
 /// Creates the files of an archive in a directory.
 pub(super) async fn unpack(to: Arc<Inner>, place: Place, mut tar: Bytes<'_>) -> Result<Contents> {
     let (pieces, mut coming) = mpsc::channel::<Vec<u8>>(AHEAD);
     let outcome = engine::run(async move {
-        let using = to.using();
-        let guest = to.wake().await?;
-        let most = room(&to).await?;
-        let (read, write) = pipe()?;
-        let request = Request::Extract { place, most };
-        let answer = guest.ask(guest.number(), &request, &[read.as_fd()]).await?;
+        let (write, outcome) = unpacking(&to, place).await?;
         engine::engine()?.spawn_blocking(move || {
             let mut write = File::from(write);
             while let Some(bytes) = coming.blocking_recv() {
@@ -114,18 +126,21 @@ pub(super) async fn unpack(to: Arc<Inner>, place: Place, mut tar: Bytes<'_>) -> 
                 }
             }
         });
-        Ok(Outcome::new(to, answer, using))
+        Ok(outcome)
     })
     .await?;
-    // If the archive breaks off here, or the caller is gone, the guest finds that its end is missing.
-    while let Some(bytes) = tar.next().await {
-        if pieces.send(bytes?).await.is_err() {
-            break;
+    // If the caller is gone, the guest finds that the end of the archive is missing.
+    let fed = async {
+        while let Some(bytes) = tar.next().await {
+            if pieces.send(bytes?).await.is_err() {
+                break;
+            }
         }
-    }
+        Ok(())
+    };
+    let fed: Result<()> = fed.await;
     drop(pieces);
-    match outcome.answer().await? {
-        Answer::Extracted(contents) => Ok(contents),
-        _ => Err(unexpected()),
-    }
+    let extracted = outcome.extracted().await;
+    // If the archive broke off, the guest has created nothing more by now, and the cause is here.
+    fed.and(extracted)
 }

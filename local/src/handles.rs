@@ -7,6 +7,7 @@ use koze_guest::message::{Place, Request};
 use rustix::fs::OFlags;
 
 use super::LocalSandbox;
+use super::archive;
 use super::errors::{state_failed, unexpected};
 use super::files::{self, Opened};
 use super::inner::Use;
@@ -25,7 +26,7 @@ pub struct NewFile {
     _using: Use,
 }
 
-/// A file or tree that is read or written as a stream, in the format of [`trees`](super::trees).
+/// A file or tree that is read or written as a stream, in the format of [`trees`](super::trees) or of an archive.
 #[derive(Debug)]
 pub struct TreePipe {
     /// The end of the stream for the other program. Close it here once the other program has it: the stream ends when no one has
@@ -51,6 +52,26 @@ impl LocalSandbox {
     /// As [`Sandbox::copy_to`](koze_core::Sandbox::copy_to).
     pub async fn unpack_tree(&self, path: &str) -> Result<TreePipe> {
         let (pipe, outcome) = transfer::unpack(&self.0, anywhere(path)).await?;
+        Ok(TreePipe { pipe, outcome })
+    }
+
+    /// Archives a directory. Its path is resolved inside the sandbox, and a final link is followed. [`archives::read`](super::archives::read)
+    /// reads the stream, which contains the errors.
+    ///
+    /// # Errors
+    /// As [`Sandbox::list`](koze_core::Sandbox::list).
+    pub async fn archive_pipe(&self, path: &str) -> Result<TreePipe> {
+        let (pipe, outcome) = archive::packing(&self.0, anywhere(path)).await?;
+        Ok(TreePipe { pipe, outcome })
+    }
+
+    /// Creates the files of an archive in a directory that exists. The archive is one that koze has written, and the stream is the
+    /// archive itself; some of the files may be left if it is not complete.
+    ///
+    /// # Errors
+    /// As [`Sandbox::write`](koze_core::Sandbox::write).
+    pub async fn extract_pipe(&self, path: &str) -> Result<TreePipe> {
+        let (pipe, outcome) = archive::unpacking(&self.0, anywhere(path)).await?;
         Ok(TreePipe { pipe, outcome })
     }
 

@@ -51,6 +51,7 @@
 
 mod ahead;
 mod archive;
+pub mod archives;
 mod background;
 mod cgroup;
 mod claim;

@@ -17,6 +17,7 @@ use super::engine::{self, engine};
 use super::errors::{disk_full, gone, reported, unexpected};
 use super::inner::{Inner, Use};
 use super::layout;
+use koze_core::archive::Contents;
 use koze_core::error::{Code, Error, Result};
 
 /// How long the guests may take to clean up after a cancellation.
@@ -103,11 +104,16 @@ impl Outcome {
         Outcome { sandbox, answer, _using: using }
     }
 
-    /// Waits for the answer of the guest.
-    pub(super) async fn answer(self) -> Result<Answer> {
+    /// Waits until the files of an archive are created. Returns what it contained.
+    ///
+    /// # Errors
+    /// The errors of the sandbox, and of an archive that is not complete.
+    pub async fn extracted(self) -> Result<Contents> {
         match answered(self.answer.await) {
+            Ok(Answer::Extracted(contents)) => Ok(contents),
+            Ok(_) => Err(unexpected()),
             Err(_) if self.sandbox.full.load(Ordering::Acquire) => Err(disk_full()),
-            answer => answer,
+            Err(error) => Err(error),
         }
     }
 

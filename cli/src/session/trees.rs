@@ -1,7 +1,6 @@
 //! Trees that commands copy into sandboxes and out of them: the supervisor passes them one end of a pipe.
 
 use std::fs::File;
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use koze_core::files::http::Refused;
@@ -38,6 +37,10 @@ pub enum Way {
     Out,
     /// Into the sandbox, which is created on first use.
     In,
+    /// Out of the sandbox, as an archive: [`koze_local::archives`] reads the stream.
+    ArchiveOut,
+    /// Into the sandbox, as an archive that koze has written.
+    ArchiveIn,
 }
 
 /// A tree that is being copied.
@@ -76,12 +79,29 @@ impl Copying {
     /// # Errors
     /// As [`Client::copy_tree`].
     pub async fn finish(self) -> Result<()> {
+        match self.ended().await? {
+            Answer::Done => Ok(()),
+            _ => Err(odd()),
+        }
+    }
+
+    /// The same for an archive that comes into the sandbox. Returns whether there was no such directory before.
+    ///
+    /// # Errors
+    /// As [`Client::copy_tree`].
+    pub async fn finish_archive(self) -> Result<bool> {
+        match self.ended().await? {
+            Answer::Extracted { is_new } => Ok(is_new),
+            _ => Err(odd()),
+        }
+    }
+
+    async fn ended(self) -> Result<Answer> {
         let Copying { pipe, mut stream } = self;
         drop(pipe);
         match wire::receive::<Answer>(&mut stream).await {
-            Ok(Some(Answer::Done)) => Ok(()),
             Ok(Some(Answer::Failed(error))) => Err(error),
-            Ok(Some(_)) => Err(odd()),
+            Ok(Some(answer)) => Ok(answer),
             Ok(None) | Err(_) => Err(ended()),
         }
     }
@@ -95,7 +115,7 @@ pub(super) async fn serve(
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
 ) -> Option<Answer> {
     match tree(host, request, &mut read, write).await {
-        Ok(()) => Some(Answer::Done),
+        Ok(answer) => Some(answer),
         Err(error) => Some(Answer::Failed(error)),
     }
 }
@@ -105,26 +125,40 @@ async fn tree(
     TreeRequest { profiles, sandbox, path, way }: TreeRequest,
     read: &mut BufReader<OwnedReadHalf>,
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
-) -> Result<()> {
+) -> Result<Answer> {
     let session = host.session(profiles).await?;
     let path = absolute(&path)?;
-    if way == Way::Out {
+    if let Way::Out | Way::ArchiveOut = way {
         let sandbox = files::existing(&session, &sandbox).await?;
-        let TreePipe { pipe, outcome } = sandbox.pack_tree(&path).await?;
+        let packing = match way {
+            Way::Out => sandbox.pack_tree(&path).await,
+            _ => sandbox.archive_pipe(&path).await,
+        };
+        let TreePipe { pipe, outcome } = packing?;
         pass(&Answer::Tree, &pipe, read, write).await;
         drop(pipe);
-        return outcome.packed().await;
+        return outcome.packed().await.map(|()| Answer::Done);
     }
     let sandbox = session.sandbox(&sandbox).await?;
     let into = sandbox.clone();
+    if way == Way::ArchiveIn {
+        let create = |staging: String| async move {
+            let TreePipe { pipe, outcome } = into.extract_pipe(&staging).await?;
+            pass(&Answer::Tree, &pipe, read, write).await;
+            drop(pipe);
+            outcome.extracted().await.map(drop)
+        };
+        let is_new = files::assemble(&sandbox, &path, create).await?;
+        return Ok(Answer::Extracted { is_new });
+    }
     let create = |staging: String| async move {
         let TreePipe { pipe, outcome } = into.unpack_tree(&staging).await?;
         // A client that is gone has written nothing, which the sandbox reports.
-        pass(&Answer::Tree, &pipe.as_fd(), read, write).await;
+        pass(&Answer::Tree, &pipe, read, write).await;
         drop(pipe);
         outcome.unpacked().await
     };
-    transfer::assemble(&sandbox, &path, true, create).await.map(drop)
+    transfer::assemble(&sandbox, &path, true, create).await.map(|_| Answer::Done)
 }
 
 /// Copies a file or tree from one sandbox of the session to another.

@@ -129,6 +129,11 @@ pub enum Answer {
     },
     /// The stream of a tree follows as a descriptor once the client has confirmed.
     Tree,
+    /// A directory was created from an archive.
+    Extracted {
+        /// Whether there was none before.
+        is_new: bool,
+    },
     /// A file does not meet the conditions of the request.
     Unmet,
     /// The request succeeded.

@@ -1,5 +1,6 @@
 //! Directories as tar archives, through the other operations of a sandbox, for those that have no faster way.
 
+mod foreign;
 mod pack;
 mod unpack;
 
@@ -10,6 +11,7 @@ use koze_protocol::tar::Damaged;
 
 pub use koze_protocol::tar::Contents;
 
+pub use self::foreign::foreign;
 pub(crate) use self::pack::pack;
 pub(crate) use self::unpack::unpack;
 use crate::error::{Code, Error, Result};

@@ -106,6 +106,47 @@ pub fn file_path(decoded: &str) -> Result<String> {
     Ok(path)
 }
 
+/// Returns whether the parameters of a request ask for a directory as an archive.
+///
+/// # Errors
+/// [`Code::InvalidInput`] for an archive of another format.
+pub fn archive<T: AsRef<str>>(parameters: &[(T, T)]) -> Result<bool> {
+    let mut is_archive = false;
+    for (_, format) in parameters.iter().filter(|(name, _)| name.as_ref() == "archive") {
+        if format.as_ref() != "tar" {
+            let message = format!("`archive={}` is not supported: use `archive=tar`", format.as_ref());
+            return Err(Error::new(Code::InvalidInput, message));
+        }
+        is_archive = true;
+    }
+    Ok(is_archive)
+}
+
+/// Refuses the headers of a request for an archive that hold only for files.
+///
+/// # Errors
+/// [`Code::InvalidInput`] if there is one: the client relies on it.
+pub fn check_archive<'a>(headers: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    match headers.into_iter().find(|name| FOR_FILES.contains(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message =
+                format!("`{name}` is not supported with `archive=tar`: a directory has no entity tag");
+            Err(Error::new(Code::InvalidInput, message))
+        }
+    }
+}
+
+/// The headers that hold only for files. A range may be ignored.
+const FOR_FILES: [&str; 3] = ["if-match", "if-none-match", "content-range"];
+
+/// The headers of a response that is an archive.
+pub const ARCHIVE_HEADERS: [(&str, &str); 3] = [
+    ("content-type", "application/x-tar"),
+    ("cache-control", "private, no-cache, no-transform"),
+    ("x-content-type-options", "nosniff"),
+];
+
 /// Returns the code and message of a status of [`Head`] that is an error.
 pub fn refusal(status: u16) -> Option<(&'static str, &'static str)> {
     match status {
@@ -239,6 +280,17 @@ mod tests {
         let old = Stat { version: None, ..file() };
         let any = |tags: &str| Conditions { if_match: Some(tags.into()), if_none_match: None };
         assert!(any(ours).check_write(Some(&old)).is_err() && any("*").check_write(Some(&old)).is_ok());
+    }
+
+    #[test]
+    fn archives() {
+        assert_eq!(archive::<&str>(&[]), Ok(false));
+        assert_eq!(archive(&[("archive", "tar"), ("x", "zip")]), Ok(true));
+        for format in ["", "zip", "TAR"] {
+            assert_eq!(archive(&[("archive", format)]).unwrap_err().code, Code::InvalidInput, "{format}");
+        }
+        assert_eq!(check_archive(["host", "range"]), Ok(()));
+        assert!(check_archive(["host", "if-match"]).unwrap_err().message.starts_with("`if-match`"));
     }
 
     #[test]

@@ -5,13 +5,16 @@
 //! |---|---|
 //! | [`http`] | what a request means for a file, and the head of its response |
 //! | `download` | the bytes of a file, in pieces |
+//! | `tree` | a directory as an archive, and one that is created from an archive |
 //! | `upload` | a new file, assembled at a staging path |
 
 mod download;
 pub mod http;
+mod tree;
 mod upload;
 
 pub use self::download::download;
+pub use self::tree::{assemble, extract};
 pub use self::upload::Upload;
 
 use crate::error::{Code, Error, Result};
@@ -44,6 +47,22 @@ pub fn missing(path: &str) -> Error {
 /// # Errors
 /// [`Code::IsDirectory`] for a directory, [`Code::Unsupported`] for a pipe, socket or device, and the errors of the sandbox.
 pub async fn resolve<S: Sandbox>(sandbox: &S, path: &str) -> Result<(String, Option<Stat>)> {
+    let found = follow(sandbox, path).await?;
+    match found.1.as_ref().map(|stat| &stat.kind) {
+        Some(Kind::Directory) => {
+            let message = format!("`{path}` is a directory, not a file: name a file in it");
+            Err(Error::new(Code::IsDirectory, message))
+        }
+        Some(Kind::Other) => {
+            let message = format!("`{path}` is not a regular file");
+            Err(Error::new(Code::Unsupported, message))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// Follows a final link of a path. Returns the path without it, and the metadata of what is there, which is not a link.
+async fn follow<S: Sandbox>(sandbox: &S, path: &str) -> Result<(String, Option<Stat>)> {
     path::check(path)?;
     let mut at = path.to_owned();
     for _ in 0..LINKS {
@@ -53,20 +72,12 @@ pub async fn resolve<S: Sandbox>(sandbox: &S, path: &str) -> Result<(String, Opt
             Err(error) => return Err(error),
         };
         match &stat.kind {
-            Kind::File => return Ok((at, Some(stat))),
             Kind::Link(target) if target.starts_with('/') => at.clone_from(target),
             Kind::Link(target) => {
                 let parent = at.trim_end_matches('/').rsplit_once('/').map_or("", |(parent, _)| parent);
                 at = format!("{parent}/{target}");
             }
-            Kind::Directory => {
-                let message = format!("`{path}` is a directory, not a file: name a file in it");
-                return Err(Error::new(Code::IsDirectory, message));
-            }
-            Kind::Other => {
-                let message = format!("`{path}` is not a regular file");
-                return Err(Error::new(Code::Unsupported, message));
-            }
+            _ => return Ok((at, Some(stat))),
         }
     }
     Err(Error::new(Code::InvalidInput, format!("`{path}` has too many levels of symbolic links")))

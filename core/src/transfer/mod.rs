@@ -56,10 +56,9 @@ pub async fn assemble<T: Sandbox, C: Future<Output = Result<u64>>>(
     create: impl FnOnce(String) -> C,
 ) -> Result<u64> {
     let to_path = to_path.trim_end_matches('/');
-    let Some((parent, _)) = to_path.rsplit_once('/') else {
-        return Err(Error::new(Code::IsDirectory, "`/` already exists: use a path below it"));
-    };
-    if let Ok(Stat { kind: Kind::Directory, .. }) = to.stat(anywhere(to_path)).await {
+    if !to_path.is_empty()
+        && let Ok(Stat { kind: Kind::Directory, .. }) = to.stat(anywhere(to_path)).await
+    {
         let (code, what) = if is_directory {
             (Code::AlreadyExists, "already exists")
         } else {
@@ -67,18 +66,30 @@ pub async fn assemble<T: Sandbox, C: Future<Output = Result<u64>>>(
         };
         return Err(Error::new(code, format!("`{to_path}` {what}: use another path")));
     }
+    staged(to, to_path, create).await
+}
+
+/// Puts what `create` creates at a staging path at an absolute path without a final slash, as [`assemble`] does.
+pub(crate) async fn staged<T: Sandbox, R, C: Future<Output = Result<R>>>(
+    to: &T,
+    to_path: &str,
+    create: impl FnOnce(String) -> C,
+) -> Result<R> {
+    let Some((parent, _)) = to_path.rsplit_once('/') else {
+        return Err(Error::new(Code::IsDirectory, "`/` already exists: use a path below it"));
+    };
     let path = format!("{parent}/.koze-transfer-{}", uuid::Uuid::new_v4().simple());
     // If recording fails, a crash may leave a partial copy, which is no reason not to copy.
     let _ = to.record_staging(&path).await;
     let mut staging = Staging { sandbox: Some(to.clone()), path };
     let copied = async {
-        let bytes = create(staging.path.clone()).await?;
+        let created = create(staging.path.clone()).await?;
         to.rename(anywhere(&staging.path), anywhere(to_path)).await?;
         // Without a file at the path, a remaining record is harmless.
         let _ = to.forget_staging(&staging.path).await;
-        Ok(bytes)
+        Ok(created)
     };
-    let copied: Result<u64> = copied.await;
+    let copied: Result<R> = copied.await;
     if copied.is_err() {
         remove_staging(to, &staging.path).await;
     }

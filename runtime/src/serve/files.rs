@@ -1,10 +1,14 @@
 //! Files of a sandbox, read and written as the bodies of requests.
 
-use futures_util::{StreamExt as _, TryStreamExt as _};
-use koze_core::Session;
-use koze_core::files::http::{self, Conditions, Head, Refused};
+use std::pin::Pin;
+
+use futures_util::{Stream as _, StreamExt as _, TryStreamExt as _, stream};
+use koze_core::files::http::{self, ARCHIVE_HEADERS, Conditions, Head, Refused};
 use koze_core::files::{self, Upload};
+use koze_core::path::anywhere;
 use koze_core::provider::Provider;
+use koze_core::{Sandbox as _, Session};
+use worker::send::SendWrapper;
 use worker::worker_sys::FixedLengthStream as Fixed;
 use worker::{FixedLengthStream, Headers, Request, Response, ResponseBuilder, console_error};
 
@@ -76,6 +80,54 @@ pub(super) async fn answer<P: Provider>(
     });
     let body: Fixed = FixedLengthStream::wrap(Box::pin(bytes), length).into();
     Ok(head.stream(body.readable()))
+}
+
+/// Handles a request for a directory of a sandbox, as an archive.
+pub(super) async fn answer_archive<P: Provider>(
+    request: Request,
+    session: &Session<P>,
+    sandbox: &str,
+    path: &str,
+    access: Access,
+) -> Result<Response, Refusal> {
+    let path = http::file_path(path)?;
+    let names: Vec<String> = request.headers().keys().collect();
+    http::check_archive(names.iter().map(String::as_str))?;
+    if access == Access::Write {
+        return write_archive(request, session.sandbox(sandbox).await?, &path).await;
+    }
+    let mut tar = files::existing(session, sandbox).await?.archive(anywhere(&path));
+    // An error at the start is the response.
+    let first = tar.try_next().await?.map(|(bytes, _)| bytes).unwrap_or_default();
+    let head = ResponseBuilder::new()
+        .with_headers(head(&ARCHIVE_HEADERS.map(|(name, value)| (name, value.to_owned())))?);
+    if access == Access::Describe {
+        return Ok(head.empty());
+    }
+    let rest = tar.map_ok(|(bytes, _)| bytes).map_err(|error| {
+        // The response has begun, so its reader only learns that it is not complete.
+        console_error!("koze: {error}");
+        worker::Error::RustError(error.message)
+    });
+    Ok(head.from_stream(stream::iter([Ok(first)]).chain(rest))?)
+}
+
+async fn write_archive<S: koze_core::Sandbox>(
+    mut request: Request,
+    sandbox: S,
+    path: &str,
+) -> Result<Response, Refusal> {
+    if request.inner().body().is_none() {
+        return Err(Refusal::invalid("the body is empty: send a tar archive"));
+    }
+    let mut body = SendWrapper::new(request.stream()?);
+    let bytes = stream::poll_fn(move |cx| Pin::new(&mut *body).poll_next(cx));
+    let cut = |_| {
+        let message = "the body is not complete: the directory was not created";
+        koze_core::Error::new(koze_core::Code::InvalidInput, message)
+    };
+    let is_new = files::extract(&sandbox, path, Box::pin(bytes.map_err(cut))).await?;
+    Ok(ResponseBuilder::new().with_status(if is_new { 201 } else { 204 }).empty())
 }
 
 async fn write<S: koze_core::Sandbox>(

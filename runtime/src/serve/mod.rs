@@ -5,7 +5,7 @@
 //! | `GET /` | a list of the routes |
 //! | `GET /tools?dialect=mcp`, `anthropic` or `openai` | the tool definitions |
 //! | `POST /sessions/:id/tools/:name` with the tool's input | `{content, isError}` |
-//! | `GET`, `HEAD` or `PUT /sessions/:id/sandboxes/:name/files/*path` | a file of a sandbox |
+//! | `GET`, `HEAD` or `PUT /sessions/:id/sandboxes/:name/files/*path` | a file of a sandbox; with `archive=tar`, a directory |
 //! | `DELETE /sessions/:id/sandboxes/:name` | destroys a sandbox |
 //! | `POST /mcp` | the Model Context Protocol, streamable HTTP |
 //! | any request to `<port>-<label>-<token>.<host>` | the response of the server in the sandbox |
@@ -40,6 +40,7 @@ use self::auth::Tokens;
 use self::route::{Query, Route, Url};
 use crate::provider::cloudflare::preview::{Address, Key, Previews};
 use crate::provider::cloudflare::{Class, Cloudflare};
+use koze_core::files::http;
 use koze_core::id::SessionId;
 use koze_core::tool::dialect::{Definition, Dialect};
 use koze_core::tool::{Catalog, Families};
@@ -134,7 +135,11 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             calls::answer(request, catalog, session, tool).await
         }
         Route::File { session, sandbox, path, access } => {
-            files::answer(request, &open(id(&session)?, None), &sandbox, &path, access).await
+            let session = open(id(&session)?, None);
+            if http::archive(&query.iter().collect::<Vec<_>>())? {
+                return files::answer_archive(request, &session, &sandbox, &path, access).await;
+            }
+            files::answer(request, &session, &sandbox, &path, access).await
         }
         Route::Destroy { session, sandbox } => {
             open(id(&session)?, None).destroy(&sandbox).await?;
@@ -155,7 +160,8 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
 const ABOUT: &str = "A Worker with isolated Linux sandboxes for agents, built with koze.\n\n\
     GET    /tools?dialect=mcp|anthropic|openai   the tools\n\
     POST   /sessions/:id/tools/:name             call one\n\
-    GET    /sessions/:id/sandboxes/:name/files/*path   read a file; PUT writes it\n\
+    GET    /sessions/:id/sandboxes/:name/files/*path   read a file; PUT writes it;\n\
+    \x20                                                with ?archive=tar, a directory\n\
     DELETE /sessions/:id/sandboxes/:name         destroy a sandbox\n\
     POST   /mcp                                  the same over the Model Context Protocol\n\n\
     Every request must carry `Authorization: Bearer` with a token of this Worker.\n";

@@ -15,6 +15,12 @@ pub(crate) const JSON: &str =
 
 /// Sends a request, and returns the status and the whole response.
 pub(crate) fn send(server: &Http, request: &str, headers: &str, body: &[u8]) -> (u16, String) {
+    let (status, answer) = send_bytes(server, request, headers, body);
+    (status, String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The same, with the answer as bytes.
+pub(crate) fn send_bytes(server: &Http, request: &str, headers: &str, body: &[u8]) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(server.address()).expect("it listens");
     stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     let head =
@@ -23,9 +29,9 @@ pub(crate) fn send(server: &Http, request: &str, headers: &str, body: &[u8]) -> 
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-    (status.unwrap_or_else(|| panic!("{request} {headers}: {answer:?}")), answer)
+    let text = String::from_utf8_lossy(&answer);
+    let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.unwrap_or_else(|| panic!("{request} {headers}: {text:?}")), answer)
 }
 
 /// Returns the status of an `initialize` request with these additional headers.

@@ -8,3 +8,4 @@ mod follows;
 mod http;
 mod inspector;
 mod server;
+mod trees;

@@ -1,9 +1,7 @@
 //! The route `tools`: a tool call as a request, answered with its result, or with events while it runs.
 
-use std::convert::Infallible;
-
 use futures_util::StreamExt as _;
-use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use http_body_util::{BodyExt, Limited, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -14,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::files::{decoded, refused};
-use super::http::Answer;
+use super::http::{Answer, whole};
 use super::offer::Supervised;
 use crate::mcp::MAX_REQUEST;
 
@@ -84,7 +82,7 @@ async fn call(
     }
     let result = run(backend, &tool, input, None).await;
     let body = serde_json::to_vec(&result).expect("a result is plain data");
-    let mut answer = Response::new(Full::new(Bytes::from(body)).boxed());
+    let mut answer = Response::new(whole(body));
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(answer)
 }
@@ -130,7 +128,7 @@ fn streamed(backend: Supervised, tool: String, input: Result<Value, Error>) -> A
         }
     });
     let frames = futures_util::stream::poll_fn(move |cx| frames.poll_recv(cx));
-    let frames = frames.map(|frame| Ok::<_, Infallible>(Frame::data(Bytes::from(frame))));
+    let frames = frames.map(|frame| Ok(Frame::data(Bytes::from(frame))));
     let mut answer = Response::new(BodyExt::boxed(StreamBody::new(frames)));
     for (name, value) in events::HEADERS {
         answer.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));

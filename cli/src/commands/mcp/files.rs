@@ -7,8 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -18,8 +17,9 @@ use percent_encoding::percent_decode_str;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::http::Answer;
+use super::http::{Answer, Body, whole};
 use super::offer::Supervised;
+use super::trees;
 use crate::session::files::Writing;
 
 /// How much of a file is read and written at once.
@@ -85,11 +85,15 @@ async fn done(
         return Err(Error::new(Code::NotFound, message).into());
     }
     let headers = request.headers();
+    let profiles = backend.project.now().offering.profiles.clone();
+    if http::archive(&parameters(request.uri().query())?)? {
+        let directory = trees::Directory { profiles, sandbox, path };
+        return trees::answer(backend, directory, request).await.map_err(Refused::Error);
+    }
     let conditions = Conditions {
         if_match: text(headers, &header::IF_MATCH)?,
         if_none_match: text(headers, &header::IF_NONE_MATCH)?,
     };
-    let profiles = backend.project.now().offering.profiles.clone();
     match *request.method() {
         Method::GET | Method::HEAD => {
             let is_head = request.method() == Method::HEAD;
@@ -106,16 +110,30 @@ async fn done(
             }
             write(backend, profiles, (&sandbox, &path), conditions, request.into_body()).await
         }
-        _ => {
-            let mut answer =
-                refused(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this takes GET, HEAD and PUT");
-            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, PUT"));
-            Ok(answer)
-        }
+        _ => Ok(not_allowed()),
     }
 }
 
-fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Error> {
+/// Refuses a method.
+pub(super) fn not_allowed() -> Answer {
+    let message = "this takes GET, HEAD and PUT";
+    let mut answer = refused(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
+    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, PUT"));
+    answer
+}
+
+/// Returns the parameters of a query.
+fn parameters(query: Option<&str>) -> Result<Vec<(String, String)>, Error> {
+    let pairs = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decoded(name)?, decoded(value)?))
+        })
+        .collect()
+}
+
+pub(super) fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Error> {
     let wrong = |_| Error::new(Code::InvalidInput, format!("the header `{name}` is not text"));
     headers.get(name).map(|value| value.to_str().map(str::to_owned)).transpose().map_err(wrong)
 }
@@ -129,7 +147,7 @@ fn response(Head { status, headers, range }: Head, file: Option<File>) -> Answer
     } else {
         let body = match file {
             Some(file) if length > 0 => body(file, range),
-            _ => Full::default().boxed(),
+            _ => whole(Bytes::new()),
         };
         let mut response = Response::new(body);
         if code != StatusCode::NOT_MODIFIED {
@@ -147,7 +165,7 @@ fn response(Head { status, headers, range }: Head, file: Option<File>) -> Answer
 }
 
 /// Returns the bytes of a file. If it becomes shorter, the body ends early, and the connection is closed.
-fn body(file: File, range: Range<u64>) -> BoxBody<Bytes, std::convert::Infallible> {
+fn body(file: File, range: Range<u64>) -> Body {
     let (send, mut pieces) = mpsc::channel::<Bytes>(AHEAD);
     tokio::task::spawn_blocking(move || {
         let mut at = range.start;
@@ -198,7 +216,7 @@ async fn write(
         }
     }
     let (stat, is_new) = writing.finish().await?;
-    let mut answer = Response::new(Full::default().boxed());
+    let mut answer = Response::new(whole(Bytes::new()));
     *answer.status_mut() = if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     if let Some(tag) = http::tag(&stat).and_then(|tag| HeaderValue::from_str(&tag).ok()) {
         answer.headers_mut().insert(header::ETAG, tag);
@@ -220,7 +238,7 @@ fn refused_as(status: StatusCode) -> Answer {
 
 pub(super) fn refused(status: StatusCode, code: &str, message: &str) -> Answer {
     let body = json!({ "error": { "code": code, "message": message } }).to_string();
-    let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
+    let mut response = Response::new(whole(body));
     *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);

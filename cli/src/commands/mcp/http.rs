@@ -39,7 +39,14 @@ const SESSIONS: usize = 1024;
 const SILENCE: Duration = Duration::from_hours(2);
 
 type Service = StreamableHttpService<Server<Supervised>, LocalSessionManager>;
-pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
+/// The body of a response. An error cuts it off.
+pub(super) type Body = BoxBody<Bytes, std::io::Error>;
+pub(super) type Answer = Response<Body>;
+
+/// Returns a body that is complete.
+pub(super) fn whole(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed()
+}
 
 /// The address to listen on, and the origins to allow.
 pub(super) struct Listen {
@@ -175,7 +182,7 @@ impl Endpoint {
         }
         proof.give();
         if let Some(route) = files::Route::of(request.uri().path()) {
-            return files::answer(&self.backend, route, request).await;
+            return Box::pin(files::answer(&self.backend, route, request)).await;
         }
         if let Some(route) = calls::Route::of(request.uri().path()) {
             return calls::answer(&self.backend, route, request).await;
@@ -196,7 +203,8 @@ impl Endpoint {
         };
         let body = body.to_bytes();
         let body = duplicate_keys::with_error(&body).map_or(body, Bytes::from);
-        self.service.handle(Request::from_parts(head, Full::new(body))).await
+        let answer = self.service.handle(Request::from_parts(head, Full::new(body))).await;
+        answer.map(|body| body.map_err(|never| match never {}).boxed())
     }
 }
 
@@ -205,7 +213,7 @@ fn digest(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn text(status: StatusCode, text: &'static str) -> Answer {
-    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
+    let mut response = Response::new(whole(text));
     *response.status_mut() = status;
     response
 }

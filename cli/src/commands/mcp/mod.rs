@@ -5,6 +5,7 @@ mod files;
 mod http;
 mod offer;
 mod origins;
+mod trees;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -59,3 +59,72 @@ fn large_files_and_refusals() {
     }
     assert_eq!(host.send("GET", at, &[], b"").status, 401);
 }
+
+/// Returns a tar archive with one entry of each name.
+fn archive(entries: &[(tar::EntryType, &str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (kind, name, content) in entries {
+        let mut header = tar::Header::new_gnu();
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_entry_type(*kind);
+        header.set_mode(0o640);
+        header.set_size(content.len() as u64);
+        header.set_cksum();
+        builder.append(&header, *content).expect("an entry");
+    }
+    builder.into_inner().expect("an archive")
+}
+
+#[test]
+fn directories_are_archives() {
+    use tar::EntryType::{Char, Regular};
+    let host = Host::start();
+    let below = "/sessions/s/sandboxes/default/files/home/user";
+    let at = format!("{below}/new/%C3%BC?archive=tar");
+    assert_eq!(ask(&host, "GET", &at, &[], b"").refusal().0, 404);
+    let large = vec![b'x'; 3 << 20];
+    let tar = archive(&[(Regular, "d/a b", b"content"), (Regular, "large", &large)]);
+    let made = ask(&host, "PUT", &at, &[], &tar);
+    assert_eq!((made.status, made.body.as_str()), (201, ""));
+    assert_eq!(ask(&host, "GET", &format!("{below}/new/%C3%BC/d/a%20b"), &[], b"").body, "content");
+    let whole = ask(&host, "GET", &at, &[], b"");
+    assert_eq!((whole.status, whole.header("content-type")), (200, Some("application/x-tar")));
+    let mut files = Vec::new();
+    for entry in tar::Archive::new(whole.body.as_bytes()).entries().expect("an archive") {
+        let entry = entry.expect("an entry");
+        files.push((String::from_utf8(entry.path_bytes().into_owned()).unwrap(), entry.size()));
+    }
+    files.sort();
+    let file = |name: &str, size| (name.to_owned(), size);
+    assert!(files.contains(&file("./d/a b", 7)) && files.contains(&file("./large", 3 << 20)), "{files:?}");
+    assert_eq!(ask(&host, "HEAD", &at, &[], b"").status, 200);
+    let hostile = format!("{below}/none?archive=tar");
+    for (method, path, headers, body, status, part) in [
+        ("PUT", &at, &[][..], &tar, 400, "is not empty"),
+        ("PUT", &hostile, &[("if-none-match", "*")], &tar, 400, "`if-none-match` is not supported"),
+        ("PUT", &hostile, &[], &tar[..1000].to_vec(), 400, "ends within the entry `d/a b`"),
+        (
+            "PUT",
+            &hostile,
+            &[],
+            &archive(&[(Regular, "a", b"a"), (Regular, "../b", b"b")]),
+            400,
+            "`../b` leads outside",
+        ),
+        (
+            "PUT",
+            &hostile,
+            &[],
+            &archive(&[(Regular, "a", b"a"), (Char, "null", b"")]),
+            400,
+            "`null` is a device",
+        ),
+        ("PUT", &hostile, &[], &vec![b'x'; 600], 400, "not a tar archive"),
+        ("GET", &hostile, &[], &Vec::new(), 404, "not_found"),
+        ("GET", &format!("{below}/x?archive=zip"), &[], &Vec::new(), 400, "use `archive=tar`"),
+    ] {
+        let told = ask(&host, method, path, headers, body);
+        assert!(told.status == status && told.body.contains(part), "{method} {path}: {told:?}");
+    }
+    assert_eq!(ask(&host, "GET", &hostile, &[], b"").status, 404);
+}

@@ -1,0 +1,146 @@
+//! The route `files` with `archive=tar`: directories of a sandbox as archives.
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use koze_core::archive::foreign;
+use koze_core::files::http;
+use koze_core::{Code, Error, Profiles};
+use koze_local::archives;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+
+use super::files::not_allowed;
+use super::http::{Answer, whole};
+use super::offer::Supervised;
+use crate::session::trees::{Copying, Way};
+
+/// How many pieces wait for a slow client.
+const AHEAD: usize = 2;
+/// How much of a body is read on after it was refused, in bytes: a connection that is closed with unread bytes loses the response.
+const REST: usize = 64 << 20;
+
+/// A directory that a request names.
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub(super) profiles: Profiles,
+    pub(super) sandbox: String,
+    pub(super) path: String,
+}
+
+impl Directory {
+    async fn copy(self, backend: &Supervised, way: Way) -> Result<Copying, Error> {
+        backend.client.copy_tree(self.profiles, &self.sandbox, &self.path, way).await
+    }
+}
+
+/// Answers a request for a directory.
+pub(super) async fn answer(
+    backend: &Supervised,
+    directory: Directory,
+    request: Request<Incoming>,
+) -> Result<Answer, Error> {
+    http::check_archive(request.headers().keys().map(HeaderName::as_str))?;
+    match *request.method() {
+        Method::GET | Method::HEAD => {
+            let is_head = request.method() == Method::HEAD;
+            read(directory.copy(backend, Way::ArchiveOut).await?, is_head).await
+        }
+        Method::PUT => {
+            let mut body = request.into_body();
+            let copying = directory.copy(backend, Way::ArchiveIn).await;
+            let written = match copying {
+                Ok(copying) => write(copying, &mut body).await,
+                Err(error) => Err(error),
+            };
+            if written.is_err() {
+                tokio::spawn(rest(body));
+            }
+            written
+        }
+        _ => Ok(not_allowed()),
+    }
+}
+
+/// Returns the archive. If it breaks off, the connection is closed.
+async fn read(copying: Copying, is_head: bool) -> Result<Answer, Error> {
+    let (send, mut pieces) = mpsc::channel::<Result<Vec<u8>, Error>>(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let read = archives::read(copying.pipe, |piece| send.blocking_send(Ok(piece)).is_ok());
+        if let Err(error) = read {
+            let _ = send.blocking_send(Err(error));
+        }
+    });
+    // An error at the start is the response.
+    let first = pieces.recv().await.transpose()?.unwrap_or_default();
+    let body = if is_head {
+        whole(Bytes::new())
+    } else {
+        let rest = stream::poll_fn(move |cx| pieces.poll_recv(cx));
+        let frames = stream::iter([Ok(first)]).chain(rest);
+        let frames = frames.map_ok(|piece| Frame::data(piece.into())).map_err(std::io::Error::other);
+        BodyExt::boxed(StreamBody::new(frames))
+    };
+    let mut answer = Response::new(body);
+    for (name, value) in http::ARCHIVE_HEADERS {
+        answer.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    Ok(answer)
+}
+
+/// Creates the directory.
+async fn write(copying: Copying, body: &mut Incoming) -> Result<Answer, Error> {
+    let failed = |error: std::io::Error| {
+        Error::new(Code::Internal, format!("the archive cannot be passed on: {error}"))
+    };
+    let pipe = copying.pipe.try_clone().map_err(failed)?;
+    let mut pipe = pipe::Sender::from_file(pipe).map_err(failed)?;
+    let mut tar = foreign(Box::pin(pieces(body)));
+    let sent = loop {
+        match tar.try_next().await {
+            // If the sandbox has stopped reading, its answer says why.
+            Ok(Some(bytes)) if pipe.write_all(&bytes).await.is_ok() => {}
+            Ok(_) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    drop((tar, pipe));
+    // Without the end of the archive, nothing is left of it after this.
+    let created = copying.finish_archive().await;
+    let is_new = match (sent, created) {
+        // Only the sender knows why the archive has no end.
+        (Err(error), Err(Error { code: Code::Unavailable, .. }) | Ok(_)) => return Err(error),
+        (_, created) => created?,
+    };
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    let mut answer = Response::new(whole(Bytes::new()));
+    *answer.status_mut() = status;
+    Ok(answer)
+}
+
+/// Returns the bytes of a body.
+fn pieces(body: &mut Incoming) -> impl futures_util::Stream<Item = Result<Vec<u8>, Error>> + Send {
+    stream::try_unfold(body, |body| async move {
+        loop {
+            let Some(frame) = body.frame().await else { return Ok(None) };
+            let frame = frame.map_err(|_| {
+                Error::new(Code::InvalidInput, "the body is not complete: the directory was not created")
+            })?;
+            if let Ok(bytes) = frame.into_data() {
+                return Ok(Some((bytes.to_vec(), body)));
+            }
+        }
+    })
+}
+
+async fn rest(mut body: Incoming) {
+    let mut left = REST;
+    while let Some(Ok(frame)) = body.frame().await {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        let Some(now) = left.checked_sub(length) else { return };
+        left = now;
+    }
+}

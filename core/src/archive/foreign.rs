@@ -1,0 +1,386 @@
+//! Archives of other programs, as koze's own. They are not trusted: an entry that leads outside of the directory, or that
+//! koze would not write, is an error that names it.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+
+use futures_util::stream::{TryStreamExt as _, try_unfold};
+use koze_protocol::tar::{Entry, MAX_ENTRIES, What, end, padding, write_header};
+use sha2::{Digest as _, Sha256};
+use tar::{EntryType, Header};
+
+use super::Bytes;
+use crate::error::{Code, Error, Result};
+
+/// The size of a block.
+const BLOCK: usize = 512;
+/// The maximum size of an extension, such as a long name, in bytes.
+const MAX_EXTENSION: u64 = 1 << 20;
+/// The longest name and link target, in bytes.
+const MAX_NAME: usize = 4096;
+/// The maximum number of directories above an entry, as in a guest.
+const MAX_DEPTH: usize = 400;
+/// The largest file, in bytes. No disk is larger.
+const MAX_FILE: u64 = 1 << 53;
+/// How much of a name an error contains, in characters.
+const MAX_SHOWN: usize = 200;
+
+/// Returns an archive of another program as one that [`extract`](crate::Sandbox::extract) reads. Its permission bits are kept,
+/// without those that change the user or group of a program.
+///
+/// # Errors
+/// [`Code::InvalidInput`] for names that are absolute, occur twice, contain `..` or are not UTF-8; links that lead outside; hard
+/// links, devices, pipes and sparse files; and an archive that ends early. [`Code::TooLarge`] for more than a million entries.
+/// After an error, the result has no end.
+pub fn foreign(tar: Bytes<'_>) -> Bytes<'_> {
+    Box::pin(try_unfold(Some((tar, Foreign::default())), |state| async move {
+        let Some((mut tar, mut foreign)) = state else { return Ok(None) };
+        loop {
+            let mut archive = Vec::new();
+            match tar.try_next().await? {
+                Some(bytes) => foreign.add(&bytes, &mut archive)?,
+                None => return foreign.finish().map(|end| Some((end, None))),
+            }
+            if !archive.is_empty() {
+                return Ok(Some((archive, Some((tar, foreign)))));
+            }
+        }
+    }))
+}
+
+/// Translates an archive that arrives in pieces.
+#[derive(Default)]
+struct Foreign {
+    collected: Vec<u8>,
+    /// What extensions say about the next entry.
+    next: Extended,
+    /// The entries so far, by the hashes of their names.
+    seen: HashMap<[u8; 16], Seen>,
+    /// The name of the last entry.
+    last: String,
+    /// What is left of a file's content and of the padding after it, and the padding in the result.
+    content: u64,
+    padding: u64,
+    own_padding: Vec<u8>,
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Extended {
+    name: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
+    size: Option<u64>,
+    is_sparse: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Seen {
+    /// A directory that the archive lists.
+    Directory,
+    /// A directory above an entry, which may be listed later.
+    Implied,
+    /// A file or link.
+    Other,
+}
+
+impl Foreign {
+    /// Adds bytes, and appends what follows from them to the result.
+    fn add(&mut self, bytes: &[u8], archive: &mut Vec<u8>) -> Result<()> {
+        self.collected.extend_from_slice(bytes);
+        let mut collected = std::mem::take(&mut self.collected);
+        let mut rest = &collected[..];
+        while !rest.is_empty() && !self.ended {
+            let before = rest.len();
+            rest = self.part(rest, archive)?;
+            if rest.len() == before {
+                break;
+            }
+        }
+        // What follows the end is dropped. What is left of a part is not copied: an extension may arrive byte by byte.
+        if !self.ended {
+            let handled = collected.len() - rest.len();
+            collected.drain(..handled);
+            self.collected = collected;
+        }
+        Ok(())
+    }
+
+    /// Handles the next part. Returns the rest, which is the same if the part has not arrived.
+    fn part<'a>(&mut self, rest: &'a [u8], archive: &mut Vec<u8>) -> Result<&'a [u8]> {
+        if self.content > 0 {
+            let (content, rest) = split(rest, self.content);
+            self.content -= content.len() as u64;
+            archive.extend(content);
+            if self.content == 0 {
+                archive.append(&mut self.own_padding);
+            }
+            return Ok(rest);
+        }
+        if self.padding > 0 {
+            let (padding, rest) = split(rest, self.padding);
+            self.padding -= padding.len() as u64;
+            return Ok(rest);
+        }
+        let Some((block, after)) = rest.split_at_checked(BLOCK) else { return Ok(rest) };
+        if block.iter().all(|byte| *byte == 0) {
+            self.ended = true;
+            return Ok(after);
+        }
+        let header = Header::from_byte_slice(block);
+        self.check_sum(header)?;
+        let kind = header.entry_type();
+        let is_extension = kind.is_gnu_longname()
+            || kind.is_gnu_longlink()
+            || kind.is_pax_local_extensions()
+            || kind.is_pax_global_extensions();
+        let size = self.next.size.filter(|_| !is_extension).or_else(|| header.entry_size().ok());
+        let Some(size) = size else { return Err(refused(&self.name(header), "has no valid size")) };
+        if is_extension {
+            if size > MAX_EXTENSION {
+                return Err(refused(&self.name(header), "is an extension that is too long"));
+            }
+            let length = usize::try_from(size).unwrap_or(usize::MAX);
+            let Some((text, after)) = after.split_at_checked(length.next_multiple_of(BLOCK)) else {
+                return Ok(rest);
+            };
+            self.extend(kind, &text[..length])?;
+            return Ok(after);
+        }
+        let entry = self.entry(header, size)?;
+        if let What::File(size) = entry.what {
+            self.content = size;
+            self.padding = size.next_multiple_of(BLOCK as u64) - size;
+            self.own_padding = padding(size);
+        }
+        write_header(&entry, archive);
+        Ok(after)
+    }
+
+    fn check_sum(&self, header: &Header) -> Result<()> {
+        let bytes = header.as_bytes();
+        // The field itself counts as spaces.
+        let sum: u32 = bytes[..148].iter().chain(&bytes[156..]).map(|byte| u32::from(*byte)).sum();
+        if header.cksum().is_ok_and(|wanted| wanted == sum + 8 * u32::from(b' ')) {
+            return Ok(());
+        }
+        if !self.last.is_empty() {
+            return Err(refused(&self.last, "is followed by something that is not an entry"));
+        }
+        let compressed =
+            [&[0x1f, 0x8b][..], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", &[0xfd, b'7', b'z', b'X', b'Z']];
+        let why = if compressed.iter().any(|magic| bytes.starts_with(magic)) {
+            "the archive is compressed: send the tar archive itself"
+        } else {
+            "this is not a tar archive"
+        };
+        Err(Error::new(Code::InvalidInput, why))
+    }
+
+    /// Returns the name of an entry as an error shows it.
+    fn name(&self, header: &Header) -> String {
+        match &self.next.name {
+            Some(name) => String::from_utf8_lossy(name).into_owned(),
+            None => String::from_utf8_lossy(&header.path_bytes()).into_owned(),
+        }
+    }
+
+    /// Reads an extension of the next entry, or of all.
+    fn extend(&mut self, kind: EntryType, text: &[u8]) -> Result<()> {
+        let value = text.strip_suffix(&[0]).unwrap_or(text).to_vec();
+        if kind.is_gnu_longname() {
+            self.next.name = Some(value);
+            return Ok(());
+        }
+        if kind.is_gnu_longlink() {
+            self.next.link = Some(value);
+            return Ok(());
+        }
+        let damaged = || Error::new(Code::InvalidInput, "the archive has an extension that is damaged");
+        let mut rest = text;
+        while !rest.is_empty() {
+            let ((key, value), after) = record(rest).ok_or_else(damaged)?;
+            rest = after;
+            let is_ours = matches!(key, b"path" | b"linkpath" | b"size") || key.starts_with(b"GNU.sparse.");
+            if is_ours && kind.is_pax_global_extensions() {
+                let key = String::from_utf8_lossy(key);
+                let message = format!("the archive has a global extension `{key}`, which koze does not read");
+                return Err(Error::new(Code::InvalidInput, message));
+            }
+            match key {
+                b"path" => self.next.name = Some(value.to_vec()),
+                b"linkpath" => self.next.link = Some(value.to_vec()),
+                b"size" => {
+                    let size = std::str::from_utf8(value).ok().and_then(|size| size.parse().ok());
+                    self.next.size = Some(size.ok_or_else(damaged)?);
+                }
+                _ if is_ours => self.next.is_sparse = true,
+                // Times, owners and attributes are not kept.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, header: &Header, size: u64) -> Result<Entry> {
+        let Extended { name, link, is_sparse, .. } = std::mem::take(&mut self.next);
+        let name = name.unwrap_or_else(|| header.path_bytes().into_owned());
+        let is_directory_name = name.ends_with(b"/");
+        let name = relative(&name)?;
+        let refuse = |why: &str| Err(refused(&name, why));
+        let what = match header.entry_type() {
+            EntryType::Directory => What::Directory,
+            // As very old programs write directories.
+            EntryType::Regular if is_directory_name => What::Directory,
+            _ if is_sparse => return refuse("is a sparse file: archive it without `--sparse`"),
+            EntryType::Regular | EntryType::Continuous => What::File(size),
+            EntryType::Symlink => {
+                let link = link.or_else(|| header.link_name_bytes().map(Into::into)).unwrap_or_default();
+                What::Link(target(&name, &link)?)
+            }
+            EntryType::Link => {
+                return refuse("is a hard link: archive it as a file, with `tar --hard-dereference`");
+            }
+            EntryType::GNUSparse => return refuse("is a sparse file: archive it without `--sparse`"),
+            EntryType::Char | EntryType::Block => return refuse("is a device: leave it out"),
+            EntryType::Fifo => return refuse("is a pipe: leave it out"),
+            _ => return refuse("is not a file, directory or symbolic link: leave it out"),
+        };
+        match what {
+            What::File(size) if size > MAX_FILE => return refuse("has a size that no disk has"),
+            What::Directory | What::Link(_) if size > 0 => return refuse("has content, but is not a file"),
+            What::File(_) | What::Link(_) if name.is_empty() => {
+                return Err(refused(".", "is the directory itself, but not a directory"));
+            }
+            _ => {}
+        }
+        self.enter(&name, what == What::Directory)?;
+        let Ok(mode) = header.mode() else { return refuse("has no valid mode") };
+        self.last = if name.is_empty() { ".".to_owned() } else { name.clone() };
+        Ok(Entry { name, what, mode: mode & 0o777, mtime: header.mtime().unwrap_or_default() })
+    }
+
+    /// Checks that an entry has a name of its own, below directories.
+    fn enter(&mut self, name: &str, is_directory: bool) -> Result<()> {
+        for (at, _) in name.match_indices('/') {
+            let above = &name[..at];
+            if *self.seen.entry(hash(above)).or_insert(Seen::Implied) == Seen::Other {
+                return Err(refused(name, &format!("is below `{}`, which is not a directory", shown(above))));
+            }
+        }
+        let now = if is_directory { Seen::Directory } else { Seen::Other };
+        let slot = self.seen.entry(hash(name));
+        if let Slot::Occupied(before) = &slot
+            && !(is_directory && *before.get() == Seen::Implied)
+        {
+            return Err(refused(if name.is_empty() { "." } else { name }, "occurs more than once"));
+        }
+        slot.insert_entry(now);
+        if self.seen.len() as u64 > MAX_ENTRIES {
+            let message = format!("the archive has more than {MAX_ENTRIES} files and directories");
+            return Err(Error::new(Code::TooLarge, message));
+        }
+        Ok(())
+    }
+
+    /// Returns the end of the result.
+    fn finish(self) -> Result<Vec<u8>> {
+        if self.ended {
+            return Ok(end());
+        }
+        let message = match (&*self.last, self.content) {
+            ("", _) => "the archive is incomplete: it has no entry and no end".to_owned(),
+            (last, 0) => format!("the archive is incomplete: it ends after the entry `{}`", shown(last)),
+            (last, left) => {
+                let last = shown(last);
+                format!("the archive is incomplete: it ends within the entry `{last}`, {left} bytes early")
+            }
+        };
+        Err(Error::new(Code::InvalidInput, message))
+    }
+}
+
+/// Splits at most this many bytes off.
+fn split(bytes: &[u8], most: u64) -> (&[u8], &[u8]) {
+    bytes.split_at(usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len()))
+}
+
+/// A key and its value.
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
+/// Splits a record off an extension of POSIX: its length in decimal, a space, a key, `=`, a value, a line feed.
+fn record(bytes: &[u8]) -> Option<(Pair<'_>, &[u8])> {
+    let digits = bytes.iter().position(|byte| *byte == b' ')?;
+    let length: usize = std::str::from_utf8(&bytes[..digits]).ok()?.parse().ok()?;
+    let (record, rest) = bytes.split_at_checked(length)?;
+    let pair = record.get(digits + 1..)?.strip_suffix(b"\n")?;
+    let equals = pair.iter().position(|byte| *byte == b'=')?;
+    Some(((&pair[..equals], &pair[equals + 1..]), rest))
+}
+
+/// Returns the name of an entry relative to the directory; that of the directory itself is empty.
+fn relative(name: &[u8]) -> Result<String> {
+    let Ok(text) = std::str::from_utf8(name) else {
+        return Err(refused(&String::from_utf8_lossy(name), "has a name that is not UTF-8"));
+    };
+    let refuse = |why: &str| Err(refused(text, why));
+    if text.is_empty() || text.contains('\0') {
+        return refuse("has no valid name");
+    }
+    if text.starts_with('/') {
+        return refuse("has an absolute name: it must be relative to the directory");
+    }
+    if text.len() > MAX_NAME {
+        return refuse("has a name that is too long");
+    }
+    let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if parts.contains(&"..") {
+        return refuse("leads outside of the directory");
+    }
+    if parts.len() > MAX_DEPTH {
+        return refuse("is too many directories deep");
+    }
+    Ok(parts.join("/"))
+}
+
+/// Returns the target of a link, which must lead to something in the directory. Behind other names, `..` may lead anywhere, because
+/// one of them may be a link.
+fn target(name: &str, target: &[u8]) -> Result<String> {
+    let Ok(text) = std::str::from_utf8(target) else {
+        return Err(refused(name, "is a link whose target is not UTF-8"));
+    };
+    if text.is_empty() || text.contains('\0') || text.len() > MAX_NAME {
+        return Err(refused(name, "is a link without a valid target"));
+    }
+    let mut parts = text.split('/').filter(|part| !matches!(*part, "" | ".")).peekable();
+    let mut up = 0;
+    while parts.next_if_eq(&"..").is_some() {
+        up += 1;
+    }
+    if text.starts_with('/') || up > name.matches('/').count() || parts.any(|part| part == "..") {
+        let why = format!("is a link to `{}`, which leads outside of the directory", shown(text));
+        return Err(refused(name, &why));
+    }
+    Ok(text.to_owned())
+}
+
+fn hash(name: &str) -> [u8; 16] {
+    let mut hash = [0; 16];
+    hash.copy_from_slice(&Sha256::digest(name)[..16]);
+    hash
+}
+
+fn refused(name: &str, why: &str) -> Error {
+    Error::new(Code::InvalidInput, format!("the archive's entry `{}` {why}", shown(name)))
+}
+
+fn shown(name: &str) -> String {
+    if name.chars().nth(MAX_SHOWN).is_none() {
+        return name.to_owned();
+    }
+    let mut shown: String = name.chars().take(MAX_SHOWN).collect();
+    shown.push('…');
+    shown
+}
