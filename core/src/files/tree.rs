@@ -19,8 +19,8 @@ pub async fn extract<S: Sandbox>(sandbox: &S, path: &str, tar: Bytes<'_>) -> Res
     assemble(sandbox, path, create).await
 }
 
-/// Puts a directory at a path where there is none, or an empty one: `create` fills a new one at a staging path. Follows a symbolic
-/// link at the end of the path, inside the sandbox. Missing parent directories are created. Returns whether there was none before.
+/// Creates a directory, or replaces an empty one: `create` fills a new directory at a staging path, which is then renamed. A final
+/// symbolic link is followed inside the sandbox, and missing parent directories are created. Returns whether the directory is new.
 ///
 /// If the future is dropped, nothing is left behind.
 ///

@@ -73,11 +73,7 @@ pub(super) async fn answer<P: Provider>(
         let headers = worker_headers(&headers, length)?;
         return Ok(ResponseBuilder::new().with_status(status).with_headers(headers).empty());
     }
-    let bytes = files::download(sandbox, target, stat, range).map_err(|error| {
-        // The response has begun, so its reader only learns that it is not complete.
-        console_error!("koze: {error}");
-        worker::Error::RustError(error.message)
-    });
+    let bytes = files::download(sandbox, target, stat, range).map_err(cut_off);
     let body: Fixed = FixedLengthStream::wrap(Box::pin(bytes), length).into();
     Ok(head.stream(body.readable()))
 }
@@ -104,12 +100,14 @@ pub(super) async fn answer_archive<P: Provider>(
     if access == Access::Describe {
         return Ok(head.empty());
     }
-    let rest = tar.map_ok(|(bytes, _)| bytes).map_err(|error| {
-        // The response has begun, so its reader only learns that it is not complete.
-        console_error!("koze: {error}");
-        worker::Error::RustError(error.message)
-    });
+    let rest = tar.map_ok(|(bytes, _)| bytes).map_err(cut_off);
     Ok(head.from_stream(stream::iter([Ok(first)]).chain(rest))?)
+}
+
+/// Cuts a response off that has begun: its reader only learns that it is not complete.
+fn cut_off(error: koze_core::Error) -> worker::Error {
+    console_error!("koze: {error}");
+    worker::Error::RustError(error.message)
 }
 
 async fn write_archive<S: koze_core::Sandbox>(

@@ -40,7 +40,7 @@ fn pass_on(from: impl Read, mut to: impl Write) -> io::Result<Vec<String>> {
         let line = line?;
         to.write_all(&[&line[..], b"\n"].concat())?;
         to.flush()?;
-        // Tests may print what is no text.
+        // Tests may print bytes that are not UTF-8.
         said.push(String::from_utf8_lossy(&line).into_owned());
     }
     Ok(said)

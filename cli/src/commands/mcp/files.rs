@@ -133,7 +133,7 @@ fn parameters(query: Option<&str>) -> Result<Vec<(String, String)>, Error> {
         .collect()
 }
 
-pub(super) fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Error> {
+fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Error> {
     let wrong = |_| Error::new(Code::InvalidInput, format!("the header `{name}` is not text"));
     headers.get(name).map(|value| value.to_str().map(str::to_owned)).transpose().map_err(wrong)
 }
