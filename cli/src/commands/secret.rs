@@ -3,6 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::process::ExitCode;
 
+use koze_core::script::SHORTEST_MASKED;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,8 +17,6 @@ use crate::session::State;
 
 /// The longest input that is read, in bytes. It is more than a value may have, so that a longer value is an error.
 const MAX_INPUT: u64 = 1 << 20;
-/// The fewest characters of a value that is masked in results.
-const SHORTEST_MASKED: usize = 8;
 /// The exit code of a command that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 

@@ -11,12 +11,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::Secrets;
+use super::{SHORTEST_MASKED, Secrets};
 use crate::error::{Code, Error, Result};
 use crate::tool::{Content, Reply};
 
-/// The fewest characters of a value that is masked. Shorter ones occur in ordinary text.
-const SHORTEST: usize = 8;
 /// The fewest bytes of the beginning of a value that are masked where a text was cut.
 const BEGINNING: usize = 4;
 /// How texts end that the engine has cut.
@@ -36,7 +34,7 @@ impl Mask {
     /// # Errors
     /// [`Code::Internal`] if the search cannot be built.
     pub(crate) fn new(secrets: &Secrets) -> Result<Self> {
-        let masked = secrets.iter().filter(|(_, value)| value.chars().count() >= SHORTEST);
+        let masked = secrets.iter().filter(|(_, value)| value.chars().count() >= SHORTEST_MASKED);
         let forms: Vec<(String, String)> = masked
             .flat_map(|(name, value)| forms(value).into_iter().map(|form| (form, name.to_owned())))
             .collect();

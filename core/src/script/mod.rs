@@ -30,6 +30,9 @@ pub use koze_script::protocol::{Call, Check, Failure, Fetch, Method, Place, Secr
 use crate::error::{Code, Error};
 use crate::sandbox::{MaybeSend, MaybeSync};
 
+/// The fewest characters of a secret's value that is masked in results. Shorter values occur in ordinary text.
+pub const SHORTEST_MASKED: usize = 8;
+
 /// Answers the calls of a script.
 pub trait Calls: MaybeSync {
     /// Answers a call. Several can be in progress at the same time. The future is dropped when the script ends.
