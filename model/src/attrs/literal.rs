@@ -327,29 +327,34 @@ pub(super) fn path(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanne
 pub(super) fn hosts(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {
     let list = texts(key, meta, report)?;
     for host in &list.value {
-        let (name, port) =
-            host.value.split_once(':').map_or((&host.value[..], None), |(name, port)| (name, Some(port)));
-        let name = name.strip_prefix("*.").unwrap_or(name);
-        let is_port = |port: &str| {
-            !port.starts_with('0')
-                && port.bytes().all(|byte| byte.is_ascii_digit())
-                && port.parse::<u16>().is_ok()
-        };
-        let good = port.is_none_or(is_port)
-            && name.len() <= 253
-            && name.split('.').all(|label| {
-                (1..=63).contains(&label.len())
-                    && !label.starts_with('-')
-                    && !label.ends_with('-')
-                    && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-            });
-        if !good {
-            let expected = "host names in lower case, without scheme or path; `*.` may precede one, and a port may \
-                            follow: `example.com:8080`";
-            bad_value::<()>(key, &host.value, expected, host.span, report);
+        if !is_host(&host.value) {
+            bad_value::<()>(key, &host.value, HOST_FORM, host.span, report);
         }
     }
     Some(Spanned::new(list.value.into_iter().map(|host| host.value).collect(), list.span))
+}
+
+/// What [`is_host`] accepts, in words.
+pub const HOST_FORM: &str = "host names in lower case, without scheme or path; `*.` may precede one, and a port may \
+                             follow: `example.com:8080`";
+
+/// Returns whether a text can be an entry of `allowed_hosts` and `denied_hosts`.
+pub fn is_host(text: &str) -> bool {
+    let (name, port) = text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
+    let name = name.strip_prefix("*.").unwrap_or(name);
+    let is_port = |port: &str| {
+        !port.starts_with('0')
+            && port.bytes().all(|byte| byte.is_ascii_digit())
+            && port.parse::<u16>().is_ok()
+    };
+    port.is_none_or(is_port)
+        && name.len() <= 253
+        && name.split('.').all(|label| {
+            (1..=63).contains(&label.len())
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        })
 }
 
 /// Parses `25` or `[10, 100]`, with the rules of wrangler's validator.

@@ -24,6 +24,7 @@ use crate::rules::Rule;
 use crate::value::Spanned;
 
 pub use keys::{KEYS, Key};
+pub use literal::{HOST_FORM, is_host};
 pub use nested::{Constraints, Instance, Observability};
 pub use workspace::{Code, NAME_FORM, Shell, Snapshot, Workspace, is_name};
 
