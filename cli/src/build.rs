@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use koze_core::script::Egress;
 use koze_model::names::{self, Names};
 use koze_model::{Backend, Sandbox};
 
@@ -58,8 +59,8 @@ pub struct Build {
     pub sdk: Option<Sdk>,
     /// The crate `worker`, if the project depends on it.
     pub worker: Option<WorkerCrate>,
-    /// Whether the project serves the tools `script`.
-    pub script: bool,
+    /// What scripts may reach, if the project serves the tools `script`.
+    pub script: Option<Egress>,
     /// The sandboxes.
     pub sandboxes: Vec<Planned>,
     /// The files that an interrupted run left unwritten and that this run wrote first.
@@ -94,8 +95,8 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         build.finished = finish(&project, findings)?;
     }
 
-    build.script = project.script;
-    if project.script && options.worker {
+    build.script.clone_from(&project.script);
+    if project.script.is_some() && options.worker {
         findings.add(Rule::ScriptsOnWorker {}, None);
     }
     let sandboxes = project.sandboxes(&options.draft, findings);

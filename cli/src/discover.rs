@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use koze_core::script::Egress;
 use koze_model::{Report, Sandbox, project};
 use walkdir::{DirEntry, WalkDir};
 
@@ -26,8 +27,8 @@ pub struct Project {
     pub environments: Option<Vec<String>>,
     /// Whether the Worker records the sandboxes of its sessions.
     pub registry: bool,
-    /// Whether the project serves the tools `script`.
-    pub script: bool,
+    /// What scripts may reach, if the project serves the tools `script`.
+    pub script: Option<Egress>,
 }
 
 /// The validated sandboxes of a project and their source texts.

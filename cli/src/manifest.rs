@@ -1,9 +1,12 @@
 //! The parts of a `Cargo.toml` that koze uses: the package's name and `package.metadata.koze`.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use koze_model::rules::nearest;
+use koze_core::script::Egress;
+use koze_model::attrs::{HOST_FORM, is_host};
+use koze_model::rules::{listed, nearest};
 use toml_edit::{Document, Item};
 
 use crate::finding::{Findings, Place, Stop};
@@ -12,6 +15,9 @@ use crate::source::{module, split_mark};
 
 /// The keys of `package.metadata.koze`; the crate `koze` itself has `sandbox-sdk`.
 const KEYS: &[&str] = &["environments", "registry", "sandbox-sdk", "script"];
+
+/// The keys of `package.metadata.koze.script`.
+const SCRIPT_KEYS: &[&str] = &["internet", "allowed_hosts", "denied_hosts"];
 
 /// The default library root.
 pub const LIBRARY: &str = "src/lib.rs";
@@ -25,8 +31,8 @@ pub struct Manifest {
     pub environments: Option<Vec<String>>,
     /// `package.metadata.koze.registry`: whether the Worker records the sandboxes of its sessions.
     pub registry: bool,
-    /// `package.metadata.koze.script`: whether the project serves the tools `script`.
-    pub script: bool,
+    /// `package.metadata.koze.script`: what scripts may reach, if the project serves the tools `script`.
+    pub script: Option<Egress>,
 }
 
 /// Reads a manifest.
@@ -47,14 +53,14 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
         }
     };
     let Some(package) = document.get("package") else {
-        return Ok(Manifest { name: None, environments: None, registry: false, script: false });
+        return Ok(Manifest { name: None, environments: None, registry: false, script: None });
     };
     let Some(name) = package.get("name").and_then(Item::as_str) else {
         let message = "`[package]` has no `name`".to_owned();
         return findings.fail(Rule::BadManifest { message }, place(package.span()));
     };
     let koze = package.get("metadata").and_then(|metadata| metadata.get("koze"));
-    let (mut environments, mut registry, mut script) = (None, false, false);
+    let (mut environments, mut registry, mut script) = (None, false, None);
     for (key, value) in koze.and_then(Item::as_table_like).into_iter().flat_map(|table| table.iter()) {
         if !KEYS.contains(&key) {
             let near = nearest(key, KEYS).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -77,22 +83,76 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
             });
         }
         if key == "script" {
-            script = true;
-            let wrong = match value.as_table_like() {
-                Some(table) => table.iter().next().map(|(key, _)| {
-                    format!("`package.metadata.koze.script` has no key `{key}`: it is an empty table")
-                }),
-                None => Some(
-                    "`package.metadata.koze.script` must be a table: write `[package.metadata.koze.script]`"
-                        .to_owned(),
-                ),
-            };
-            if let Some(message) = wrong {
-                findings.add(Rule::BadManifest { message }, place(value.span()));
+            let (egress, wrong) = scripts(value);
+            script = Some(egress);
+            for (message, span) in wrong {
+                findings.add(Rule::BadManifest { message }, place(span));
             }
         }
     }
     Ok(Manifest { name: Some(name.to_owned()), environments, registry, script })
+}
+
+/// A message, and where it belongs.
+type Wrong = (String, Option<Range<usize>>);
+
+/// Reads `package.metadata.koze.script`. Returns what scripts may reach, and what is wrong.
+fn scripts(value: &Item) -> (Egress, Vec<Wrong>) {
+    let (mut egress, mut wrong) = (Egress::default(), Vec::new());
+    let Some(table) = value.as_table_like() else {
+        let message =
+            "`package.metadata.koze.script` must be a table: write `[package.metadata.koze.script]`";
+        return (egress, vec![(message.to_owned(), value.span())]);
+    };
+    for (key, value) in table.iter() {
+        match key {
+            "internet" => match value.as_bool() {
+                Some(internet) => egress.internet = internet,
+                None => wrong.push((
+                    "`package.metadata.koze.script.internet` must be `true` or `false`".to_owned(),
+                    value.span(),
+                )),
+            },
+            "allowed_hosts" => egress.allowed_hosts = hosts(key, value, &mut wrong),
+            "denied_hosts" => egress.denied_hosts = hosts(key, value, &mut wrong),
+            _ => {
+                let near = nearest(key, SCRIPT_KEYS).map_or_else(
+                    || format!(": it has {}", listed(SCRIPT_KEYS)),
+                    |near| format!("; did you mean `{near}`?"),
+                );
+                wrong
+                    .push((format!("`package.metadata.koze.script` has no key `{key}`{near}"), value.span()));
+            }
+        }
+    }
+    // An empty list allows no hosts, as in the attribute. For a provider, it means that there is no allowlist.
+    if table.contains_key("allowed_hosts") && egress.allowed_hosts.is_empty() {
+        egress.internet = false;
+    }
+    (egress, wrong)
+}
+
+/// Reads a list of hosts.
+fn hosts(key: &str, value: &Item, wrong: &mut Vec<Wrong>) -> Vec<String> {
+    let Some(list) = value.as_array() else {
+        let message = format!("`package.metadata.koze.script.{key}` must be a list of {HOST_FORM}");
+        wrong.push((message, value.span()));
+        return Vec::new();
+    };
+    let mut all = Vec::with_capacity(list.len());
+    for entry in list {
+        match entry.as_str().filter(|host| is_host(host)) {
+            Some(host) => all.push(host.to_owned()),
+            None => wrong.push((
+                format!(
+                    "{} is not valid in `package.metadata.koze.script.{key}`: write {HOST_FORM}",
+                    entry.to_string().trim()
+                ),
+                entry.span(),
+            )),
+        }
+    }
+    all
 }
 
 /// Returns whether a manifest depends on a package for every target, under any name.

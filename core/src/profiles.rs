@@ -4,15 +4,16 @@ use koze_protocol::Family;
 
 use crate::error::{Code, Error, Result};
 use crate::provider::Profile;
+use crate::script::Egress;
 
 /// The profiles of a project, as listed by `koze build`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Profiles {
     list: Vec<Profile>,
     default: usize,
-    /// Whether the project serves the tools `script`, which need no sandbox.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    scripts: bool,
+    /// What scripts may reach, if the project serves the tools `script`, which need no sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scripts: Option<Egress>,
 }
 
 impl Profiles {
@@ -25,18 +26,23 @@ impl Profiles {
             let message = format!("`{default}` is not an image of this project");
             return Err(Error::new(Code::InvalidInput, message));
         };
-        Ok(Profiles { list, default, scripts: false })
+        Ok(Profiles { list, default, scripts: None })
     }
 
     /// Creates the profiles of a project that has no sandboxes and serves the tools `script`.
     pub fn of_scripts() -> Self {
-        Profiles { list: Vec::new(), default: 0, scripts: true }
+        Profiles { list: Vec::new(), default: 0, scripts: Some(Egress::default()) }
     }
 
-    /// Adds the tools `script`.
+    /// Adds the tools `script`, and sets the hosts that scripts may reach.
     #[must_use]
-    pub fn with_scripts(self) -> Self {
-        Profiles { scripts: true, ..self }
+    pub fn with_script_egress(self, egress: Egress) -> Self {
+        Profiles { scripts: Some(egress), ..self }
+    }
+
+    /// Returns the hosts that scripts may reach, if the project serves the tools `script`.
+    pub fn script_egress(&self) -> Option<&Egress> {
+        self.scripts.as_ref()
     }
 
     /// Returns all profiles.
@@ -55,7 +61,7 @@ impl Profiles {
     /// Returns whether a profile serves a family of tools, or the project those that need no sandbox.
     pub fn serve(&self, family: Family) -> bool {
         if family == Family::Script {
-            return self.scripts;
+            return self.scripts.is_some();
         }
         self.list.iter().any(|profile| profile.tools.contains(&family))
     }
@@ -65,13 +71,17 @@ impl Profiles {
     /// and get all of them.
     pub fn of(&self, family: Family) -> Option<Profiles> {
         if family == Family::Script {
-            return self.scripts.then(|| self.clone());
+            return self.scripts.as_ref().map(|_| self.clone());
         }
         let serves = |profile: &&Profile| profile.tools.contains(&family);
         let list: Vec<Profile> = self.list.iter().filter(serves).cloned().collect();
         let named = self.list.get(self.default).map(|profile| &profile.name);
         let default = list.iter().position(|profile| Some(&profile.name) == named);
-        (!list.is_empty()).then_some(Profiles { list, default: default.unwrap_or(0), scripts: self.scripts })
+        (!list.is_empty()).then_some(Profiles {
+            list,
+            default: default.unwrap_or(0),
+            scripts: self.scripts.clone(),
+        })
     }
 
     /// Finds a profile by name or reference. Returns the default profile if `named` is `None`.

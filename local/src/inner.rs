@@ -32,7 +32,7 @@ pub(super) struct Inner {
     pub(super) registry: Arc<Registry>,
     ahead: Arc<Ahead>,
     pub(super) provider: Weak<Shared>,
-    names: egress::Names,
+    internet: Arc<egress::Internet>,
     pub(super) weak: Weaknesses,
     pub(super) state: AsyncMutex<State>,
     /// Serializes writes, because two paths may name one file.
@@ -64,7 +64,7 @@ impl Inner {
             registry: Arc::clone(&provider.registry),
             ahead: Arc::clone(&provider.ahead),
             provider: Arc::downgrade(provider),
-            names: Arc::clone(&provider.names),
+            internet: Arc::clone(&provider.internet),
             weak: provider.weak.clone(),
             state: AsyncMutex::new(State::Asleep),
             writes: AsyncMutex::new(()),
@@ -120,8 +120,8 @@ impl Inner {
         used?;
         let running = Arc::new(running?);
         let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
-        let (names, weak) = (Arc::clone(&self.names), self.weak.has(&Weakness::Egress));
-        egress::open(&running, &self.settings.profile, names, journal, weak).await?;
+        let (internet, weak) = (Arc::clone(&self.internet), self.weak.has(&Weakness::Egress));
+        egress::open(&running, &self.settings.profile, internet, journal, weak).await?;
         staging::sweep(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
         if self.weak.are_none() {

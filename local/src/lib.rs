@@ -102,7 +102,10 @@ use self::launch::Weaknesses;
 #[doc(hidden)]
 pub use self::network::connections::{Connections, Proof};
 use self::network::egress;
+#[doc(hidden)]
+pub use self::network::egress::Internet;
 pub use self::network::egress::Reached;
+use self::network::fetch::Fetching;
 pub use self::network::objects::Objects;
 use self::network::preview::Previews;
 pub use self::process::LocalProcess;
@@ -118,7 +121,7 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Info, Opened, Provider, Settings};
 use koze_core::sandbox::Status;
-use koze_core::script::{Calls, Check, Failure, NoCalls, Query, Ran, Start};
+use koze_core::script::{Calls, Check, Egress, Exchange, Exchanged, Failure, NoCalls, Query, Ran, Start};
 use koze_core::workspace::OpenLimits;
 use koze_script::protocol::ToScript;
 
@@ -180,11 +183,12 @@ struct Shared {
     state: PathBuf,
     registry: Arc<Registry>,
     ahead: Arc<Ahead>,
-    names: egress::Names,
+    internet: Arc<Internet>,
     previews: Previews,
     stores: Stores,
     scripts: Scripts,
     databases: Arc<Databases>,
+    fetching: Fetching,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
     /// Whether all sandboxes share one host user, although this is root.
@@ -229,19 +233,25 @@ impl Local {
     /// # Errors
     /// [`Code::Unsupported`] if [`init`] was not called, [`Code::Unavailable`] if the directory cannot be used.
     pub fn new(state: impl AsRef<Path>) -> Result<Self> {
-        Self::on(state.as_ref(), egress::Names::default(), Weaknesses::default())
+        Self::on(state.as_ref(), Internet::default(), Weaknesses::default())
     }
 
     /// The same for a test: names of servers on this machine, which sandboxes reach unchecked.
     #[doc(hidden)]
     pub fn with_names(state: impl AsRef<Path>, names: HashMap<String, SocketAddr>) -> Result<Self> {
-        Self::on(state.as_ref(), Arc::new(names), Weaknesses::default())
+        Self::on(state.as_ref(), Internet { names, ..Internet::default() }, Weaknesses::default())
+    }
+
+    /// The same, with more of an internet: what names resolve to, and what is at addresses.
+    #[doc(hidden)]
+    pub fn with_internet(state: impl AsRef<Path>, internet: Internet) -> Result<Self> {
+        Self::on(state.as_ref(), internet, Weaknesses::default())
     }
 
     /// The same, with sandboxes that lack protections: for the controls of tests only.
     #[doc(hidden)]
     pub fn weakened(state: impl AsRef<Path>, weak: Vec<Weakness>) -> Result<Self> {
-        Self::on(state.as_ref(), egress::Names::default(), Weaknesses::new(weak))
+        Self::on(state.as_ref(), Internet::default(), Weaknesses::new(weak))
     }
 
     /// The same, with names of servers on this machine.
@@ -251,10 +261,10 @@ impl Local {
         names: HashMap<String, SocketAddr>,
         weak: Vec<Weakness>,
     ) -> Result<Self> {
-        Self::on(state.as_ref(), Arc::new(names), Weaknesses::new(weak))
+        Self::on(state.as_ref(), Internet { names, ..Internet::default() }, Weaknesses::new(weak))
     }
 
-    fn on(state: &Path, names: egress::Names, weak: Weaknesses) -> Result<Self> {
+    fn on(state: &Path, internet: Internet, weak: Weaknesses) -> Result<Self> {
         if !launch::ready() {
             let text = "call `koze_local::init()` first in `main`";
             return Err(Error::new(Code::Unsupported, text));
@@ -273,15 +283,18 @@ impl Local {
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
         let (scripts, databases) = (Scripts::new(&state), Arc::new(Databases::new(&state)));
+        let internet = Arc::new(internet);
+        let fetching = Fetching::new(&state, Arc::clone(&internet));
         let shared = Arc::new(Shared {
             state,
             registry,
             ahead: Arc::default(),
-            names,
+            internet,
             previews,
             stores,
             scripts,
             databases,
+            fetching,
             sandboxes,
             weak,
             one_user: owner::shared(),
@@ -319,9 +332,7 @@ impl Local {
     /// # Errors
     /// If the registry cannot be used, or a profile has invalid hosts.
     pub async fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
-        for profile in profiles.list() {
-            egress::check(profile)?;
-        }
+        egress::check_all(profiles)?;
         let (shared, session, profiles) = (Arc::clone(&self.0), session.clone(), profiles.clone());
         engine::run(async move {
             let registry = Arc::clone(&shared.registry);
@@ -443,6 +454,15 @@ impl Provider for Local {
 
     async fn script_query(&self, agent: &SessionId, query: Query) -> Result<serde_json::Value> {
         self.0.databases.answer(agent.key(), query).await
+    }
+
+    async fn script_exchange(
+        &self,
+        agent: &SessionId,
+        egress: &Egress,
+        exchange: Exchange,
+    ) -> Result<Exchanged> {
+        self.0.fetching.send(agent, egress, exchange).await
     }
 
     async fn check_script(

@@ -3,7 +3,8 @@
   'use strict';
   const { call, log, load, setTimer, clearTimer, parseCsv, depth } = host;
   const { parse, stringify } = JSON;
-  const { isFrozen, freeze, defineProperty } = Object;
+  const { freeze, defineProperty, keys } = Object;
+  const { ceil } = Math;
 
   const define = (name, value) =>
     defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
@@ -62,16 +63,36 @@
     schema: async () => ask('db_schema', { __proto__: null }),
   }));
 
+  const optional = (value, convert) => (value === undefined || value === null ? undefined : convert(value));
+  const fields = (headers) => {
+    if (typeof headers !== 'object') throw new TypeError('the headers must be an object: { name: value }');
+    const own = { __proto__: null };
+    for (const name of keys(headers)) own[name] = `${headers[name]}`;
+    return own;
+  };
   define('fetch', async function fetch(url, options = {}) {
-    const { method, headers, body, timeout } = options;
-    const { status, headers: sent, body: content } =
-      await ask('fetch', { __proto__: null, url: text(url, 'the URL'), method, headers, body, timeout });
+    const { method, headers, body, timeout } = options ?? {};
+    const { status, url: last, headers: sent, body: content } = await ask('fetch', {
+      __proto__: null,
+      url: text(url, 'the URL'),
+      method: optional(method, (value) => text(value, 'the method').toUpperCase()),
+      headers: optional(headers, fields),
+      body: optional(body, (value) => text(value, 'the body')),
+      timeout: optional(timeout, (value) => ceil(value)),
+    });
     return {
       ok: status >= 200 && status < 300,
       status,
+      url: last,
       headers: sent,
       text: async () => content,
-      json: async () => parse(content),
+      json: async () => {
+        try {
+          return parse(content);
+        } catch (error) {
+          throw new SyntaxError(`the body of the response (status ${status}) is not JSON: ${error.message}. Read it with text()`);
+        }
+      },
     };
   });
 

@@ -42,8 +42,11 @@ impl Wire for Script {
                         Ok(state.keys().filter(|key| key.starts_with(&prefix)).cloned().collect())
                     }
                     Call::Fetch(fetch) if fetch.url == "http://never" => return,
+                    Call::Fetch(fetch) if fetch.url == "http://text" => {
+                        Ok(json!({ "status": 200, "url": "http://text", "headers": {}, "body": "text" }))
+                    }
                     Call::Fetch(fetch) => Ok(json!({
-                        "status": 200, "headers": { "content-type": "application/json" },
+                        "status": 200, "url": fetch.url, "headers": { "content-type": "application/json" },
                         "body": serde_json::to_string(&fetch).unwrap(),
                     })),
                     Call::DbSql { .. } | Call::DbSchema => Err("no database".to_owned()),
@@ -222,7 +225,27 @@ fn fetch() {
         json!([true, 200, { "content-type": "application/json" },
             { "url": "http://a", "method": "POST", "headers": { "x": "1" }, "body": "b", "timeout": 30000 }, "string"])
     );
+    let code = "const r = await fetch('http://a', { method: 'delete', headers: { n: 1, __proto__: { no: 2 } }, timeout: 1.5 }); \
+                const { method, headers, timeout } = await r.json(); return [method, headers, timeout]";
+    assert_eq!(value(code), json!(["DELETE", { "n": "1" }, 2]));
+    assert_eq!(value("return (await fetch('http://a', null)).ok"), true);
     assert!(failure("await fetch('http://a', { method: 'TRACE' })").message.contains("`TRACE`"));
+    for (options, part) in [
+        ("{ body: { a: 1 } }", "the body must be a string"),
+        ("{ method: 1 }", "the method must be a string"),
+        ("{ headers: 'a: b' }", "the headers must be an object"),
+        ("{ headers: { get a() { throw new Error('getter') } } }", "getter"),
+        ("{ timeout: 'soon' }", "wrong arguments"),
+        ("{ timeout: -1 }", "wrong arguments"),
+    ] {
+        let message = failure(&format!("await fetch('http://a', {options})")).message;
+        assert!(message.contains(part), "{options}: {message}");
+    }
+    let message = failure("await (await fetch('http://text')).json()").message;
+    assert!(
+        message.starts_with("SyntaxError: the body of the response (status 200) is not JSON: "),
+        "{message}"
+    );
     let text = "TypeError: the URL must be a string";
     assert_eq!(failure("await fetch(new Date())").message, text);
     let never = short(50, "await fetch('http://never')").done.unwrap_err();

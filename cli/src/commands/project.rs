@@ -16,11 +16,12 @@ pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<(B
     let mut build = Build::default();
     let options = Options { write: false, worker: false, ..super::build::options(place) };
     build::run(&options, &mut build, findings)?;
-    match build.plan.as_ref().and_then(|plan| plan.offered.clone()) {
-        Some(profiles) if build.script => Ok((build, profiles.with_scripts())),
-        Some(profiles) => Ok((build, profiles)),
-        None if build.script => Ok((build, Profiles::of_scripts())),
-        None => findings.fail(Rule::NoImage {}, None),
+    let offered = build.plan.as_ref().and_then(|plan| plan.offered.clone());
+    match (offered, build.script.clone()) {
+        (Some(profiles), Some(egress)) => Ok((build, profiles.with_script_egress(egress))),
+        (Some(profiles), None) => Ok((build, profiles)),
+        (None, Some(egress)) => Ok((build, Profiles::of_scripts().with_script_egress(egress))),
+        (None, None) => findings.fail(Rule::NoImage {}, None),
     }
 }
 

@@ -187,7 +187,10 @@ impl Supervisor {
         let begun = wire::send(&mut *write.lock().await, &Answer::Begun).await;
         match ask {
             _ if begun.is_err() => None,
-            Ask::Serve { offering } => mcp::serve(Arc::clone(&self.host), offering, read, write).await,
+            // Boxed, because its state is large.
+            Ask::Serve { offering } => {
+                Box::pin(mcp::serve(Arc::clone(&self.host), offering, read, write)).await
+            }
             Ask::File(request) => files::serve(&self.host, request, read, write).await,
             Ask::Tree(request) => trees::serve(&self.host, request, read, write).await,
             Ask::Do(act) => self.until_gone(act, read, write).await,

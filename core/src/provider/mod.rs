@@ -10,7 +10,7 @@ use koze_protocol::Family;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
-use crate::script::{self, Calls, Check, Failure, Query, Ran, Secrets, Start};
+use crate::script::{self, Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start};
 use crate::store::Store;
 use crate::workspace::{OpenLimits, WorkspaceConfig};
 
@@ -109,6 +109,23 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
     ) -> impl Future<Output = Result<serde_json::Value>> + MaybeSend {
         let _ = (agent, query);
         let message = "this provider has no databases for scripts: use koze on a Linux machine, or keep data in the state";
+        async move { Err(Error::new(Code::Unsupported, message)) }
+    }
+
+    /// Sends one request of an agent's `fetch`, and returns the response. Redirects are not followed. The provider checks the
+    /// policy and the address that it connects to. The request ends when the future is dropped.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if the provider has no network for scripts, [`Code::PermissionDenied`] if the host may not be
+    /// reached, [`Code::Unavailable`] if it cannot, [`Code::Timeout`], and [`Code::TooLarge`] if the body is too long.
+    fn script_exchange(
+        &self,
+        agent: &SessionId,
+        egress: &Egress,
+        exchange: Exchange,
+    ) -> impl Future<Output = Result<Exchanged>> + MaybeSend {
+        let _ = (agent, egress, exchange);
+        let message = "this provider has no network for scripts: use koze on a Linux machine";
         async move { Err(Error::new(Code::Unsupported, message)) }
     }
 

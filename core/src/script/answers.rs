@@ -1,10 +1,11 @@
-//! Answers the calls of a script from the store and the database of its agent.
+//! Answers the calls of a script: from the store and the database of its agent, and from the network.
 
 use serde_json::Value;
 
+use super::fetch::Fetches;
 use super::state::State;
-use super::{Call, Calls, Query};
-use crate::error::{Code, Error, Result};
+use super::{Call, Calls, Egress, Query};
+use crate::error::Result;
 use crate::id::SessionId;
 use crate::provider::Provider;
 
@@ -13,11 +14,13 @@ pub(crate) struct Answers<'a, P: Provider> {
     provider: &'a P,
     agent: &'a SessionId,
     state: State<P::Store>,
+    egress: &'a Egress,
+    fetches: Fetches,
 }
 
 impl<'a, P: Provider> Answers<'a, P> {
-    pub(crate) fn new(provider: &'a P, agent: &'a SessionId, store: P::Store) -> Self {
-        Answers { provider, agent, state: State::new(store) }
+    pub(crate) fn new(provider: &'a P, agent: &'a SessionId, store: P::Store, egress: &'a Egress) -> Self {
+        Answers { provider, agent, state: State::new(store), egress, fetches: Fetches::default() }
     }
 
     async fn answer(&self, call: Call) -> Result<Value> {
@@ -33,8 +36,10 @@ impl<'a, P: Provider> Answers<'a, P> {
                 self.provider.script_query(self.agent, Query::Sql { sql, params }).await
             }
             Call::DbSchema => self.provider.script_query(self.agent, Query::Schema).await,
-            Call::Fetch(_) => {
-                Err(Error::new(Code::Unsupported, "`fetch` is not part of this version of koze"))
+            Call::Fetch(fetch) => {
+                // Boxed, because its state is large.
+                let fetching = Box::pin(self.fetches.fetch(self.provider, self.agent, self.egress, fetch));
+                fetching.await.map(Value::Object)
             }
         }
     }

@@ -6,12 +6,17 @@
 //! | `sources` | its libraries and tools, with their versions |
 //! | `schema` | the schemas of its tools |
 //! | `answers` | answers the calls of a script |
+//! | `network` | the hosts that scripts may reach, and one exchange of `fetch` |
+//! | `fetch` | `fetch` itself: validates requests, follows redirects |
 //! | `mask` | masks the values of secrets |
 
 #[cfg(feature = "script")]
 pub(crate) mod answers;
 #[cfg(feature = "script")]
+pub(crate) mod fetch;
+#[cfg(feature = "script")]
 pub(crate) mod mask;
+mod network;
 #[cfg(feature = "script")]
 pub(crate) mod schema;
 #[cfg(feature = "script")]
@@ -27,6 +32,7 @@ pub use koze_script::Limits;
 pub use koze_script::limits::Limit;
 pub use koze_script::protocol::{Call, Check, Failure, Fetch, Method, Place, Secrets, Start};
 
+pub use self::network::{Egress, Exchange, Exchanged};
 use crate::error::{Code, Error};
 use crate::sandbox::{MaybeSend, MaybeSync};
 

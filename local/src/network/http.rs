@@ -1,4 +1,4 @@
-//! HTTP for both proxies: serves connections, forwards requests, and creates responses.
+//! HTTP for both proxies and for scripts: serves connections, forwards requests, and creates responses.
 
 use std::convert::Infallible;
 use std::io;
@@ -85,12 +85,15 @@ where
 pub(super) type Driver = JoinSet<()>;
 
 /// Forwards a request over a new connection, and returns the head of the response.
-pub(super) async fn exchange<I>(
+pub(super) async fn exchange<I, B>(
     stream: I,
-    mut request: Request<Incoming>,
+    mut request: Request<B>,
 ) -> hyper::Result<(Response<Incoming>, Driver)>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: hyper::body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (mut sender, connection) = client::conn::http1::Builder::new()
         .max_buf_size(HEAD_SIZE)

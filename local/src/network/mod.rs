@@ -4,6 +4,7 @@
 mod accept;
 pub(super) mod connections;
 pub(super) mod egress;
+pub(super) mod fetch;
 mod http;
 mod idle;
 pub(super) mod objects;

@@ -23,7 +23,7 @@ pub(super) struct Stage {
 impl Stage {
     /// Creates one whose sandboxes lack these protections.
     pub(super) fn new(state: PathBuf, weak: Vec<Weakness>) -> Result<Self> {
-        let local = Local::on(&state, egress::Names::default(), Weaknesses::new(weak))?;
+        let local = Local::on(&state, egress::Internet::default(), Weaknesses::new(weak))?;
         Ok(Stage { local, state })
     }
 

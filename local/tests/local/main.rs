@@ -11,6 +11,7 @@ mod egress;
 mod escapes;
 #[path = "../../examples/agent.rs"]
 mod example;
+mod fetch;
 mod files;
 mod groups;
 mod guest;
@@ -118,6 +119,7 @@ fn main() -> ExitCode {
         agent::TESTS,
         transfer::TESTS,
         scripts::TESTS,
+        fetch::TESTS,
         escapes::TESTS,
     ]
     .concat();

@@ -16,6 +16,7 @@ pub mod http;
 mod injection;
 mod listing;
 mod names;
+pub mod origin;
 mod output;
 mod preview;
 mod processes;
@@ -130,11 +131,13 @@ pub enum Capability {
     Thread,
     /// Scripts have a database.
     Database,
+    /// Scripts reach the server [`origin`] by its name, and no other host is there.
+    Network,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Capability; 15] = [
+    pub const ALL: [Capability; 16] = [
         Capability::Exec,
         Capability::Expose,
         Capability::Big,
@@ -150,6 +153,7 @@ impl Capability {
         Capability::PlainUser,
         Capability::Thread,
         Capability::Database,
+        Capability::Network,
     ];
 }
 

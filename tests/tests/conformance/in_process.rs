@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use koze_core::provider::memory::Memory;
 use koze_core::provider::{Profile, Size};
+use koze_core::script::Egress;
 use koze_core::tool::{All, Catalog, Family, ReadError};
 use koze_core::{Profiles, Session};
 use koze_core::{Provider, SessionId};
@@ -25,6 +26,7 @@ pub(crate) const MEMORY: Hosted = Hosted {
         Capability::Keep,
         Capability::Restart,
         Capability::Database,
+        Capability::Network,
     ],
     start: || Box::new(InProcess::new(Memory::new, Vec::new())),
 };
@@ -117,7 +119,12 @@ pub(crate) fn workspaces_in_memory() -> Box<dyn Host> {
 /// A host of scripts, in this process.
 pub(crate) fn scripts_in_memory() -> Box<dyn Host> {
     let host = InProcess::new(Memory::new, Vec::new());
-    Box::new(InProcess { profiles: Profiles::of_scripts, ..host })
+    Box::new(InProcess { profiles: of_scripts, ..host })
+}
+
+/// The profiles of a project whose scripts may reach the internet.
+fn of_scripts() -> Profiles {
+    Profiles::of_scripts().with_script_egress(Egress { internet: true, ..Egress::default() })
 }
 
 #[cfg(target_os = "linux")]
@@ -125,7 +132,8 @@ pub(crate) use local::{LOCAL, start, start_scripts, start_workspaces};
 
 #[cfg(target_os = "linux")]
 mod local {
-    use koze_local::Local;
+    use koze_local::{Internet, Local};
+    use koze_tests::conformance::origin;
 
     use super::{Host, Hosted, InProcess};
 
@@ -142,7 +150,15 @@ mod local {
 
     /// A host of scripts, on this machine.
     pub(crate) fn start_scripts() -> Box<dyn Host> {
-        Box::new(InProcess { profiles: koze_core::Profiles::of_scripts, ..started() })
+        let state = tempfile::tempdir().expect("a directory");
+        let secrets = vec![state.path().display().to_string()];
+        let server = origin::start();
+        let begin = move || {
+            let names = [(origin::NAME.to_owned(), server)].into();
+            let internet = Internet { names, ..Internet::default() };
+            Local::with_internet(state.path(), internet).expect("a state directory")
+        };
+        Box::new(InProcess { profiles: super::of_scripts, ..InProcess::new(begin, secrets) })
     }
 
     fn started() -> InProcess<Local> {

@@ -119,6 +119,57 @@ fn files_are_run_and_tools_listed() {
     assert_eq!(listed["libraries"][0]["name"], "numbers");
 }
 
+/// What scripts may reach. No server is reached: the name does not exist, and the addresses are refused.
+#[test]
+fn hosts_are_those_of_the_table() {
+    let host = scripts();
+    let fetch = |url: &str| said(&call(&host, "fetch_url", &json!({ "url": url })));
+    assert_snapshot!(fetch("http://a.invalid/"), @"
+    1
+    permission_denied: scripts of this project may not reach the internet. To allow it, people set `internet = true`, or hosts in `allowed_hosts`, in `[package.metadata.koze.script]` of `Cargo.toml`
+    ");
+    let manifest = host.read("Cargo.toml");
+    host.write(
+        "Cargo.toml",
+        format!("{manifest}allowed_hosts = [\"*.invalid\"]\ndenied_hosts = [\"b.invalid\"]\n"),
+    );
+    assert_snapshot!(fetch("http://a.invalid:81/"), @"
+    1
+    permission_denied: scripts may not reach port 81 of a.invalid: an entry of `allowed_hosts` in `[package.metadata.koze.script]` without a port allows ports 80 and 443; to allow this one, add `a.invalid:81`
+    ");
+    assert_snapshot!(fetch("http://b.invalid/"), @"
+    1
+    permission_denied: scripts may not reach b.invalid: `denied_hosts` in `[package.metadata.koze.script]` lists it
+    ");
+    assert_snapshot!(fetch("http://a.example/"), @"
+    1
+    permission_denied: scripts may not reach a.example: `allowed_hosts` in `[package.metadata.koze.script]` does not list it
+    ");
+    host.write("Cargo.toml", format!("{manifest}internet = true\n"));
+    assert_snapshot!(fetch("http://127.0.0.1/"), @"
+    1
+    permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks
+    ");
+    host.write("fetch.js", "await fetch('http://[::1]:81/?key=secret')\n");
+    assert_snapshot!(said(&host.koze(&["script", "run", "fetch.js"])), @"
+    1
+    error: Error: ::1 is not on the internet: scripts cannot reach private or local networks (fetch.js:1:6)
+    ");
+    // An empty list allows no host, as in the attribute of a sandbox.
+    host.write("Cargo.toml", format!("{manifest}internet = true\nallowed_hosts = []\n"));
+    assert!(fetch("http://127.0.0.1/").contains("`[package.metadata.koze.script]`"));
+    let journal = host.koze(&["sandboxes", "--egress"]).stdout;
+    let rows =
+        journal.lines().skip(1).map(|line| line.split_whitespace().skip(1).collect::<Vec<_>>().join(" "));
+    assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @"
+    default (scripts) a.invalid:81 - refused not in allowed_hosts
+    default (scripts) b.invalid:80 - refused denied_hosts: b.invalid
+    default (scripts) a.example:80 - refused not in allowed_hosts
+    default (scripts) 127.0.0.1:80 - refused not on the internet
+    default (scripts) ::1:81 - refused not on the internet
+    ");
+}
+
 #[test]
 fn a_worker_does_not_get_them() {
     let project = Project::copy_fixture("bare/before");
@@ -140,8 +191,25 @@ fn the_table_is_checked() {
         ("\n[package.metadata.koze]\nscript = true\n", "`package.metadata.koze.script` must be a table"),
         (
             "\n[package.metadata.koze.script]\nbrowser = true\n",
-            "`package.metadata.koze.script` has no key `browser`",
+            "`package.metadata.koze.script` has no key `browser`: it has `internet`, `allowed_hosts` and `denied_hosts`",
         ),
+        (
+            "\n[package.metadata.koze.script]\nallowed_host = []\n",
+            "has no key `allowed_host`; did you mean `allowed_hosts`?",
+        ),
+        (
+            "\n[package.metadata.koze.script]\ninternet = \"yes\"\n",
+            "script.internet` must be `true` or `false`",
+        ),
+        (
+            "\n[package.metadata.koze.script]\nallowed_hosts = \"a.example\"\n",
+            "script.allowed_hosts` must be a list of host names",
+        ),
+        (
+            "\n[package.metadata.koze.script]\ndenied_hosts = [\"a.example\", \"https://b.example\"]\n",
+            "\"https://b.example\" is not valid in `package.metadata.koze.script.denied_hosts`: write host names in lower case",
+        ),
+        ("\n[package.metadata.koze.script]\nallowed_hosts = [1]\n", "1 is not valid in"),
     ] {
         let project = package();
         project.write("Cargo.toml", format!("{}{table}", project.read("Cargo.toml")));
@@ -200,7 +268,7 @@ fn created_tools_are_announced_to_clients() {
     };
     let (listed, _) = client.ask("tools/list", &json!({}));
     assert!(
-        has(&listed).is_none() && listed["tools"].as_array().is_some_and(|tools| tools.len() == 19),
+        has(&listed).is_none() && listed["tools"].as_array().is_some_and(|tools| tools.len() == 20),
         "{listed}"
     );
     let schema = json!({ "type": "object", "properties": { "n": { "type": "number" } }, "required": ["n"] });

@@ -1,4 +1,4 @@
-//! `koze sandboxes --egress`: lists the hosts that sandboxes reached and were refused.
+//! `koze sandboxes --egress`: lists the hosts that sandboxes and scripts reached and were refused.
 
 use std::process::ExitCode;
 
@@ -45,7 +45,7 @@ fn in_json(entries: &[Reached]) -> String {
 
 fn in_words(entries: &[Reached]) -> String {
     if entries.is_empty() {
-        return "no sandbox has tried to reach a host\n".to_owned();
+        return "no sandbox or script has tried to reach a host\n".to_owned();
     }
     let row = |entry: &Reached| {
         let decision = if entry.allowed { "reached" } else { "refused" };
@@ -94,6 +94,6 @@ mod tests {
             (&json["egress"][0]["sni_differs"], &json["egress"][1]["sni_differs"]),
             (&json!(false), &json!(true))
         );
-        assert_eq!(in_words(&[]), "no sandbox has tried to reach a host\n");
+        assert_eq!(in_words(&[]), "no sandbox or script has tried to reach a host\n");
     }
 }

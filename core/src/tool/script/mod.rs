@@ -5,6 +5,7 @@
 //! | `run` | `run_sandbox_code` |
 //! | `state` | the tools over the state |
 //! | `database` | the tools over the database |
+//! | `fetch` | `fetch_url` |
 //! | `libraries` | the tools over libraries |
 //! | `tools` | the tools over created tools |
 //! | `stored` | what the tools over libraries and created tools share |
@@ -12,6 +13,7 @@
 
 mod created;
 mod database;
+mod fetch;
 mod libraries;
 mod run;
 mod state;
@@ -23,6 +25,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use self::database::{DbSchema, DbSql};
+use self::fetch::FetchUrl;
 use self::libraries::{CreateLibrary, DeleteLibrary, ListLibraries, ReadLibrary, UpdateLibrary};
 use self::run::RunSandboxCode;
 use self::state::{DeleteState, GetState, ListStateKeys, SetState};
@@ -45,7 +48,7 @@ pub struct Scripts;
 struct Script;
 
 family!(
-    Script: RunSandboxCode, GetState, SetState, DeleteState, ListStateKeys, DbSql, DbSchema,
+    Script: RunSandboxCode, GetState, SetState, DeleteState, ListStateKeys, DbSql, DbSchema, FetchUrl,
     CreateLibrary, UpdateLibrary, DeleteLibrary, ListLibraries, ReadLibrary,
     CreateTool, UpdateTool, DeleteTool, EnableTool, DisableTool, ListTools, ReadTool;
     schemas "schemas.json";
@@ -54,7 +57,6 @@ family!(
 
 /// The names of tools that this version does not have, so that a created tool cannot have them either.
 const RESERVED: &[&str] = &[
-    "fetch_url",
     "browser_navigate",
     "browser_screenshot",
     "browser_click",

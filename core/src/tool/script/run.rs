@@ -29,8 +29,10 @@ pub(super) struct Input {
 
 impl Tool for RunSandboxCode {
     const NAME: &'static str = "run_sandbox_code";
-    const DESCRIPTION: &'static str = "Run JavaScript in an isolate without network, files or modules. Returns result as JSON, and \
-        logs, the lines of console.log. Globals: state.get/set/delete/keys and db.sql(sql, params) (async, kept between runs), secrets.NAME (set by people, masked in results), require(name) for \
+    const DESCRIPTION: &'static str = "Run JavaScript in an isolate without files or modules. Returns result as JSON, and \
+        logs, the lines of console.log. Globals: state.get/set/delete/keys and db.sql(sql, params) (async, kept between runs), \
+        await fetch(url, {method, headers, body, timeout}) with ok, status, headers, text(), json() (hosts that people allow), \
+        secrets.NAME (set by people, masked in results), require(name) for \
         libraries, parseCSV, atob, btoa, setTimeout. At most 30 s and 128 MiB. A failed run returns error with its line and \
         column.";
     const SCOPE: Scope = Scope::Session;
@@ -54,7 +56,8 @@ pub(super) async fn run<P: Provider>(
     // The secrets that the script gets, even if others are set meanwhile.
     let mask = Mask::new(&secrets)?;
     let start = Start { code, args, libraries, secrets, ..Start::default() };
-    let answers = Answers::new(session.provider(), session.agent(), store);
+    let egress = session.profiles().script_egress().cloned().unwrap_or_default();
+    let answers = Answers::new(session.provider(), session.agent(), store, &egress);
     let ran = session.provider().run_script(session.agent(), start, &answers).await;
     mask.outcome(ran.map(reply))
 }

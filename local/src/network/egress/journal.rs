@@ -31,7 +31,7 @@ pub struct Reached {
     pub time: u64,
     /// The session of the sandbox.
     pub session: String,
-    /// The sandbox.
+    /// The sandbox; `(scripts)` for scripts.
     pub sandbox: String,
     /// The requested host.
     pub host: String,

@@ -11,41 +11,78 @@ mod reach;
 mod rule;
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::journal::Reached;
 pub(in super::super) use self::journal::{Journal, read as read_journal};
-use self::policy::Policy;
-use self::reach::Reach;
+pub(super) use self::policy::Policy;
+pub(super) use self::reach::{LOOKUPS, Reach};
 use super::super::engine::engine;
 use super::super::running::Running;
 use super::accept;
+use koze_core::Profiles;
 use koze_core::error::Result;
 use koze_core::provider::Profile;
 
 /// The port of the proxy in a sandbox.
 const PORT: u16 = 3128;
 
-/// Names of test servers, which are neither resolved nor checked. Empty without the feature `testing`.
-pub(in super::super) type Names = Arc<HashMap<String, SocketAddr>>;
+/// The internet of a test: servers on this machine. By default, it is empty, and names and addresses are the real ones.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct Internet {
+    /// Names of servers, which are neither resolved nor checked.
+    pub names: HashMap<String, SocketAddr>,
+    /// What names resolve to, lookup by lookup; the last answer stays. The addresses are checked as real ones.
+    pub answers: HashMap<String, Vec<Vec<IpAddr>>>,
+    /// The servers at addresses that passed the checks.
+    pub servers: HashMap<IpAddr, SocketAddr>,
+    /// Authorities that scripts trust in addition, in DER.
+    pub roots: Vec<Vec<u8>>,
+    /// How many times names were looked up.
+    pub lookups: Mutex<HashMap<String, usize>>,
+}
+
+impl Internet {
+    /// Looks a name up, if the test says what it resolves to.
+    fn look_up(&self, name: &str, port: u16) -> Option<Vec<SocketAddr>> {
+        let answers = self.answers.get(name)?;
+        let mut lookups = self.lookups.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = lookups.entry(name.to_owned()).or_default();
+        let answer = answers.get(*count).or(answers.last())?;
+        *count += 1;
+        Some(answer.iter().map(|address| SocketAddr::new(*address, port)).collect())
+    }
+
+    /// Returns where a checked address is.
+    fn server(&self, at: SocketAddr) -> SocketAddr {
+        self.servers.get(&at.ip()).copied().unwrap_or(at)
+    }
+}
 
 /// Validates the hosts of a profile.
 pub(in super::super) fn check(profile: &Profile) -> Result<()> {
     Policy::of(profile).map(drop)
 }
 
+/// Validates the hosts of all profiles, and of scripts.
+pub(in super::super) fn check_all(profiles: &Profiles) -> Result<()> {
+    profiles.list().iter().try_for_each(check)?;
+    profiles.script_egress().map_or(Ok(()), |egress| Policy::of_scripts(egress).map(drop))
+}
+
 /// Starts the proxy of a sandbox if its profile allows egress. It stops with the sandbox.
 pub(in super::super) async fn open(
     running: &Running,
     profile: &Profile,
-    names: Names,
+    internet: Arc<Internet>,
     journal: Journal,
     weak: bool,
 ) -> Result<()> {
     let Some(policy) = Policy::of(profile)? else { return Ok(()) };
     let listener = super::listen(running, PORT).await?;
-    let reach = Arc::new(Reach::new(policy.weakened(weak), names, journal));
+    let reach = Arc::new(Reach::new(policy.weakened(weak), internet, journal));
     let ended = running.end_of();
     engine()?.spawn(async move {
         tokio::select! {

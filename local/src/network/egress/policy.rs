@@ -1,4 +1,4 @@
-//! The egress policy: the hosts that a sandbox may reach.
+//! The egress policy: the hosts that a sandbox or scripts may reach.
 
 use std::net::IpAddr;
 
@@ -6,17 +6,34 @@ use super::host::Host;
 use super::rule::Rule;
 use koze_core::error;
 use koze_core::provider::Profile;
+use koze_core::script::Egress;
 
 /// The policy of a profile, with the same meaning as for its class in a Worker: denied hosts are denied, and allowed
 /// hosts can be reached even if internet access is off.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Policy {
+pub(in super::super) struct Policy {
     /// If empty, any host is allowed.
     allowed: Vec<Rule>,
     denied: Vec<Rule>,
     /// For the controls of tests: rules are compared with the literal host only, and ports are ignored.
     weak: bool,
+    subject: &'static Subject,
 }
+
+/// Who may reach the hosts, in messages.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Subject {
+    /// The one that was refused.
+    this: &'static str,
+    /// All of its kind.
+    pub(super) all: &'static str,
+    /// Where its lists of hosts are, after their names.
+    place: &'static str,
+}
+
+const SANDBOX: Subject = Subject { this: "this sandbox", all: "sandboxes", place: "" };
+const SCRIPTS: Subject =
+    Subject { this: "scripts", all: "scripts", place: " in `[package.metadata.koze.script]`" };
 
 /// Why a host is denied: the rule for the journal, and a message for the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,13 +49,27 @@ impl Policy {
     /// [`Code::InvalidInput`](crate::Code::InvalidInput) if an entry is invalid, because it would neither match nor
     /// deny anything.
     pub(super) fn of(profile: &Profile) -> error::Result<Option<Self>> {
+        Self::new(profile.internet, &profile.allowed_hosts, &profile.denied_hosts, &SANDBOX)
+    }
+
+    /// The same for scripts.
+    pub(in super::super) fn of_scripts(egress: &Egress) -> error::Result<Option<Self>> {
+        Self::new(egress.internet, &egress.allowed_hosts, &egress.denied_hosts, &SCRIPTS)
+    }
+
+    fn new(
+        internet: bool,
+        allowed: &[String],
+        denied: &[String],
+        subject: &'static Subject,
+    ) -> error::Result<Option<Self>> {
         let all = |hosts: &[String]| hosts.iter().map(|host| Rule::parse(host)).collect::<error::Result<_>>();
-        let policy = Policy {
-            allowed: all(&profile.allowed_hosts)?,
-            denied: all(&profile.denied_hosts)?,
-            weak: false,
-        };
-        Ok((profile.internet || !policy.allowed.is_empty()).then_some(policy))
+        let policy = Policy { allowed: all(allowed)?, denied: all(denied)?, weak: false, subject };
+        Ok((internet || !policy.allowed.is_empty()).then_some(policy))
+    }
+
+    pub(super) fn subject(&self) -> &'static Subject {
+        self.subject
     }
 
     /// Weakens the policy, for the controls of tests only.
@@ -61,13 +92,14 @@ impl Policy {
         if let Some(rule) = self.allowed.iter().find(|rule| rule.allows(host, port)) {
             return Ok(format!("allowed_hosts: {rule}"));
         }
+        let Subject { this, place, .. } = self.subject;
         let text = if self.allowed.iter().any(|rule| rule.names(host)) {
             format!(
-                "this sandbox may not reach port {port} of {host}: an entry of `allowed_hosts` without a port \
+                "{this} may not reach port {port} of {host}: an entry of `allowed_hosts`{place} without a port \
                  allows ports 80 and 443; to allow this one, add `{host}:{port}`"
             )
         } else {
-            format!("this sandbox may not reach {host}: `allowed_hosts` does not list it")
+            format!("{this} may not reach {host}: `allowed_hosts`{place} does not list it")
         };
         Err(Refused { rule: "not in allowed_hosts".to_owned(), text })
     }
@@ -98,10 +130,11 @@ impl Policy {
 
     fn deny(&self, asked: &Host, host: &Host, port: u16) -> Result<(), Refused> {
         let Some(rule) = self.denied.iter().find(|rule| rule.denies(host, port)) else { return Ok(()) };
+        let Subject { this, place, .. } = self.subject;
         let text = if asked == host {
-            format!("this sandbox may not reach {asked}: `denied_hosts` lists it")
+            format!("{this} may not reach {asked}: `denied_hosts`{place} lists it")
         } else {
-            format!("this sandbox may not reach {asked}: `denied_hosts` lists its address {host}")
+            format!("{this} may not reach {asked}: `denied_hosts`{place} lists its address {host}")
         };
         Err(Refused { rule: format!("denied_hosts: {rule}"), text })
     }

@@ -14,38 +14,43 @@ use super::super::http::Refusal;
 use super::host::Host;
 use super::journal::{Journal, Reached};
 use super::policy::{Policy, Refused};
-use super::{Names, address};
+use super::{Internet, address};
 
 /// The timeout for one address, and for a lookup.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of addresses to try for a name.
 const TRIED: usize = 4;
-/// The maximum number of concurrent lookups of a sandbox. Each takes a thread, which file operations need too.
-const LOOKUPS: usize = 8;
+/// The maximum number of concurrent lookups of a sandbox, or of all scripts. Each takes a thread, which file operations need too.
+pub(in super::super) const LOOKUPS: usize = 8;
 
-/// Connects to the hosts that a sandbox may reach.
-pub(super) struct Reach {
+/// Connects to the hosts that a sandbox or scripts may reach.
+pub(in super::super) struct Reach {
     pub(super) policy: Policy,
     pub(super) journal: Journal,
-    names: Names,
+    internet: Arc<Internet>,
     lookups: Arc<Semaphore>,
 }
 
 /// A connection to a host.
-pub(super) struct Connected {
-    pub(super) stream: TcpStream,
+pub(in super::super) struct Connected {
+    pub(in super::super) stream: TcpStream,
     pub(super) host: Host,
     /// Its journal entry.
     pub(super) entry: Reached,
 }
 
 impl Reach {
-    pub(super) fn new(policy: Policy, names: Names, journal: Journal) -> Self {
-        Reach { policy, journal, names, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+    pub(in super::super) fn new(policy: Policy, internet: Arc<Internet>, journal: Journal) -> Self {
+        Reach { policy, journal, internet, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+    }
+
+    /// Shares the limit of lookups with others.
+    pub(in super::super) fn with_lookups(self, lookups: Arc<Semaphore>) -> Self {
+        Reach { lookups, ..self }
     }
 
     /// Connects to a host if the policy allows it.
-    pub(super) async fn connect(&self, host: &str, port: u16) -> Result<Connected, Refusal> {
+    pub(in super::super) async fn connect(&self, host: &str, port: u16) -> Result<Connected, Refusal> {
         let Some(host) = Host::parse(host) else {
             let text = format!(
                 "`{}` is neither a hostname nor an address; an IPv4 address has four decimal numbers",
@@ -63,7 +68,7 @@ impl Reach {
         };
         let found = match &host {
             Host::Address(address) => open(vec![SocketAddr::new(*address, port)]),
-            Host::Name(name) => match self.names.get(name) {
+            Host::Name(name) => match self.internet.names.get(name) {
                 Some(server) => vec![*server],
                 None => open(self.look_up(name, port).await.map_err(|error| unreachable(&error))?),
             },
@@ -82,14 +87,15 @@ impl Reach {
             let near = || Refused {
                 rule: "not on the internet".to_owned(),
                 text: format!(
-                    "{host} is not on the internet: sandboxes cannot reach private or local networks"
+                    "{host} is not on the internet: {} cannot reach private or local networks",
+                    self.policy.subject().all
                 ),
             };
             return Err(self.refuse(&mut entry, refused.unwrap_or_else(near)).await);
         }
         let mut why = String::new();
         for address in addresses.into_iter().take(TRIED) {
-            match timeout(TIMEOUT, TcpStream::connect(address)).await {
+            match timeout(TIMEOUT, TcpStream::connect(self.internet.server(address))).await {
                 Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true);
                     entry.address = Some(address.ip());
@@ -109,6 +115,9 @@ impl Reach {
     }
 
     async fn look_up(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+        if let Some(answer) = self.internet.look_up(name, port) {
+            return Ok(answer);
+        }
         let wanted = (name.to_owned(), port);
         let looked_up = async {
             let permit = Arc::clone(&self.lookups).acquire_owned().await.map_err(io::Error::other)?;

@@ -1,0 +1,186 @@
+//! Validates a request of `fetch`.
+
+use std::time::Duration;
+
+use url::Url;
+
+use super::BODY;
+use crate::error::{Code, Error, Result};
+use crate::script::{Exchange, Fetch, Method};
+
+/// The longest time that a request may take, in milliseconds.
+pub(super) const TIMEOUT: u64 = 30_000;
+/// The longest URL in bytes.
+const URL: usize = 8 << 10;
+/// The most headers of a request.
+const HEADERS: usize = 64;
+/// How many bytes the headers of a request may have.
+const HEADER_BYTES: usize = 16 << 10;
+
+/// Headers that describe the connection, which the host sets itself, and what is wrong with each.
+const RESERVED: &[&str] = &[
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+
+/// A valid request.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    /// With lowercase names.
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Option<String>,
+}
+
+impl Request {
+    pub(super) fn new(fetch: Fetch) -> Result<Self> {
+        let url = target(&fetch.url, None)?;
+        let mut headers: Vec<(String, String)> = Vec::with_capacity(fetch.headers.len());
+        let bytes: usize = fetch.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if fetch.headers.len() > HEADERS || bytes > HEADER_BYTES {
+            let message =
+                format!("a request may have {HEADERS} headers with {} KiB in all", HEADER_BYTES >> 10);
+            return Err(Error::new(Code::InvalidInput, message));
+        }
+        for (name, value) in &fetch.headers {
+            let header = header(name, value)?;
+            if headers.iter().any(|(known, _)| *known == header.0) {
+                return Err(invalid(&format!(
+                    "the header `{}` is set twice: its name has no case",
+                    header.0
+                )));
+            }
+            headers.push(header);
+        }
+        if let Some(body) = &fetch.body {
+            if matches!(fetch.method, Method::Get | Method::Head) {
+                let method = fetch.method.as_str();
+                return Err(invalid(&format!(
+                    "a {method} request has no body: use POST, or leave out `body`"
+                )));
+            }
+            if body.len() > BODY {
+                let message = format!("the body of a request may have {} MiB: send less at once", BODY >> 20);
+                return Err(Error::new(Code::TooLarge, message));
+            }
+        }
+        let mut default = |name: &str, value: &str| {
+            if headers.iter().all(|(known, _)| known != name) {
+                headers.push((name.to_owned(), value.to_owned()));
+            }
+        };
+        default("accept", "*/*");
+        default("user-agent", concat!("koze/", env!("CARGO_PKG_VERSION")));
+        if fetch.body.is_some() {
+            default("content-type", "text/plain;charset=UTF-8");
+        }
+        Ok(Request { method: fetch.method, url, headers, body: fetch.body })
+    }
+
+    /// Returns the length of the body.
+    pub(super) fn length(&self) -> usize {
+        self.body.as_ref().map_or(0, String::len)
+    }
+
+    pub(super) fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default()
+    }
+
+    /// Returns what the provider sends.
+    pub(super) fn exchange(&self, time: Duration, longest: usize) -> Exchange {
+        let (tls, path) = (self.url.scheme() == "https", self.url.path());
+        let target = self.url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
+        let mut headers = self.headers.clone();
+        headers.push(("accept-encoding".to_owned(), "identity".to_owned()));
+        Exchange {
+            method: self.method,
+            tls,
+            host: self.host().to_owned(),
+            port: self.url.port_or_known_default().unwrap_or(if tls { 443 } else { 80 }),
+            target,
+            headers,
+            body: self.body.clone(),
+            time,
+            longest,
+        }
+    }
+}
+
+/// Parses the URL of a request, or that of a redirect.
+pub(super) fn target(text: &str, base: Option<&Url>) -> Result<Url> {
+    if text.len() > URL {
+        return Err(invalid(&format!("the URL has {} bytes, but may have {URL}", text.len())));
+    }
+    let parsed = match base {
+        Some(base) => base.join(text),
+        None => Url::parse(text),
+    };
+    let mut url = parsed.map_err(|error| {
+        let relative = error == url::ParseError::RelativeUrlWithoutBase;
+        let why = if relative { "it has no scheme".to_owned() } else { error.to_string() };
+        invalid(&format!("the URL is not valid: {why}. Write an absolute one: `https://example.com/path`"))
+    })?;
+    if !matches!(url.scheme(), "http" | "https") {
+        let scheme: String = url.scheme().chars().take(20).collect();
+        return Err(invalid(&format!("`fetch` requests URLs with `https:` or `http:`, not `{scheme}:`")));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        let text = "the URL contains a user or a password: send them in the header `authorization` instead";
+        return Err(invalid(text));
+    }
+    if url.port() == Some(0) {
+        return Err(invalid("the port of the URL must be from 1 to 65535"));
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// Validates a timeout in milliseconds. A longer one than the longest is shortened to it, as those of timers are.
+pub(super) fn timeout(millis: u64) -> Result<u64> {
+    if millis == 0 {
+        return Err(invalid(&format!("`timeout` must be from 1 to {TIMEOUT} ms")));
+    }
+    Ok(millis.min(TIMEOUT))
+}
+
+/// Validates a header. Returns it with a lowercase name.
+fn header(name: &str, value: &str) -> Result<(String, String)> {
+    let shown = || name.chars().take(60).collect::<String>().escape_debug().to_string();
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        return Err(invalid(&format!(
+            "`{}` is not the name of a header: use letters, digits and `-`",
+            shown()
+        )));
+    }
+    let lower = name.to_ascii_lowercase();
+    if RESERVED.contains(&lower.as_str()) || lower.starts_with("proxy-") {
+        return Err(invalid(&format!(
+            "the header `{}` cannot be set: koze sets what describes the connection",
+            shown()
+        )));
+    }
+    // A line break would begin another header, or another request.
+    if !value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
+        return Err(invalid(&format!(
+            "the value of the header `{}` has a line break or another character that is not printable ASCII: encode it",
+            shown()
+        )));
+    }
+    Ok((lower, value.trim_matches([' ', '\t']).to_owned()))
+}
+
+pub(super) fn invalid(message: &str) -> Error {
+    Error::new(Code::InvalidInput, message)
+}

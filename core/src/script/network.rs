@@ -1,0 +1,69 @@
+//! The network of scripts: the hosts that they may reach, and one exchange of their `fetch`.
+
+use std::time::Duration;
+
+use koze_script::protocol::Method;
+
+/// The hosts that the scripts of a project may reach, with the same meaning as for a sandbox. By default, there are none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Egress {
+    /// Whether they can reach the internet.
+    pub internet: bool,
+    /// The hosts that they may reach. Empty means any host, if `internet` is set.
+    pub allowed_hosts: Vec<String>,
+    /// The hosts that they may not reach.
+    pub denied_hosts: Vec<String>,
+}
+
+impl Egress {
+    /// Returns whether no host can be reached.
+    pub fn is_off(&self) -> bool {
+        !self.internet && self.allowed_hosts.is_empty()
+    }
+}
+
+/// One request to a server. It has been validated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// The method.
+    pub method: Method,
+    /// Whether it is HTTPS.
+    pub tls: bool,
+    /// The host, as in a URL: a lowercase name or an address, in brackets if it is IPv6.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The path and the query.
+    pub target: String,
+    /// The headers, with lowercase names and without `host` and those that describe the connection.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Option<String>,
+    /// How long it may take until the body of the response is complete.
+    pub time: Duration,
+    /// The longest body of a response in bytes.
+    pub longest: usize,
+}
+
+/// The response of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exchanged {
+    /// The status.
+    pub status: u16,
+    /// The headers, with lowercase names. A name can occur more than once.
+    pub headers: Vec<(String, String)>,
+    /// The body as it was sent: nothing is decompressed. The body of a redirect is left out.
+    pub body: Vec<u8>,
+}
+
+impl Exchanged {
+    /// Returns the first header with this name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns where the server redirects to, if it does.
+    pub fn location(&self) -> Option<&str> {
+        matches!(self.status, 301 | 302 | 303 | 307 | 308).then(|| self.header("location"))?
+    }
+}

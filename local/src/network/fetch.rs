@@ -1,0 +1,188 @@
+//! The requests of scripts: from this program, to the hosts that the project allows for scripts. Scripts have no network.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{Request, Response, StatusCode, Uri};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::super::engine;
+use super::egress::{Internet, Journal, LOOKUPS, Policy, Reach};
+use super::http::{self, Refusal};
+use koze_core::SessionId;
+use koze_core::error::{Code, Error, Result};
+use koze_core::script::{Egress, Exchange, Exchanged};
+
+/// The name of the scripts in the egress journal. No sandbox can have it.
+const IN_JOURNAL: &str = "(scripts)";
+
+/// Sends the requests of scripts.
+#[derive(Debug)]
+pub(in super::super) struct Fetching {
+    state: PathBuf,
+    internet: Arc<Internet>,
+    lookups: Arc<Semaphore>,
+    tls: OnceLock<Arc<ClientConfig>>,
+}
+
+impl Fetching {
+    pub(in super::super) fn new(state: &Path, internet: Arc<Internet>) -> Self {
+        let lookups = Arc::new(Semaphore::new(LOOKUPS));
+        Fetching { state: state.to_owned(), internet, lookups, tls: OnceLock::new() }
+    }
+
+    /// Sends a request, and returns the response. The connection is closed when the future is dropped.
+    pub(in super::super) async fn send(
+        &self,
+        agent: &SessionId,
+        egress: &Egress,
+        exchange: Exchange,
+    ) -> Result<Exchanged> {
+        let Some(policy) = Policy::of_scripts(egress)? else {
+            let text = "scripts of this project may not reach the internet";
+            return Err(Error::new(Code::PermissionDenied, text));
+        };
+        let journal = Journal::new(&self.state, agent.session(), IN_JOURNAL);
+        let (internet, lookups) = (Arc::clone(&self.internet), Arc::clone(&self.lookups));
+        let reach = Reach::new(policy, internet, journal).with_lookups(lookups);
+        let tls = exchange.tls.then(|| self.tls()).transpose()?;
+        engine::run_while_waited(async move {
+            let time = exchange.time;
+            timeout(time, sent(&reach, exchange, tls))
+                .await
+                .unwrap_or_else(|_| Err(Error::new(Code::Timeout, "the server did not answer in time")))
+        })
+        .await
+    }
+
+    /// Returns the configuration of TLS: it trusts Mozilla's authorities.
+    fn tls(&self) -> Result<Arc<ClientConfig>> {
+        if let Some(known) = self.tls.get() {
+            return Ok(Arc::clone(known));
+        }
+        let failed = |error| Error::new(Code::Internal, "TLS cannot be configured").with_source(error);
+        let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        for root in &self.internet.roots {
+            roots.add(CertificateDer::from(root.clone())).map_err(failed)?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let mut config = versions.map_err(failed)?.with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::clone(self.tls.get_or_init(|| Arc::new(config))))
+    }
+}
+
+async fn sent(reach: &Reach, exchange: Exchange, tls: Option<Arc<ClientConfig>>) -> Result<Exchanged> {
+    let host = exchange.host.clone();
+    let stream = reach.connect(&host, exchange.port).await.map_err(refused)?.stream;
+    match tls {
+        Some(config) => answered(secured(stream, config, &host).await?, exchange).await,
+        None => answered(stream, exchange).await,
+    }
+}
+
+fn refused(Refusal { status, text }: Refusal) -> Error {
+    let code = match status {
+        StatusCode::BAD_REQUEST => Code::InvalidInput,
+        StatusCode::FORBIDDEN => Code::PermissionDenied,
+        _ => Code::Unavailable,
+    };
+    Error::new(code, text)
+}
+
+/// Begins TLS with the host.
+async fn secured(
+    stream: TcpStream,
+    config: Arc<ClientConfig>,
+    host: &str,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let name = ServerName::try_from(bare.strip_suffix('.').unwrap_or(bare).to_owned()).map_err(|_| {
+        Error::new(Code::InvalidInput, format!("{host} cannot be the name in a TLS certificate: use `http:`"))
+    })?;
+    TlsConnector::from(config).connect(name, stream).await.map_err(|error| {
+        let why = error
+            .get_ref()
+            .and_then(|cause| cause.downcast_ref::<rustls::Error>())
+            .map_or_else(|| error.kind().to_string(), ToString::to_string);
+        Error::new(Code::Unavailable, format!("{host} cannot be reached with TLS: {why}")).with_source(error)
+    })
+}
+
+/// Sends the request over a connection, and reads the response.
+async fn answered<I>(stream: I, exchange: Exchange) -> Result<Exchanged>
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let host = exchange.host.clone();
+    let longest = exchange.longest;
+    let failed = |text: &str| Error::new(Code::Unavailable, format!("{host} {text}"));
+    // The connection is open while this is held.
+    let (response, _driver) =
+        http::exchange(stream, request(exchange)?).await.map_err(|error| failed(http::no_answer(&error)))?;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(failed("changes the protocol, which nothing requested"));
+    }
+    let (head, body) = response.into_parts();
+    let headers = head.headers.iter();
+    let headers = headers.map(|(name, value)| {
+        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    });
+    let mut exchanged =
+        Exchanged { status: head.status.as_u16(), headers: headers.collect(), body: Vec::new() };
+    if exchanged.location().is_none() {
+        exchanged.body = read(Response::new(body), longest, &host).await?;
+    }
+    Ok(exchanged)
+}
+
+fn request(exchange: Exchange) -> Result<Request<Full<Bytes>>> {
+    let invalid =
+        |what: &str| Error::new(Code::InvalidInput, format!("the {what} cannot be sent in HTTP/1.1"));
+    let Exchange { method, tls, host, port, target, headers, body, .. } = exchange;
+    let uri = Uri::try_from(target).map_err(|_| invalid("path or query of the URL"))?;
+    let usual = if tls { 443 } else { 80 };
+    let authority = if port == usual { host } else { format!("{host}:{port}") };
+    let mut request = Request::new(Full::from(body.clone().unwrap_or_default()));
+    *request.method_mut() = method.as_str().parse().map_err(|_| invalid("method"))?;
+    *request.uri_mut() = uri;
+    let all = request.headers_mut();
+    all.insert(header::HOST, HeaderValue::try_from(authority).map_err(|_| invalid("host"))?);
+    for (name, value) in headers {
+        let name = HeaderName::try_from(&name).map_err(|_| invalid("name of a header"))?;
+        all.insert(name, HeaderValue::try_from(value).map_err(|_| invalid("value of a header"))?);
+    }
+    Ok(request)
+}
+
+/// Reads a body up to a length.
+async fn read(response: Response<Incoming>, longest: usize, host: &str) -> Result<Vec<u8>> {
+    let mut body = response.into_body();
+    let too_long = || Error::new(Code::TooLarge, format!("the response of {host} is too long"));
+    if body.size_hint().lower() > longest as u64 {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            let text = format!("{host} closed the connection before the end of its response");
+            Error::new(Code::Unavailable, text).with_source(error)
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if data.len() > longest - bytes.len() {
+            return Err(too_long());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}
