@@ -132,14 +132,27 @@ impl Mask {
     }
 }
 
-/// Returns the forms of a value: the value itself, and how it is written within JSON, in a URL, and as base64.
+/// Returns the forms of a value: the value itself, and how it is written within JSON, in a URL, and as base64. The host of a URL and
+/// the names of headers are lowercase.
 fn forms(value: &str) -> Vec<String> {
     let json = Value::from(value).to_string();
     let mut forms =
         vec![value.to_owned(), json[1..json.len() - 1].to_owned(), percent(value), STANDARD.encode(value)];
+    forms.extend(in_url(value));
+    forms.push(value.to_lowercase());
     forms.sort_unstable();
     forms.dedup();
     forms
+}
+
+/// Encodes a value as the parser of URLs does, in a path and in a query.
+fn in_url(value: &str) -> Vec<String> {
+    let Ok(mut url) = url::Url::parse("https://a/") else { return Vec::new() };
+    url.set_path(value);
+    url.set_query(Some(value));
+    let parts = [url.path().strip_prefix('/'), url.query()];
+    // Dot segments and line breaks are removed, and what is left could be anything.
+    parts.into_iter().flatten().filter(|part| part.len() >= value.len()).map(str::to_owned).collect()
 }
 
 /// Encodes a value as `encodeURIComponent` does.
@@ -167,11 +180,18 @@ mod tests {
 
     #[test]
     fn values_are_masked_wherever_they_are() {
-        let mask = mask(&[("KEY", "a \"key\"/ü1"), ("PIN", "123456789"), ("SHORT", "1234567")]);
+        let mask = mask(&[
+            ("KEY", "a \"key\"/ü1"),
+            ("PIN", "123456789"),
+            ("SHORT", "1234567"),
+            ("UPPER", "Upper-Case"),
+        ]);
         let value = json!({
             "plain": ["x a \"key\"/ü1 y", "a \"key\"/ü"],
             "json": "{\"a\":\"a \\\"key\\\"/ü1\"}",
             "url": "https://a.example/?key=a%20%22key%22%2F%C3%BC1&b",
+            "path": "https://a.example/a%20%22key%22/%C3%BC1/b?a%20%22key%22/%C3%BC1",
+            "host": "https://upper-case.example/",
             "base64": STANDARD.encode("a \"key\"/ü1"),
             "a \"key\"/ü1": true,
             "number": 123_456_789,
@@ -186,6 +206,8 @@ mod tests {
                 "plain": ["x [secret KEY] y", "a \"key\"/ü"],
                 "json": "{\"a\":\"[secret KEY]\"}",
                 "url": "https://a.example/?key=[secret KEY]&b",
+                "path": "https://a.example/[secret KEY]/b?[secret KEY]",
+                "host": "https://[secret UPPER].example/",
                 "base64": "[secret KEY]",
                 "[secret KEY]": true,
                 "number": "[secret PIN]",

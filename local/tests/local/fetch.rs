@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use koze_core::script::Egress;
 use koze_core::{Profiles, Session, SessionId};
-use koze_local::{Internet, Local};
+use koze_local::{Internet, Local, Secrets};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -36,6 +36,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("fetch_injects_no_headers", injection),
     ("fetch_decompresses_nothing", compressed),
     ("fetch_verifies_certificates", certificates),
+    ("fetch_masks_secrets", masks),
     ("fetch_ends_with_its_script", ends),
     ("fetch_runs_a_few_at_once", at_once),
 ];
@@ -713,6 +714,42 @@ fn certificates() -> Result<(), libtest_mimic::Failed> {
         // Without the test's authority, nobody is trusted.
         let scene = Scene::new(Internet { names: names(), ..Internet::default() }, online());
         refused(&scene.fetch("https://good.example/").await, "unavailable", "invalid peer certificate");
+    })
+}
+
+/// What a server repeats, and errors that name hosts, contain no secrets.
+fn masks() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        const KEY: &str = "key-12345678";
+        let state = tempfile::tempdir().unwrap();
+        let secrets = Secrets::at(state.path().join("secrets"));
+        secrets.set("KEY", KEY).unwrap();
+        let names = HashMap::from([("origin.example".to_owned(), server::here())]);
+        let internet = Internet { names, ..Internet::default() };
+        let local = Local::with_internet(state.path(), internet).unwrap().with_secrets(secrets);
+        let profiles = Profiles::of_scripts()
+            .with_script_egress(Egress { allowed_hosts: hosts(&["origin.example"]), ..Egress::default() });
+        let session = Session::new(local, SessionId::new("tests", "scripts").unwrap(), profiles);
+        for code in [
+            "const r = await fetch(`http://origin.example/echo?${secrets.KEY}`, { headers: { 'x-key': secrets.KEY } }); \
+             return [r.url, await r.text()]",
+            "await fetch(`http://${secrets.KEY}.example/`)",
+            "await fetch(`${secrets.KEY}://origin.example/`)",
+            "await fetch('http://origin.example/', { headers: { [`${secrets.KEY} a`]: '1' } })",
+            "try { await fetch(`http://origin.example:81/${secrets.KEY}`) } catch (error) { console.log(error.message); throw error }",
+        ] {
+            let reply = session.call_tool("run_sandbox_code", json!({ "code": code })).await;
+            assert!(!reply.content.contains(KEY), "{code}: {}", reply.content);
+        }
+        let url = format!("http://{KEY}.example/");
+        let reply = session.call_tool("fetch_url", json!({ "url": url })).await;
+        assert!(reply.is_error && reply.content.contains("[secret KEY].example"), "{}", reply.content);
+        let input = json!({ "url": "http://origin.example/echo", "headers": { "authorization": format!("Bearer {KEY}") } });
+        let reply = session.call_tool("fetch_url", input).await;
+        assert!(!reply.is_error && reply.content.contains("Bearer [secret KEY]"), "{}", reply.content);
+        // The journal has hosts, not URLs: a secret in a path is not in it.
+        let journal = std::fs::read_to_string(state.path().join("egress-reached.jsonl")).unwrap();
+        assert!(journal.contains("origin.example") && !journal.contains(KEY), "{journal}");
     })
 }
 

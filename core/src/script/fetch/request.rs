@@ -17,7 +17,10 @@ const HEADERS: usize = 64;
 /// How many bytes the headers of a request may have.
 const HEADER_BYTES: usize = 16 << 10;
 
-/// Headers that describe the connection, which the host sets itself, and what is wrong with each.
+/// The longest name that a message repeats, in bytes.
+const SHOWN: usize = 64;
+
+/// Headers that describe the connection, which the host sets itself.
 const RESERVED: &[&str] = &[
     "accept-encoding",
     "connection",
@@ -132,8 +135,10 @@ pub(super) fn target(text: &str, base: Option<&Url>) -> Result<Url> {
         invalid(&format!("the URL is not valid: {why}. Write an absolute one: `https://example.com/path`"))
     })?;
     if !matches!(url.scheme(), "http" | "https") {
-        let scheme: String = url.scheme().chars().take(20).collect();
-        return Err(invalid(&format!("`fetch` requests URLs with `https:` or `http:`, not `{scheme}:`")));
+        // Never the beginning of a longer text: it may be a secret, which is masked as a whole only.
+        let not =
+            if url.scheme().len() > SHOWN { String::new() } else { format!(", not `{}:`", url.scheme()) };
+        return Err(invalid(&format!("`fetch` requests URLs with `https:` or `http:`{not}")));
     }
     if !url.username().is_empty() || url.password().is_some() {
         let text = "the URL contains a user or a password: send them in the header `authorization` instead";
@@ -156,7 +161,10 @@ pub(super) fn timeout(millis: u64) -> Result<u64> {
 
 /// Validates a header. Returns it with a lowercase name.
 fn header(name: &str, value: &str) -> Result<(String, String)> {
-    let shown = || name.chars().take(60).collect::<String>().escape_debug().to_string();
+    let shown = || match name.len() {
+        0..=SHOWN => name.escape_debug().to_string(),
+        length => format!("a name of {length} bytes"),
+    };
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
         return Err(invalid(&format!(
