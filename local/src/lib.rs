@@ -12,6 +12,9 @@
 //! addresses, and the addresses of this machine. It does not inspect the content of a tunnel: a server that several
 //! hosts share may serve one of them in place of another.
 //!
+//! **Scripts** have no network at all. For their `fetch`, this process sends the requests, under the policy of the project's
+//! scripts ([`Profiles::script_egress`]) and the same rules for addresses, on every redirect.
+//!
 //! **Previews.** [`Sandbox::expose`] returns `http://<port>-<name>-<token>.localhost:<p>/`. One listener on 127.0.0.1
 //! serves all previews while [`Local`] exists. Its port is stored in the state directory, so the URL of a sandbox stays
 //! the same when this program restarts. (Of several concurrent programs with one state directory, the first gets that

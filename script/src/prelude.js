@@ -3,7 +3,7 @@
   'use strict';
   const { call, log, load, setTimer, clearTimer, parseCsv, depth } = host;
   const { parse, stringify } = JSON;
-  const { freeze, defineProperty, keys } = Object;
+  const { freeze, defineProperty, hasOwn, keys } = Object;
   const { ceil } = Math;
 
   const define = (name, value) =>
@@ -71,7 +71,8 @@
     return own;
   };
   define('fetch', async function fetch(url, options = {}) {
-    const { method, headers, body, timeout } = options ?? {};
+    const { method, headers, body, timeout, redirect = 'follow' } = options ?? {};
+    if (redirect !== 'follow') throw new TypeError('fetch follows redirects: leave out the option redirect');
     const { status, url: last, headers: sent, body: content } = await ask('fetch', {
       __proto__: null,
       url: text(url, 'the URL'),
@@ -80,6 +81,14 @@
       body: optional(body, (value) => text(value, 'the body')),
       timeout: optional(timeout, (value) => ceil(value)),
     });
+    // As in a browser, too: the names are those of an object, where this one is not enumerated.
+    if (!hasOwn(sent, 'get')) {
+      const value = (name) => {
+        const key = text(name, 'the name of a header').toLowerCase();
+        return hasOwn(sent, key) && key !== 'get' ? sent[key] : null;
+      };
+      defineProperty(sent, 'get', { value });
+    }
     return {
       ok: status >= 200 && status < 300,
       status,

@@ -229,9 +229,13 @@ fn fetch() {
                 const { method, headers, timeout } = await r.json(); return [method, headers, timeout]";
     assert_eq!(value(code), json!(["DELETE", { "n": "1" }, 2]));
     assert_eq!(value("return (await fetch('http://a', null)).ok"), true);
+    let code = "const { headers: h } = await fetch('http://a'); \
+                return [h.get('Content-Type'), h.get('none'), h.get('get'), h.get('constructor'), Object.keys(h)]";
+    assert_eq!(value(code), json!(["application/json", null, null, null, ["content-type"]]));
     assert!(failure("await fetch('http://a', { method: 'TRACE' })").message.contains("`TRACE`"));
     for (options, part) in [
         ("{ body: { a: 1 } }", "the body must be a string"),
+        ("{ redirect: 'manual' }", "fetch follows redirects"),
         ("{ method: 1 }", "the method must be a string"),
         ("{ headers: 'a: b' }", "the headers must be an object"),
         ("{ headers: { get a() { throw new Error('getter') } } }", "getter"),

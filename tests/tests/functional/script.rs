@@ -271,6 +271,13 @@ fn created_tools_are_announced_to_clients() {
         has(&listed).is_none() && listed["tools"].as_array().is_some_and(|tools| tools.len() == 20),
         "{listed}"
     );
+    let input = json!({ "name": "fetch_url", "arguments": { "url": "http://a.invalid/" } });
+    let (refused, _) = client.ask("tools/call", &input);
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert!(
+        refused["content"][0]["text"].as_str().is_some_and(|text| text.contains("`allowed_hosts`")),
+        "{refused}"
+    );
     let schema = json!({ "type": "object", "properties": { "n": { "type": "number" } }, "required": ["n"] });
     let tool = json!({ "name": "double", "description": "Double a number.", "parameter_schema": schema, "code": "return args.n * 2" });
     let (created, notified) = client.ask("tools/call", &json!({ "name": "create_tool", "arguments": tool }));

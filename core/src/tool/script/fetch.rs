@@ -35,6 +35,7 @@ pub(super) struct Input {
     body: Option<String>,
     /// The milliseconds until the response must be complete, at most 30000.
     #[serde(default = "timeout")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 30000)))]
     timeout: u64,
 }
 
