@@ -296,12 +296,7 @@ fn nearby() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let server = Server::redirecting();
         let port = server.at.port();
-        assert!(TcpStream::connect(server.at).is_ok(), "the control");
-        let before = Instant::now();
-        while server.accepted() == 0 && before.elapsed() < Duration::from_secs(10) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        let scene = Scene::new(Internet::default(), online());
+        let scene = Scene::new(Internet { servers: everywhere(server.at), ..Internet::default() }, online());
         for host in NEARBY {
             let done = scene.fetch(&format!("http://{host}:{port}/")).await;
             refused(&done, "permission_denied", "scripts cannot reach private or local networks");
@@ -318,13 +313,22 @@ fn nearby() -> Result<(), libtest_mimic::Failed> {
         ] {
             refused(&scene.fetch(scheme).await, "invalid_input", "`https:` or `http:`");
         }
-        // Also if the address is allowed by name: it leads nowhere else.
-        let egress = Egress { allowed_hosts: hosts(&["127.0.0.1", "localhost"]), ..online() };
+        // Also if the table allows them.
+        let allowed = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}"));
+        let egress = Egress { allowed_hosts: allowed.to_vec(), ..Egress::default() };
         let scene = Scene::new(Internet::default(), egress);
-        for host in ["127.0.0.1", "localhost"] {
-            assert!(scene.fetch(&format!("http://{host}/")).await.is_err(), "{host}");
+        for host in allowed {
+            let done = scene.fetch(&format!("http://{host}/")).await;
+            refused(&done, "permission_denied", "scripts cannot reach private or local networks");
         }
-        assert_eq!(server.accepted(), 1, "the control's");
+        assert_eq!(server.accepted(), 0);
+        // The control: without the check, each of them reaches the server.
+        let scene = Scene::new(unchecked(server.at), online());
+        for host in NEARBY {
+            let done = scene.fetch(&format!("http://{host}:{port}/")).await;
+            assert_eq!(done.expect(host)["body"], "here", "{host}");
+        }
+        assert_eq!(server.accepted(), NEARBY.len());
     })
 }
 
@@ -333,13 +337,23 @@ fn nearby_addresses() -> Vec<IpAddr> {
     NEARBY.iter().filter_map(|host| host.trim_matches(['[', ']']).parse().ok()).collect()
 }
 
+/// An internet with a server at all of these addresses, to which connections lead if they are made.
+fn everywhere(server: SocketAddr) -> HashMap<IpAddr, SocketAddr> {
+    nearby_addresses().into_iter().map(|address| (address.to_canonical(), server)).collect()
+}
+
+/// The same, without the check of addresses: for controls.
+fn unchecked(server: SocketAddr) -> Internet {
+    let names = ["origin.example", "other.example"].map(|name| (name.to_owned(), server));
+    Internet { names: names.into(), servers: everywhere(server), unchecked: true, ..Internet::default() }
+}
+
 fn nearby_names() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let server = Server::redirecting();
         let public: IpAddr = "203.0.113.80".parse().unwrap();
         let addresses = nearby_addresses();
         assert!(addresses.len() > 35, "{addresses:?}");
-        // If the checks failed, a connection would arrive here.
         let servers: HashMap<IpAddr, SocketAddr> =
             addresses.iter().chain([&public]).map(|address| (*address, server.at)).collect();
         for address in addresses {
@@ -357,8 +371,13 @@ fn nearby_names() -> Result<(), libtest_mimic::Failed> {
             let mut seen: Vec<_> = Local::egress(scene.state.path()).unwrap().iter().map(reached).collect();
             seen.sort_unstable();
             assert_eq!(seen, [(false, None), (true, Some(public))], "{address}");
+            let answers = HashMap::from([("near.example".to_owned(), vec![vec![address]])]);
+            let control =
+                Internet { answers, servers: servers.clone(), unchecked: true, ..Internet::default() };
+            let done = Scene::new(control, online()).fetch("http://near.example/").await;
+            assert_eq!(done.expect("the control")["body"], "here", "{address}");
         }
-        assert_eq!(server.accepted(), nearby_addresses().len());
+        assert_eq!(server.accepted(), 2 * nearby_addresses().len());
     })
 }
 
@@ -366,10 +385,17 @@ fn nearby_redirects() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let server = Server::redirecting();
         let target = Server::redirecting();
-        let scene = Scene::with(server.at);
+        let public: IpAddr = "203.0.113.80".parse().unwrap();
+        let answers = ["origin.example", "other.example"].map(|name| (name.to_owned(), vec![vec![public]]));
+        let mut servers = everywhere(target.at);
+        servers.insert(public, server.at);
+        let scene =
+            Scene::new(Internet { answers: answers.into(), servers, ..Internet::default() }, online());
+        let control = Scene::new(unchecked(server.at), online());
         let port = target.at.port();
         for host in NEARBY.iter().filter(|host| host.is_ascii()) {
             let url = format!("http://origin.example/to/http://{host}:{port}/");
+            assert_eq!(control.fetch(&url).await.expect("the control")["body"], "here", "{host}");
             refused(&scene.fetch(&url).await, "permission_denied", "is not on the internet");
             // After another redirect.
             let url = format!("http://origin.example/to/http://other.example/to/http://{host}:{port}/");
@@ -412,6 +438,16 @@ fn rebinding() -> Result<(), libtest_mimic::Failed> {
         let mut seen: Vec<_> = Local::egress(scene.state.path()).unwrap().iter().map(reached).collect();
         seen.sort_unstable();
         assert_eq!(seen, [(false, None), (false, None), (true, Some(public))]);
+        // The control.
+        let answers = HashMap::from([("moves.example".to_owned(), vec![vec![public], vec![near]])]);
+        let servers = HashMap::from([(public, outside.at)]);
+        let scene =
+            Scene::new(Internet { answers, servers, unchecked: true, ..Internet::default() }, online());
+        assert_eq!(
+            scene.fetch(&url).await.expect("the control")["url"],
+            format!("http://moves.example:{port}/")
+        );
+        assert_eq!((outside.accepted(), inside.accepted()), (2, 1));
     })
 }
 

@@ -40,6 +40,8 @@ pub struct Internet {
     pub servers: HashMap<IpAddr, SocketAddr>,
     /// Authorities that scripts trust in addition, in DER.
     pub roots: Vec<Vec<u8>>,
+    /// Whether addresses are not checked, for controls.
+    pub unchecked: bool,
     /// How many times names were looked up.
     pub lookups: Mutex<HashMap<String, usize>>,
 }
