@@ -1,7 +1,8 @@
 //! The requests of scripts: from this program, to the hosts that the project allows for scripts. Scripts have no network.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Bytes, Incoming};
@@ -30,14 +31,26 @@ const IN_JOURNAL: &str = "(scripts)";
 pub(in super::super) struct Fetching {
     state: PathBuf,
     internet: Arc<Internet>,
-    lookups: Arc<Semaphore>,
+    /// What limits the lookups of each agent, so that names that resolve slowly delay its own scripts only.
+    lookups: Mutex<HashMap<String, Weak<Semaphore>>>,
     tls: OnceLock<Arc<ClientConfig>>,
 }
 
 impl Fetching {
     pub(in super::super) fn new(state: &Path, internet: Arc<Internet>) -> Self {
-        let lookups = Arc::new(Semaphore::new(LOOKUPS));
-        Fetching { state: state.to_owned(), internet, lookups, tls: OnceLock::new() }
+        Fetching { state: state.to_owned(), internet, lookups: Mutex::default(), tls: OnceLock::new() }
+    }
+
+    /// Returns what limits the lookups of an agent.
+    fn lookups(&self, agent: &str) -> Arc<Semaphore> {
+        let mut all = self.lookups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get(agent).and_then(Weak::upgrade) {
+            return known;
+        }
+        all.retain(|_, known| known.strong_count() > 0);
+        let new = Arc::new(Semaphore::new(LOOKUPS));
+        all.insert(agent.to_owned(), Arc::downgrade(&new));
+        new
     }
 
     /// Sends a request, and returns the response. The connection is closed when the future is dropped.
@@ -52,7 +65,7 @@ impl Fetching {
             return Err(Error::new(Code::PermissionDenied, text));
         };
         let journal = Journal::new(&self.state, agent.session(), IN_JOURNAL);
-        let (internet, lookups) = (Arc::clone(&self.internet), Arc::clone(&self.lookups));
+        let (internet, lookups) = (Arc::clone(&self.internet), self.lookups(&agent.key()));
         let reach = Reach::new(policy, internet, journal).with_lookups(lookups);
         let tls = exchange.tls.then(|| self.tls()).transpose()?;
         engine::run_while_waited(async move {
@@ -185,4 +198,22 @@ async fn read(response: Response<Incoming>, longest: usize, host: &str) -> Resul
         bytes.extend_from_slice(&data);
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lookups_are_limited_for_each_agent() {
+        let fetching = Fetching::new(Path::new("/nonexistent"), Arc::default());
+        let (one, other) = (fetching.lookups("one"), fetching.lookups("other"));
+        let _all = one.try_acquire_many(u32::try_from(LOOKUPS).unwrap()).unwrap();
+        assert!(fetching.lookups("one").try_acquire().is_err());
+        assert!(other.try_acquire().is_ok());
+        // Agents without requests are forgotten.
+        drop(other);
+        let _third = fetching.lookups("third");
+        assert_eq!(fetching.lookups.lock().unwrap().len(), 2);
+    }
 }

@@ -20,7 +20,7 @@ use super::{Internet, address};
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of addresses to try for a name.
 const TRIED: usize = 4;
-/// The maximum number of concurrent lookups of a sandbox, or of all scripts. Each takes a thread, which file operations need too.
+/// The maximum number of concurrent lookups of a sandbox, or of the scripts of an agent. Each takes a thread, which file operations need too.
 pub(in super::super) const LOOKUPS: usize = 8;
 
 /// Connects to the hosts that a sandbox or scripts may reach.
