@@ -811,13 +811,14 @@ fn ends() -> Result<(), libtest_mimic::Failed> {
             }
         };
         let scene = Scene::with(server.at);
-        // The script does not wait for it.
-        assert_eq!(
-            scene
-                .run("fetch('http://origin.example/'); await new Promise(done => setTimeout(done, 300)); 1")
-                .await,
-            1
-        );
+        // The script does not wait for the response, only until the server has the request.
+        let code = "fetch('http://origin.example/'); \
+                    while (!await state.get('go')) await new Promise(done => setTimeout(done, 10)); return 1";
+        let (done, _) = tokio::join!(scene.run(code), async {
+            reach(&begun, 1).await;
+            scene.call("set_state", json!({ "key": "go", "value": true })).await.unwrap()
+        });
+        assert_eq!(done, 1);
         reach(&ended, 1).await;
         let code = json!({ "code": "await fetch('http://origin.example/')" });
         let abandoned = scene.call("run_sandbox_code", code);
