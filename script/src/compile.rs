@@ -3,10 +3,11 @@
 #![allow(unsafe_code, reason = "rquickjs has no safe functions for the bytecode of scripts")]
 
 use rquickjs::context::intrinsic;
-use rquickjs::{CatchResultExt as _, Context, Ctx, Error, Function, Runtime, Value, qjs};
+use rquickjs::{CatchResultExt as _, Context, Ctx, Error, Function, Value, qjs};
 
 use crate::failure::{self, Source};
 use crate::limits::{CODE, Limits, MEMORY, STACK};
+use crate::memory::Memory;
 use crate::protocol::Failure;
 
 /// The compiled source of a script.
@@ -27,10 +28,11 @@ pub(crate) struct Compiler(Context);
 
 impl Compiler {
     pub(crate) fn new() -> rquickjs::Result<Self> {
-        let runtime = Runtime::new()?;
-        runtime.set_memory_limit(usize::try_from(MEMORY).unwrap_or(usize::MAX));
+        let memory = Memory::new(MEMORY);
+        let runtime = memory.runtime()?;
         runtime.set_max_stack_size(STACK);
         let context = Context::custom::<(intrinsic::Eval, intrinsic::RegExpCompiler)>(&runtime)?;
+        context.with(|ctx| memory.attach(&ctx));
         Ok(Compiler(context))
     }
 

@@ -16,8 +16,9 @@ use serde_json::Value as Json;
 use crate::compile::{Compiled, Compiler};
 use crate::failure;
 use crate::globals;
-use crate::limits::{CALLS, Limit, Limits, NESTING, RESULT, STACK, TIMERS};
+use crate::limits::{CALLS, Limit, Limits, MEMORY, NESTING, RESULT, STACK, TIMERS};
 use crate::logs::Logs;
+use crate::memory::Memory;
 use crate::protocol::{Check, Failure, FromScript, Secrets, Start};
 
 /// The host of an engine.
@@ -47,6 +48,7 @@ pub struct Engine {
     is_program: bool,
     context: Context,
     runtime: Runtime,
+    memory: Memory,
     shared: Rc<Shared>,
 }
 
@@ -171,7 +173,8 @@ impl Engine {
     /// If there is not enough memory.
     pub fn new(host: impl Host) -> Result<Self, Failure> {
         let made = || {
-            let runtime = Runtime::new()?;
+            let memory = Memory::new(MEMORY);
+            let runtime = memory.runtime()?;
             runtime.set_max_stack_size(STACK);
             let context = Context::custom::<Intrinsics>(&runtime)?;
             let shared = Rc::new(Shared {
@@ -188,13 +191,14 @@ impl Engine {
             });
             context
                 .with(|ctx| {
+                    memory.attach(&ctx);
                     let added = globals::add(&ctx, &shared);
                     added.catch(&ctx).map_err(|error| failure::of(&ctx, error, &Limits::default()).message)
                 })
                 .map_err(|message| Error::new_into_js_message("koze", "globals", message))?;
             let over = Rc::clone(&shared);
             runtime.set_interrupt_handler(Some(Box::new(move || over.is_over())));
-            Ok::<_, Error>(Engine { main: None, is_program: false, context, runtime, shared })
+            Ok::<_, Error>(Engine { main: None, is_program: false, context, runtime, memory, shared })
         };
         made().map_err(|error| failure::plain(format!("the engine cannot start: {error}")))
     }
@@ -207,7 +211,7 @@ impl Engine {
             Err(failure) => return State::Done(Err(failure)),
         };
         self.is_program = matches!(compiled, Compiled::Program(_));
-        self.runtime.set_memory_limit(usize::try_from(start.limits.memory).unwrap_or(usize::MAX));
+        self.memory.set_limit(start.limits.memory);
         *self.shared.libraries.borrow_mut() = start.libraries;
         let started = self.context.with(|ctx| {
             let begin = || {

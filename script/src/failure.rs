@@ -3,6 +3,7 @@
 use rquickjs::{CaughtError, Coerced, Ctx, Value};
 
 use crate::limits::{Limit, Limits, MESSAGE};
+use crate::memory::Memory;
 use crate::protocol::{Failure, Place};
 
 /// The names of sources in stacks. They cannot occur in the names of functions, which have no `)`.
@@ -35,6 +36,10 @@ pub(crate) fn of<'js>(ctx: &Ctx<'js>, error: CaughtError<'js>, limits: &Limits) 
 
 /// Returns the failure for a thrown value.
 pub(crate) fn of_value<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>, limits: &Limits) -> Failure {
+    // Where no memory is left for an error, the engine throws null.
+    if thrown.is_null() && Memory::has_refused(ctx) {
+        return limited(limits, Limit::Memory);
+    }
     let Some(object) = thrown.as_object().filter(|object| object.is_error()) else {
         // What its own methods throw does not matter.
         let text = ctx.json_stringify(thrown.clone()).unwrap_or_else(|_| forget(ctx));

@@ -17,6 +17,7 @@
 //! | `globals` | what a script sees |
 //! | `failure` | errors with their place in the script |
 //! | `logs` | limits what a script logs |
+//! | `memory` | limits the memory of an engine |
 //!
 //! The modules from `engine` on need the feature of this name. An engine is no security boundary: a host runs it in a process without privileges, or in an isolate of its own.
 
@@ -32,6 +33,8 @@ mod globals;
 pub mod limits;
 #[cfg(feature = "engine")]
 mod logs;
+#[cfg(feature = "engine")]
+mod memory;
 #[cfg(all(feature = "engine", not(target_arch = "wasm32")))]
 pub mod native;
 pub mod protocol;

@@ -403,6 +403,12 @@ fn time_ends_every_loop() {
 fn memory_ends_every_allocation() {
     for code in [
         "const all = []; for (;;) all.push(new Array(1000).fill(1))",
+        // Whatever the sizes are, the engine finds no room for its own error at some of them.
+        "const all = []; for (;;) all.push(new Array(10).fill(1))",
+        "const all = []; for (;;) all.push(new Array(100).fill(1))",
+        "let all = null; for (;;) all = { all }",
+        "const all = []; for (;;) all.push(() => all)",
+        "try { const all = []; for (;;) all.push({}) } catch (error) { throw error }",
         "new Uint8Array(1 << 30)",
         "const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))",
         "JSON.stringify(new Array(2 ** 26).fill('xxxxxxxx'))",
@@ -413,6 +419,8 @@ fn memory_ends_every_allocation() {
         assert_eq!(ran.limit, Some(Limit::Memory), "{code}: {ran:?}");
         assert!(ran.message.contains("memory limit of 32 MiB"), "{ran:?}");
     }
+    let null = failure("throw null");
+    assert_eq!((null.message.as_str(), null.limit), ("uncaught: null", None));
     assert_eq!(failure("'x'.repeat(5 << 20)").limit, Some(Limit::Result));
     assert_eq!(failure("let a = []; for (let i = 0; i < 200; i++) a = [a]; a").limit, Some(Limit::Result));
     let deep = failure("let f = () => f() + 1; f()");

@@ -85,8 +85,9 @@ fn ctrl_c_stops_everything() {
     let group = Pid::from_raw(dev.id()).expect("a process id");
     kill_process_group(group, Signal::INT).expect("a process group");
     dev.wait();
-    assert!(!sleeps("86395"));
-    assert_eq!(running(&worker), Vec::<i32>::new());
+    // The kernel ends the sandbox because koze has ended: soon, but not at once.
+    eventually("the sandbox is gone", || !sleeps("86395"));
+    eventually("all processes are gone", || running(&worker).is_empty());
     assert!(!worker.project.path(".wrangler/koze-dev").exists());
 }
 
