@@ -76,9 +76,13 @@ impl Memory {
     /// # Safety
     /// The pointer is null, or that of an allocation of [`RustAllocator`] that exists.
     unsafe fn count(&self, pointer: *mut u8) -> *mut u8 {
+        if pointer.is_null() {
+            // The machine, or a module of WebAssembly, has no more.
+            self.0.has_refused.set(true);
+            return pointer;
+        }
         // SAFETY: the caller's.
-        let size = if pointer.is_null() { 0 } else { unsafe { Self::size(pointer) } };
-        self.0.used.set(self.0.used.get() + size);
+        self.0.used.set(self.0.used.get() + unsafe { Self::size(pointer) });
         pointer
     }
 
