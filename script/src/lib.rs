@@ -13,6 +13,7 @@
 //! | [`frame`] | messages as bytes |
 //! | `engine` | one run of a script |
 //! | `native` | runs scripts one after another, with the clock of the system |
+//! | `wasm` | runs one script as a module of WebAssembly, with the clock of its host |
 //! | `compile` | source to bytecode, in a context of its own |
 //! | `globals` | what a script sees |
 //! | `failure` | errors with their place in the script |
@@ -38,6 +39,8 @@ mod memory;
 #[cfg(all(feature = "engine", not(target_arch = "wasm32")))]
 pub mod native;
 pub mod protocol;
+#[cfg(all(feature = "engine", target_arch = "wasm32"))]
+mod wasm;
 
 #[cfg(feature = "engine")]
 pub use self::engine::{Engine, Host, State};

@@ -54,6 +54,15 @@ pub const TREES: &str = include_str!("../files/worker/trees.mjs");
 /// The connection to the guest, `src/generated/guest.mjs`.
 pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");
 
+/// The host of scripts, `src/generated/scripts.mjs`. `koze build` does not write it yet.
+pub const SCRIPTS: &str = include_str!("../files/worker/scripts.mjs");
+
+/// The types of [`SCRIPTS`], `src/generated/scripts.d.mts`.
+pub const SCRIPTS_TYPES: &str = include_str!("../files/worker/scripts.d.mts");
+
+/// The engine that [`SCRIPTS`] runs, a module of WebAssembly. `cargo xtask script` builds it from `koze-script`.
+pub const SCRIPT_ENGINE: &[u8] = include_bytes!("../files/script/koze-script.wasm");
+
 /// The egress policy, `src/generated/egress.mjs`.
 pub const EGRESS: &str = include_str!("../files/worker/egress.mjs");
 

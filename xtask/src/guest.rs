@@ -4,10 +4,9 @@
 //! The program is committed, because `cargo install koze-cli` builds for no other target. The build is reproducible
 //! wherever the checkout is: it uses no linker or library of the host and contains no path of it.
 
-use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -17,6 +16,7 @@ use object::LittleEndian;
 use object::elf::{EM_X86_64, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
+use crate::committed::{self, Args, Committed, NO_RUSTUP};
 use crate::setup::target::GUEST;
 use crate::{Result, process, setup};
 
@@ -27,19 +27,11 @@ const BINARY: &str = "templates/files/guest/koze-guest-x86_64";
 const PACKED: &str = "templates/files/guest/koze-guest-x86_64.gz";
 const COMPILER: &str = "templates/files/guest/koze-guest-x86_64.rustc";
 
-const NO_RUSTUP: &str = "install rustup, which brings cargo and rustc";
-
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// Write nothing; fail if the committed program differs from what its source builds. With another compiler than the
-    /// recorded one, only warn
-    #[arg(long)]
-    pub(crate) check: bool,
-}
+const COMMITTED: Committed = Committed { task: "guest", file: BINARY };
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     setup::target::install(GUEST, false)?;
-    let compiler = compiler()?;
+    let compiler = committed::compiler()?;
     let recorded = fs::read_to_string(root.join(COMPILER)).unwrap_or_default();
     let built = build(root)?;
     let bytes = fs::read(&built)?;
@@ -50,7 +42,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         && unpacked(&root.join(PACKED)).is_ok_and(|committed| committed == bytes);
     let size = format!("{} KiB", bytes.len().div_ceil(1024));
     if args.check {
-        eprintln!("{}", verdict(same, recorded.trim_end(), &compiler)?);
+        eprintln!("{}", COMMITTED.verdict(same, recorded.trim_end(), &compiler)?);
     } else if same && recorded.trim_end() == compiler {
         eprintln!("guest: {BINARY} is what its source builds, {size}");
     } else {
@@ -63,24 +55,6 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Compares the committed program with the one that `compiler` built. Only the recorded compiler can prove that they
-/// differ, because another may produce other bytes from the same source.
-fn verdict(same: bool, recorded: &str, compiler: &str) -> Result<String> {
-    if same {
-        return Ok(format!("guest: {BINARY} is what its source builds"));
-    }
-    if recorded == compiler || recorded.is_empty() {
-        return Err(format!(
-            "`{BINARY}` differs from what its source builds: run `cargo xtask guest`, and commit the result"
-        )
-        .into());
-    }
-    Ok(format!(
-        "warning: `{BINARY}` was built with {recorded}, but this is {compiler}: its source builds, but the bytes cannot \
-         be compared. To compare them, use that compiler; to replace the program, run `cargo xtask guest`"
-    ))
-}
-
 /// Builds the program separately, because it has its own flags.
 fn build(root: &Path) -> Result<PathBuf> {
     let out = root.join("target/guest");
@@ -89,40 +63,12 @@ fn build(root: &Path) -> Result<PathBuf> {
         .args(["build", "--locked", "--package", "koze-guest", "--bin", "koze-guest"])
         .args(["--profile", "guest", "--target", GUEST, "--target-dir"])
         .arg(&out);
-    // Ignore the caller's flags, and those of a configuration above the checkout.
-    for variable in ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
-        cargo.env_remove(variable);
-    }
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags(root)?);
-    // An incremental build divides the code differently, and produces other bytes.
-    cargo.env("CARGO_INCREMENTAL", "0");
+    committed::reproducible(root, &mut cargo, &["-Clinker=rust-lld", "-Clink-self-contained=yes"])?;
     let status = process::status(&mut cargo, NO_RUSTUP)?;
     if !status.success() {
         return Err("the guest does not build".into());
     }
     Ok(out.join(GUEST).join("guest/koze-guest"))
-}
-
-/// Returns the flags: Rust's own linker and libraries, and replacements for the paths of this machine.
-fn flags(root: &Path) -> Result<OsString> {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let cargo = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let cargo =
-        cargo.ok_or("neither CARGO_HOME nor HOME is set, and paths below them would be left in the guest")?;
-    let mut places = vec![(root.to_owned(), "/koze"), (cargo.clone(), "/cargo")];
-    // Cargo stores crates in a directory per registry, whose name contains the registry's host.
-    for registry in fs::read_dir(cargo.join("registry/src"))? {
-        places.push((registry?.path(), "/crates"));
-    }
-    let mut flags = OsString::from("-Clinker=rust-lld\x1f-Clink-self-contained=yes");
-    // The last matching replacement wins.
-    for (from, to) in places {
-        flags.push("\x1f--remap-path-prefix=");
-        flags.push(from);
-        flags.push("=");
-        flags.push(to);
-    }
-    Ok(flags)
 }
 
 /// Compresses the program for Workers, whose size is limited.
@@ -137,11 +83,6 @@ fn unpacked(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut program = Vec::new();
     GzDecoder::new(&fs::read(path)?[..]).read_to_end(&mut program)?;
     Ok(program)
-}
-
-/// Returns the version of the compiler that the checkout's cargo uses.
-fn compiler() -> Result<String> {
-    process::stdout(Command::new("rustc").arg("--version"), NO_RUSTUP)
 }
 
 /// Returns why a program would not run in every image, if so.
@@ -163,7 +104,7 @@ fn wrong(program: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_SIZE, verdict, wrong};
+    use super::{MAX_SIZE, wrong};
 
     /// A program of one segment of this type, for a machine.
     fn program(machine: u8, segment: u8) -> Vec<u8> {
@@ -197,16 +138,5 @@ mod tests {
             other[at] = byte;
             assert!(why(&other).contains("no program for"), "{at}");
         }
-    }
-
-    #[test]
-    fn only_the_recorded_compiler_proves_a_difference() {
-        let (recorded, newer) =
-            ("rustc 1.95.0 (59807616e 2026-04-14)", "rustc 1.97.0 (0123456789 2026-08-20)");
-        assert!(verdict(true, recorded, recorded).is_ok_and(|text| text.starts_with("guest: ")));
-        assert!(verdict(true, recorded, newer).is_ok_and(|text| text.starts_with("guest: ")));
-        assert!(verdict(false, recorded, newer).is_ok_and(|text| text.starts_with("warning: ")));
-        assert!(verdict(false, recorded, recorded).is_err());
-        assert!(verdict(false, "", newer).is_err(), "without a record, nothing is known about the program");
     }
 }

@@ -1,7 +1,8 @@
-//! The workspace's own tasks: `cargo xtask setup | test | guest | packages | platforms | conformance | bench | fuzz | book | deny | wasm-toolchain`.
+//! The workspace's own tasks: `cargo xtask setup | test | guest | script | packages | platforms | conformance | bench | fuzz | book | deny | wasm-toolchain`.
 
 mod bench;
 mod book;
+mod committed;
 mod conformance;
 mod deny;
 mod fuzz;
@@ -9,6 +10,7 @@ mod guest;
 mod packages;
 mod platforms;
 mod process;
+mod script;
 mod setup;
 mod test;
 
@@ -47,7 +49,9 @@ enum Task {
         args: Vec<OsString>,
     },
     /// Build the guest of containers, which is committed
-    Guest(guest::Args),
+    Guest(committed::Args),
+    /// Build the engine of scripts for Workers, which is committed
+    Script(committed::Args),
     /// Pack the crates that are published, install koze from them alone, and run `koze demo`
     Packages,
     /// Check the command line for macOS, Windows and Linux on ARM, and build the program of Windows for its tests
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
         Task::Setup => setup::run(&root).map(|()| ExitCode::SUCCESS),
         Task::Test { suite, again, args } => test::run(&root, suite, again, &args),
         Task::Guest(args) => guest::run(&root, &args),
+        Task::Script(args) => script::run(&root, &args),
         Task::Packages => packages::run(&root),
         Task::Platforms => platforms::run(&root),
         Task::Conformance(args) => conformance::run(&args),

@@ -2,7 +2,7 @@
 //!
 //! macOS and Linux on ARM are only checked. The program of Windows is built, because `tests/tests/windows` runs it.
 
-mod zig;
+pub(crate) mod zig;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};

@@ -7,7 +7,8 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
-use crate::{Result, guest, platforms, process, setup};
+use crate::committed::Args;
+use crate::{Result, guest, platforms, process, script, setup};
 
 /// The variable for the number of tests that one program runs in parallel, for the standard harness and for ours.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -38,7 +39,8 @@ pub(crate) fn run(root: &Path, suite: Suite, again: bool, args: &[OsString]) -> 
     setup::run(root)?;
     if args.is_empty() {
         // Fail before the tests rather than after them.
-        guest::run(root, &guest::Args { check: true })?;
+        guest::run(root, &Args { check: true })?;
+        script::run(root, &Args { check: true })?;
         platforms::program_of_windows(root)?;
     }
     let whole = || -> Result<Command> {

@@ -15,6 +15,8 @@ mod fetch;
 mod files;
 mod groups;
 mod guest;
+#[path = "../../../script/tests/hostile/mod.rs"]
+mod hostile;
 mod life;
 mod limits;
 mod machine;

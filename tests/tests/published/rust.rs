@@ -25,9 +25,11 @@ fn the_pinned_rust_is_the_oldest_supported_one() {
     assert!(images.iter().all(|image| *image == format!("{supported}-bookworm")), "{images:?}");
     let readme = read("README.md");
     assert!(readme.contains(&format!("Rust {supported}")), "README.md does not name the oldest Rust");
-    // The committed guest can be compared only with the compiler that built it.
-    let compiler = read("templates/files/guest/koze-guest-x86_64.rustc");
-    assert!(compiler.starts_with(&format!("rustc {pinned} ")), "{compiler}");
+    // Committed programs can be compared only with the compiler that built them.
+    for file in ["guest/koze-guest-x86_64.rustc", "script/koze-script.rustc"] {
+        let compiler = read(&format!("templates/files/{file}"));
+        assert!(compiler.starts_with(&format!("rustc {pinned} ")), "{file}: {compiler}");
+    }
 }
 
 /// Every crate declares it.

@@ -96,7 +96,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 14] = [
+const TEMPLATES: [&str; 16] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -111,6 +111,8 @@ const TEMPLATES: [&str; 14] = [
     "trees.mjs",
     "egress.mjs",
     "egress.d.mts",
+    "scripts.mjs",
+    "scripts.d.mts",
 ];
 
 #[test]

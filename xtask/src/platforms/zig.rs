@@ -41,14 +41,14 @@ const NOT_FOR_THE_LINKER: [&str; 14] = [
 ];
 
 /// An installed Zig, with scripts that call its tools as other compilers are called.
-pub(super) struct Zig {
+pub(crate) struct Zig {
     program: PathBuf,
     scripts: PathBuf,
 }
 
 impl Zig {
     /// Installs Zig if it is missing or of another version.
-    pub(super) fn installed(root: &Path) -> Result<Zig> {
+    pub(crate) fn installed(root: &Path) -> Result<Zig> {
         let zig =
             Zig { program: root.join(DIR).join("ziglang/zig"), scripts: root.join(DIR).join("scripts") };
         if !zig.is_right() {
@@ -70,17 +70,17 @@ impl Zig {
     }
 
     /// Returns one of the tools that are the same for every system.
-    pub(super) fn tool(&self, name: &str) -> PathBuf {
+    pub(crate) fn tool(&self, name: &str) -> PathBuf {
         self.scripts.join(name)
     }
 
     /// Returns the C compiler for a system.
-    pub(super) fn cc(&self, target: &str) -> Result<PathBuf> {
+    pub(crate) fn cc(&self, target: &str) -> Result<PathBuf> {
         self.script(&format!("cc-{target}"), &format!("cc -target {target}"), &NOT_FOR_ZIG)
     }
 
     /// Returns the linker for Windows.
-    pub(super) fn linker(&self, target: &str) -> Result<PathBuf> {
+    pub(crate) fn linker(&self, target: &str) -> Result<PathBuf> {
         self.script(&format!("link-{target}"), &format!("cc -target {target} -lunwind"), &NOT_FOR_THE_LINKER)
     }
 
@@ -103,7 +103,7 @@ fn script(zig: &Path, cache: &Path, words: &str, without: &[&str]) -> String {
     let without = if without.is_empty() { "''".to_owned() } else { without.join("|") };
     format!(
         "#!/bin/sh\n\
-         # Written by `cargo xtask platforms`.\n\
+         # Written by `cargo xtask`.\n\
          export ZIG_GLOBAL_CACHE_DIR={cache}\n\
          for argument do\n    \
              shift\n    \

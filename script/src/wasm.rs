@@ -1,0 +1,146 @@
+//! The engine as a module of WebAssembly. It never waits: its host passes messages to it, and each returns once the script
+//! waits for the next one, or has ended.
+//!
+//! | name | | |
+//! |---|---|---|
+//! | `room` | export | returns where the host writes so many bytes |
+//! | `deliver` | export | takes these bytes, which are frames, and runs what can run |
+//! | `koze.send` | import | receives a frame |
+//! | `env.__rquickjs_host_now_us` | import | returns the microseconds since 1970 |
+//!
+//! `cargo xtask script` adds the global `fuel`, which every round of a loop in the module lowers. At less than zero the
+//! module traps: a host has no clock while it computes, and not every built-in function asks whether the time is over.
+//! An instance runs one script. After a trap it is in no state to continue, and its host drops it.
+#![allow(unsafe_code, reason = "these are the functions that WebAssembly has")]
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use crate::engine::{Engine, Host, State};
+use crate::failure;
+use crate::frame::{self, Incoming};
+use crate::protocol::{FromScript, ToScript};
+
+#[link(wasm_import_module = "koze")]
+unsafe extern "C" {
+    fn send(at: *const u8, length: usize);
+}
+
+// The one of the engine's C library.
+#[link(wasm_import_module = "env")]
+unsafe extern "C" {
+    fn __rquickjs_host_now_us() -> f64;
+}
+
+thread_local! {
+    static RUN: RefCell<Run> = RefCell::default();
+}
+
+/// The one run of an instance.
+#[derive(Default)]
+struct Run {
+    room: Vec<u8>,
+    incoming: Incoming,
+    engine: Option<Engine>,
+    has_ended: bool,
+}
+
+/// Returns where the host writes the next bytes.
+#[unsafe(no_mangle)]
+extern "C" fn room(length: usize) -> *mut u8 {
+    RUN.with_borrow_mut(|run| {
+        run.room.resize(length, 0);
+        run.room.as_mut_ptr()
+    })
+}
+
+/// Takes the bytes that the host has written.
+#[unsafe(no_mangle)]
+extern "C" fn deliver() {
+    RUN.with_borrow_mut(Run::deliver);
+}
+
+impl Run {
+    fn deliver(&mut self) {
+        self.incoming.push(&std::mem::take(&mut self.room));
+        while !self.has_ended {
+            match self.incoming.take() {
+                Ok(Some(message)) => self.receive(message),
+                Ok(None) => return,
+                Err(error) => {
+                    self.end(FromScript::Done(Err(failure::plain(format!(
+                        "a message of the host: {error}"
+                    )))));
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, message: ToScript) {
+        let state = match (message, &mut self.engine) {
+            (ToScript::Start(start), None) => {
+                let deadline = Rc::new(Cell::new(None));
+                match Engine::new(Outside { deadline: Rc::clone(&deadline) }) {
+                    Ok(engine) => {
+                        deadline.set(Some(now().saturating_add(start.limits.time_ms)));
+                        self.engine.insert(engine).start(start)
+                    }
+                    Err(failure) => State::Done(Err(failure)),
+                }
+            }
+            (ToScript::Check(check), None) => {
+                let checked = Engine::new(Outside { deadline: Rc::default() })
+                    .and_then(|engine| engine.check(&check))
+                    .map(|()| serde_json::Value::Null);
+                State::Done(checked)
+            }
+            (ToScript::Answer { id, result }, Some(engine)) => engine.answer(id, result),
+            (ToScript::Timer, Some(engine)) => engine.timer(),
+            // A second script, or an answer to none.
+            _ => return,
+        };
+        match state {
+            State::Done(done) => self.end(FromScript::Done(done)),
+            State::Waiting(Some(ms)) => tell(&FromScript::Timer(ms)),
+            State::Waiting(None) => {}
+        }
+    }
+
+    fn end(&mut self, done: FromScript) {
+        self.has_ended = true;
+        tell(&done);
+    }
+}
+
+/// What the engine reaches.
+struct Outside {
+    /// When the script has to end, by the clock of [`now`].
+    deadline: Rc<Cell<Option<u64>>>,
+}
+
+impl Host for Outside {
+    fn send(&mut self, message: FromScript) {
+        tell(&message);
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.deadline.get().is_some_and(|deadline| now() >= deadline)
+    }
+
+    fn now(&mut self) -> u64 {
+        now()
+    }
+}
+
+fn tell(message: &FromScript) {
+    let Ok(bytes) = frame::encode(message) else { return };
+    // SAFETY: the bytes are alive while the host copies them.
+    unsafe { send(bytes.as_ptr(), bytes.len()) };
+}
+
+/// Returns the time of the host in milliseconds.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the time is after 1970")]
+fn now() -> u64 {
+    // SAFETY: it takes nothing and returns a number.
+    (unsafe { __rquickjs_host_now_us() } / 1000.0) as u64
+}

@@ -1,0 +1,379 @@
+//! What scripts see and where they end. Every engine passes these cases: `super::send` runs a message in the one under test.
+
+use koze_script::limits::Limit;
+use koze_script::protocol::{Check, Failure, Start, ToScript};
+use koze_script::{Limits, limits};
+use serde_json::{Value, json};
+
+use super::native::Ran;
+use super::send;
+
+fn start(start: Start) -> Ran {
+    send(ToScript::Start(start))
+}
+
+fn short(time_ms: u64, code: &str) -> Ran {
+    let limits = Limits { time_ms, ..Limits::default() };
+    start(Start { code: code.into(), limits, ..Start::default() })
+}
+
+fn run(code: &str) -> Ran {
+    short(10_000, code)
+}
+
+#[track_caller]
+fn value(code: &str) -> Value {
+    run(code).done.unwrap_or_else(|failure| panic!("{code}: {failure:?}"))
+}
+
+#[track_caller]
+fn failure(code: &str) -> Failure {
+    match run(code).done {
+        Ok(value) => panic!("{code}: {value}"),
+        Err(failure) => failure,
+    }
+}
+
+#[track_caller]
+fn fails_at(code: &str, message: &str, line: u32, column: u32) {
+    let failure = failure(code);
+    let place = failure.place.as_ref().map(|place| (place.line, place.column));
+    assert_eq!((failure.message.as_str(), place), (message, Some((line, column))), "{code}");
+}
+
+#[test]
+fn results() {
+    for (code, result) in [
+        ("1+1", json!(2)),
+        ("return 1 + 1", json!(2)),
+        ("if (true) { return [1, { a: 'b' }] }\nthrow 1", json!([1, { "a": "b" }])),
+        ("const x = 3; x * 2 // the last line is a comment", json!(6)),
+        ("resolve({ a: 1 }); resolve(2); 3", json!({ "a": 1 })),
+        ("resolve()", json!(null)),
+        ("await new Promise((done) => setTimeout(done, 5)); 'later'", json!("later")),
+        ("new Promise((done) => setTimeout(() => done('awaited'), 5))", json!("awaited")),
+        ("return new Promise((done) => setTimeout(() => done('awaited'), 5))", json!("awaited")),
+        ("resolve(1); await new Promise(() => {})", json!(1)),
+        ("", json!(null)),
+        ("undefined", json!(null)),
+        ("() => 1", json!(null)),
+        ("({ value: { value: 1 } })", json!({ "value": { "value": 1 } })),
+        ("return { value: 1 }", json!({ "value": 1 })),
+        ("typeof args", json!("undefined")),
+        ("'args' in globalThis", json!(false)),
+        ("'ä\\u{1f600}\\0'", json!("ä😀\0")),
+        ("[1n].map(String)", json!(["1"])),
+        ("new Date(0)", json!("1970-01-01T00:00:00.000Z")),
+        ("/(?<year>\\d+)/u.exec('in 1969').groups.year", json!("1969")),
+        ("new RegExp('a.c', 's').test('a\\nc')", json!(true)),
+        ("[...new Set([1, 1])].length + new Uint8Array(2).length", json!(3)),
+        ("setTimeout(() => resolve('too late'), 1); 1", json!(1)),
+        ("btoa('hello') + atob('aGVsbG8=')", json!("aGVsbG8=hello")),
+        ("let total = 0; for await (const x of [1, Promise.resolve(2)]) total += x; total", json!(3)),
+    ] {
+        assert_eq!(value(code), result, "{code}");
+    }
+}
+
+#[test]
+fn arguments_and_secrets() {
+    let ran = start(Start {
+        code: "'use strict'; let refused; try { secrets.KEY = 1 } catch (error) { refused = error.name }\n\
+               [args.a, secrets.KEY, refused, Object.isFrozen(secrets), Object.keys(secrets)]"
+            .into(),
+        args: Some(json!({ "a": [1], "__proto__": { "polluted": true } })),
+        secrets: [("KEY".to_owned(), "value".to_owned())].into_iter().collect(),
+        ..Start::default()
+    });
+    assert_eq!(ran.done, Ok(json!([[1], "value", "TypeError", true, ["KEY"]])));
+}
+
+#[test]
+fn errors_have_a_place() {
+    fails_at("const a = 1;\n  null.x", "TypeError: cannot read property 'x' of null", 2, 3);
+    fails_at(
+        "const o = args_of();\nreturn o.x; function args_of() { return null }",
+        "TypeError: cannot read property 'x' of null",
+        2,
+        8,
+    );
+    fails_at("await 1;\nthrow new RangeError('far')", "RangeError: far", 2, 11);
+    fails_at("function f() {\n  throw new Error('deep')\n}\n\nf()", "Error: deep", 2, 13);
+    fails_at("let a = 1;\nlet b = ;", "SyntaxError: unexpected token in expression: ';'", 2, 9);
+    fails_at("import x from 'y'", "SyntaxError: Unexpected identifier 'x'", 1, 8);
+    fails_at("state.get(1)", "TypeError: the key must be a string", 1, 6);
+    fails_at("await 0;\nawait db.sql('select 1')", "Error: no database", 2, 10);
+    fails_at("x = { get a() { throw new Error('getter') } };\nresolve(x)", "Error: getter", 1, 27);
+    let nothing = failure("throw { code: 1 }");
+    assert_eq!((nothing.message.as_str(), nothing.place), ("uncaught: {\"code\":1}", None));
+    assert_eq!(failure("throw undefined").message, "uncaught: undefined");
+    let waits = failure("await new Promise(() => {})");
+    assert!(waits.message.contains("nothing can settle"), "{waits:?}");
+    assert_eq!(failure("const a = {}; a.a = a; a").message, "TypeError: circular reference");
+    assert_eq!(failure("const a = {}; a.a = a; resolve(a)").message, "TypeError: circular reference");
+}
+
+#[test]
+fn logs() {
+    let ran = run("const a = { b: [1, 2n] }; a.a = a;\n\
+         console.log('text', 1, a, undefined, null); console.warn([]); console.error(new TypeError('no'))\n\
+         console.log(Object.defineProperty({}, 'x', { enumerable: true, get() { throw 1 } }), () => {}, Symbol('s'))\n\
+         throw new Error('end')");
+    assert_eq!(
+        ran.logs,
+        [
+            "text 1 {\"b\":[1,\"2n\"],\"a\":\"[Circular]\"} undefined null",
+            "[WARN] []",
+            "[ERROR] TypeError: no",
+            "[cannot be shown] [function ] Symbol(s)",
+        ]
+    );
+    assert!(ran.done.is_err());
+    let many = run("for (let i = 0; i < 20000; i++) console.log(i); 'done'");
+    assert_eq!((many.logs.len(), many.done), (limits::LOG_LINES + 1, Ok(json!("done"))));
+    let long = run("for (let i = 0; i < 3; i++) console.log('x'.repeat(500 << 10)); 'done'");
+    assert!(long.logs.iter().map(String::len).sum::<usize>() < limits::LOG_BYTES + 100);
+}
+
+#[test]
+fn state_of_the_host() {
+    let code = "await state.set('a', { x: 1 }); await state.set('b'); \
+                return [await state.get('a'), await state.get('b'), await state.get('c'), await state.keys(), \
+                await state.keys('b'), await state.delete('a'), await state.delete('a')]";
+    assert_eq!(value(code), json!([{ "x": 1 }, null, null, ["a", "b"], ["b"], true, false]));
+}
+
+#[test]
+fn fetch() {
+    let code = "const r = await fetch('http://a', { method: 'POST', headers: { x: '1' }, body: 'b' }); \
+                return [r.ok, r.status, r.headers, await r.json(), typeof await r.text()]";
+    assert_eq!(
+        value(code),
+        json!([true, 200, { "content-type": "application/json" },
+            { "url": "http://a", "method": "POST", "headers": { "x": "1" }, "body": "b", "timeout": 30000 }, "string"])
+    );
+    let code = "const r = await fetch('http://a', { method: 'delete', headers: { n: 1, __proto__: { no: 2 } }, timeout: 1.5 }); \
+                const { method, headers, timeout } = await r.json(); return [method, headers, timeout]";
+    assert_eq!(value(code), json!(["DELETE", { "n": "1" }, 2]));
+    assert_eq!(value("return (await fetch('http://a', null)).ok"), true);
+    let code = "const { headers: h } = await fetch('http://a'); \
+                return [h.get('Content-Type'), h.get('none'), h.get('get'), h.get('constructor'), Object.keys(h)]";
+    assert_eq!(value(code), json!(["application/json", null, null, null, ["content-type"]]));
+    assert!(failure("await fetch('http://a', { method: 'TRACE' })").message.contains("`TRACE`"));
+    for (options, part) in [
+        ("{ body: { a: 1 } }", "the body must be a string"),
+        ("{ redirect: 'manual' }", "fetch follows redirects"),
+        ("{ method: 1 }", "the method must be a string"),
+        ("{ headers: 'a: b' }", "the headers must be an object"),
+        ("{ headers: { get a() { throw new Error('getter') } } }", "getter"),
+        ("{ timeout: 'soon' }", "wrong arguments"),
+        ("{ timeout: -1 }", "wrong arguments"),
+    ] {
+        let message = failure(&format!("await fetch('http://a', {options})")).message;
+        assert!(message.contains(part), "{options}: {message}");
+    }
+    let message = failure("await (await fetch('http://text')).json()").message;
+    assert!(
+        message.starts_with("SyntaxError: the body of the response (status 200) is not JSON: "),
+        "{message}"
+    );
+    let text = "TypeError: the URL must be a string";
+    assert_eq!(failure("await fetch(new Date())").message, text);
+    let never = short(50, "await fetch('http://never')").done.unwrap_err();
+    assert_eq!(never.limit, Some(Limit::Time));
+}
+
+#[test]
+fn libraries() {
+    let with = |code: &str, libraries: &[(&str, &str)]| {
+        let own = |(name, code): &(&str, &str)| ((*name).to_owned(), (*code).to_owned());
+        let libraries = libraries.iter().map(own).collect();
+        start(Start { code: code.into(), libraries, ..Start::default() }).done
+    };
+    let counts = ("counts", "exports.id = (globalThis.times = (globalThis.times ?? 0) + 1)");
+    let uses = ("uses", "const { id } = require('counts');\nmodule.exports = { id, twice: (x) => 2 * x }");
+    let ran = with("[require('uses').twice(4), require('counts').id, times]", &[counts, uses]);
+    assert_eq!(ran, Ok(json!([8, 1, 1])));
+    let round = [("a", "require('b')"), ("b", "\n require('a')")];
+    let circle = with("require('a')", &round).unwrap_err();
+    assert_eq!(circle.message, "Error: Circular dependency: a -> b -> a");
+    let place = circle.place.unwrap();
+    assert_eq!((place.library.as_deref(), place.line, place.column), (Some("b"), 2, 2));
+    let missing = with("1;\nrequire('fs')", &[]).unwrap_err();
+    assert_eq!((missing.message.as_str(), missing.place.unwrap().line), ("Error: Library not found: fs", 2));
+    let deep: Vec<(String, String)> =
+        (0..12).map(|at| (format!("l{at}"), format!("require('l{}')", at + 1))).collect();
+    let deep: Vec<(&str, &str)> = deep.iter().map(|(name, code)| (name.as_str(), code.as_str())).collect();
+    assert!(with("require('l0')", &deep).unwrap_err().message.contains("10 levels deep"));
+    let broken = with("require('x')", &[("x", "let a = ;")]).unwrap_err();
+    assert!(broken.message.starts_with("SyntaxError: library 'x': SyntaxError: "), "{broken:?}");
+    assert!(broken.message.ends_with("(line 1, column 9)"), "{broken:?}");
+    let thrown = with("try { require('x') } catch {}\nrequire('x')", &[("x", "throw new Error('no')")]);
+    assert_eq!(thrown.unwrap_err().message, "Error: no");
+}
+
+#[test]
+fn csv() {
+    for (call, result) in [
+        ("parseCSV('a,b\\n1,\"x, \"\"y\"\"\\nz\"\\r\\n')", json!([["a", "b"], ["1", "x, \"y\"\nz"]])),
+        ("parseCSV('a,b\\n1,2\\n', { header: true })", json!([{ "a": "1", "b": "2" }])),
+        ("parseCSV('\\ufeffa\\n1', { header: true })", json!([{ "a": "1" }])),
+        ("parseCSV('')", json!([])),
+        ("Object.keys(parseCSV('__proto__\\n1', { header: true })[0])", json!(["__proto__"])),
+    ] {
+        assert_eq!(value(call), result, "{call}");
+    }
+    assert!(failure("parseCSV('a,b\\n1', { header: true })").message.contains("line: 2"));
+}
+
+#[test]
+fn timers() {
+    let order = "const seen = []; setTimeout(() => seen.push(2), 2); const off = setTimeout(() => seen.push(9), 1);\n\
+                 setTimeout((x) => seen.push(x), 0, 1); clearTimeout(off); clearTimeout(); clearTimeout(77);\n\
+                 await new Promise((done) => setTimeout(done, 10)); seen";
+    assert_eq!(value(order), json!([1, 2]));
+    fails_at(
+        "setTimeout(() => {\n  null.x }, 1);\nawait new Promise((d) => setTimeout(d, 99))",
+        "TypeError: cannot read property 'x' of null",
+        2,
+        3,
+    );
+    assert!(
+        failure("for (let i = 0; i < 10000; i++) setTimeout(() => {}, 1)")
+            .message
+            .contains("at most 1000 timers")
+    );
+    assert!(
+        failure("for (let i = 0; i < 10000; i++) fetch('http://never')")
+            .message
+            .contains("at most 1000 calls")
+    );
+}
+
+#[test]
+fn text_never_becomes_code() {
+    for code in [
+        "eval('1')",
+        "(0, eval)('1')",
+        "globalThis.eval('1')",
+        "new Function('return 1')()",
+        "(() => {}).constructor('return 1')()",
+        "new (function () {}).constructor('return 1')()",
+        "(async () => {}).constructor('return 1')()",
+        "(function* () {}).constructor('yield 1')().next()",
+        "(async function* () {}).constructor('yield 1')().next()",
+        "Reflect.construct((() => {}).constructor, ['return 1'])()",
+        "Object.getPrototypeOf(async function () {}).constructor('return 1')()",
+        "class F extends (() => {}).constructor {}; new F('return 1')()",
+        "setTimeout('1')",
+        "setTimeout.constructor('return 1')()",
+        "console.log.constructor('return 1')()",
+        "resolve.constructor('return 1')()",
+        "require.constructor('return 1')()",
+        "fetch.constructor('return 1')()",
+        "state.get.constructor('return 1')()",
+        "[].map.constructor.call(null, 'return 1')()",
+        "Promise.resolve('return 1').then((() => {}).constructor).then((f) => f())",
+        "await import('data:text/javascript,export default 1')",
+        "await import('x')",
+        "require('x')",
+        "new WebAssembly.Module(new Uint8Array(8))",
+        "new SharedArrayBuffer(8)",
+        "Atomics",
+        "process.exit()",
+        "Buffer.from('')",
+        "__dirname",
+        "__filename",
+        "new XMLHttpRequest()",
+        "new WebSocket('ws://x')",
+        "ShadowRealm",
+        "std.loadFile('/etc/passwd')",
+        "os.exec(['true'])",
+    ] {
+        let ran = run(code).done;
+        assert!(ran.is_err(), "{code}: {ran:?}");
+    }
+    // Own functions of these names are the script's own business.
+    assert_eq!(value("const eval = (x) => x; eval('1 + 1')"), json!("1 + 1"));
+}
+
+#[test]
+fn time_ends_every_loop() {
+    for code in [
+        "while (true) {}",
+        "while (true) { try { while (true) {} } catch {} }",
+        "for (;;) { try { throw 1 } catch { continue } finally { continue } }",
+        "/(a+)+$/.test('a'.repeat(40) + 'b')",
+        "(async () => { for (;;) await 1 })(); await new Promise(() => {})",
+        "const again = () => Promise.resolve().then(again); again()",
+        "const again = () => { setTimeout(again) }; again(); await new Promise(() => {})",
+        "await new Promise((done) => setTimeout(done, 30000))",
+        "resolve({ toJSON() { for (;;) ; } })",
+        "({ get x() { for (;;) ; } })",
+        "new Proxy({}, { ownKeys() { for (;;) ; } })",
+        "throw new Proxy(new Error(), { get() { for (;;) ; } })",
+        "throw { get message() { for (;;) ; }, toJSON() { for (;;) ; } }",
+        "const e = new Error(); Object.defineProperty(e, 'name', { get() { for (;;) ; } }); throw e",
+        "console.log({ toJSON() { for (;;) ; } })",
+        "state.set('a', { toJSON() { for (;;) ; } }); 1",
+        "Promise.prototype.then = () => { for (;;) ; }; await state.get('a'); await { then() { for (;;) ; } }",
+        "Error.prepareStackTrace = () => { for (;;) ; }; throw new Error()",
+        "const f = () => { try { f() } finally { f() } }; f()",
+    ] {
+        let ran = short(100, code).done.expect_err(code);
+        assert_eq!(ran.limit, Some(Limit::Time), "{code}: {ran:?}");
+        assert!(ran.message.contains("time limit of 100 ms"), "{ran:?}");
+    }
+}
+
+#[test]
+fn memory_ends_every_allocation() {
+    for code in [
+        "const all = []; for (;;) all.push(new Array(1000).fill(1))",
+        // Whatever the sizes are, the engine finds no room for its own error at some of them.
+        "const all = []; for (;;) all.push(new Array(10).fill(1))",
+        "const all = []; for (;;) all.push(new Array(100).fill(1))",
+        "let all = null; for (;;) all = { all }",
+        "const all = []; for (;;) all.push(() => all)",
+        "try { const all = []; for (;;) all.push({}) } catch (error) { throw error }",
+        "new Uint8Array(1 << 30)",
+        "const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))",
+        "JSON.stringify(new Array(2 ** 26).fill('xxxxxxxx'))",
+        "(async () => { const all = []; for (;;) { all.push(await [all.length].concat(new Array(999))) } })()",
+    ] {
+        let limits = Limits { memory: 32 << 20, ..Limits::default() };
+        let ran = start(Start { code: code.into(), limits, ..Start::default() }).done.expect_err(code);
+        assert_eq!(ran.limit, Some(Limit::Memory), "{code}: {ran:?}");
+        assert!(ran.message.contains("memory limit of 32 MiB"), "{ran:?}");
+    }
+    let null = failure("throw null");
+    assert_eq!((null.message.as_str(), null.limit), ("uncaught: null", None));
+    assert_eq!(failure("'x'.repeat(5 << 20)").limit, Some(Limit::Result));
+    assert_eq!(failure("let a = []; for (let i = 0; i < 200; i++) a = [a]; a").limit, Some(Limit::Result));
+    let deep = failure("let f = () => f() + 1; f()");
+    assert_eq!(deep.message, "RangeError: Maximum call stack size exceeded");
+}
+
+#[test]
+fn what_a_script_changes_stays_in_it() {
+    let pollution = "Object.prototype.toJSON = () => 'polluted'; Array.prototype.map = null; JSON.stringify = () => '{}';\n\
+                     Object.prototype.key = 'other'; Promise = null; globalThis.call = 1; String.prototype.toString = null;\n\
+                     await state.set('k', 1); [await state.get('k')]";
+    // Even its own results are its own business; the host reads plain JSON.
+    assert_eq!(value(pollution), json!("polluted"));
+    assert_eq!(value("typeof globalThis.call + typeof Promise"), json!("undefinedfunction"));
+    assert!(failure("throw new Proxy({}, {})").message.starts_with("uncaught: "));
+    assert_eq!(value("new Proxy([1], {})"), json!([1]));
+}
+
+#[test]
+fn source_is_checked_without_running_it() {
+    let check = |code: &str, library| send(ToScript::Check(Check { code: code.into(), library })).done;
+    assert_eq!(check("return await fetch(args.url)", false), Ok(Value::Null));
+    assert_eq!(check("for (;;) ;", false), Ok(Value::Null));
+    assert_eq!(check("exports.a = 1", true), Ok(Value::Null));
+    assert_eq!(check("await 1", true).unwrap_err().place.unwrap().line, 1);
+    assert_eq!(check("\n\nlet a = ;", false).unwrap_err().place.unwrap().line, 3);
+    let long = check(&" ".repeat(limits::CODE + 1), false).unwrap_err();
+    assert!(long.message.contains("may have at most 262144"), "{long:?}");
+}

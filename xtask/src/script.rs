@@ -1,0 +1,147 @@
+//! `cargo xtask script`: builds the engine of scripts as a module of WebAssembly, for Workers.
+//!
+//! The module is committed, because it needs a C compiler for WebAssembly: Zig, as for `cargo xtask platforms`.
+
+mod fuel;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use fs_err as fs;
+use walrus::{ExportItem, Module};
+
+use crate::committed::{self, Args, Committed, NO_RUSTUP};
+use crate::platforms::zig::Zig;
+use crate::setup::target::WASM;
+use crate::{Result, process, setup};
+
+/// The maximum size compressed with gzip, in bytes: the upload of a Worker is limited.
+const MAX_SIZE: usize = 400 << 10;
+/// The committed module. Next to it is the version of the compiler.
+const MODULE: &str = "templates/files/script/koze-script.wasm";
+const COMPILER: &str = "templates/files/script/koze-script.rustc";
+
+const COMMITTED: Committed = Committed { task: "script", file: MODULE };
+
+/// The flags of rustc. The stack of C comes first in memory, so that an overflow traps. The memory is that of a script,
+/// 64 MiB, and of what the engine has outside of it: its stack, the compiler and messages.
+const FLAGS: [&str; 2] = ["-Clink-arg=-zstack-size=1048576", "-Clink-arg=--max-memory=83886080"];
+
+/// The flags of C. Assertions have no place, which would be a path of this machine.
+const C_FLAGS: &str = "-Wno-builtin-macro-redefined -D__FILE__=0";
+
+/// What the module imports.
+const IMPORTS: [(&str, &str); 2] = [("env", "__rquickjs_host_now_us"), ("koze", "send")];
+/// What the module exports.
+const EXPORTS: [&str; 4] = ["deliver", "fuel", "memory", "room"];
+
+pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    setup::target::install(WASM, false)?;
+    let compiler = committed::compiler()?;
+    let recorded = fs::read_to_string(root.join(COMPILER)).unwrap_or_default();
+    let built = build(root)?;
+    let module = fuel::add(&fs::read(&built)?)?;
+    let packed = packed_size(&module)?;
+    if let Some(wrong) = wrong(&module, packed) {
+        return Err(format!("{} {wrong}", built.display()).into());
+    }
+    let same = fs::read(root.join(MODULE)).is_ok_and(|committed| committed == module);
+    let size = format!("{} KiB, with gzip {} KiB", module.len().div_ceil(1024), packed.div_ceil(1024));
+    if args.check {
+        eprintln!("{}", COMMITTED.verdict(same, recorded.trim_end(), &compiler)?);
+    } else if same && recorded.trim_end() == compiler {
+        eprintln!("script: {MODULE} is what its source builds, {size}");
+    } else {
+        fs::create_dir_all(root.join(MODULE).parent().ok_or("the path of the module has no directory")?)?;
+        fs::write(root.join(MODULE), &module)?;
+        fs::write(root.join(COMPILER), format!("{compiler}\n"))?;
+        eprintln!("script: wrote {MODULE}, {size}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn build(root: &Path) -> Result<PathBuf> {
+    let zig = Zig::installed(root)?;
+    let out = root.join("target/script");
+    let mut cargo = process::cargo(root);
+    cargo
+        .args(["rustc", "--locked", "--package", "koze-script", "--lib", "--features", "engine"])
+        .args(["--crate-type", "cdylib", "--profile", "guest", "--target", WASM, "--target-dir"])
+        .arg(&out);
+    committed::reproducible(root, &mut cargo, &FLAGS)?;
+    let target = WASM.replace('-', "_");
+    cargo
+        .env(format!("CC_{target}"), zig.cc("wasm32-freestanding")?)
+        .env(format!("AR_{target}"), zig.tool("ar"))
+        .env(format!("CFLAGS_{target}"), C_FLAGS);
+    for variable in ["CC", "AR", "CFLAGS", "TARGET_CC", "TARGET_AR", "TARGET_CFLAGS"] {
+        cargo.env_remove(variable);
+    }
+    if !process::status(&mut cargo, NO_RUSTUP)?.success() {
+        return Err("the engine of scripts does not build for WebAssembly; cargo says why above".into());
+    }
+    Ok(out.join(WASM).join("guest/koze_script.wasm"))
+}
+
+/// Returns why a module would not run in every Worker, if so.
+fn wrong(module: &[u8], packed: usize) -> Option<String> {
+    let module = match Module::from_buffer(module) {
+        Ok(module) => module,
+        Err(error) => return Some(format!("is no module: {error}")),
+    };
+    let mut imports: Vec<_> =
+        module.imports.iter().map(|import| (import.module.as_str(), import.name.as_str())).collect();
+    imports.sort_unstable();
+    if imports != IMPORTS {
+        return Some(format!("imports {imports:?}, and its hosts have {IMPORTS:?}"));
+    }
+    let mut exports: Vec<_> = module.exports.iter().map(|export| export.name.as_str()).collect();
+    exports.sort_unstable();
+    if exports != EXPORTS {
+        return Some(format!("exports {exports:?}, and its hosts need {EXPORTS:?}"));
+    }
+    let memory = module.exports.iter().find_map(|export| match export.item {
+        ExportItem::Memory(memory) => Some(module.memories.get(memory)),
+        _ => None,
+    });
+    if memory.is_none_or(|memory| memory.maximum.is_none()) {
+        return Some("has a memory without a limit".to_owned());
+    }
+    (packed > MAX_SIZE).then(|| format!("has {packed} bytes with gzip, and {MAX_SIZE} are the most"))
+}
+
+/// Returns the size of the module in an upload.
+fn packed_size(module: &[u8]) -> std::io::Result<usize> {
+    let mut to = GzEncoder::new(Vec::new(), Compression::best());
+    std::io::Write::write_all(&mut to, module)?;
+    Ok(to.finish()?.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_without_the_interface_is_wrong() {
+        let why = |module: &[u8]| wrong(module, 0).unwrap_or_default();
+        assert!(why(b"").contains("is no module"));
+        let mut empty = Module::default();
+        assert!(why(&empty.emit_wasm()).contains("imports []"));
+        let committed = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(MODULE);
+        let committed = fs::read(committed).unwrap();
+        assert_eq!(wrong(&committed, 0), None);
+        assert!(wrong(&committed, MAX_SIZE + 1).unwrap().contains("are the most"));
+        let changed = |change: fn(&mut Module)| {
+            let mut module = Module::from_buffer(&committed).unwrap();
+            change(&mut module);
+            why(&module.emit_wasm())
+        };
+        let renamed = changed(|module| module.imports.iter_mut().next().unwrap().name = "other".into());
+        assert!(renamed.contains("other"), "{renamed}");
+        assert!(changed(|module| module.exports.remove("fuel").unwrap()).contains("its hosts need"));
+        let unlimited = changed(|module| module.memories.iter_mut().next().unwrap().maximum = None);
+        assert!(unlimited.contains("without a limit"), "{unlimited}");
+    }
+}
