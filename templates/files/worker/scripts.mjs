@@ -152,7 +152,7 @@ export async function run(module, start, answer, { fuel = FUEL } = {}) {
   /** @param {unknown} message */
   const deliver = (message) => {
     if (over.signal.aborted) return;
-    clearTimeout(timer ?? undefined);
+    clearTimeout(timer);
     next = null;
     const failure = engine.deliver(message);
     if (failure) done = { Err: failure };
@@ -181,7 +181,7 @@ export async function run(module, start, answer, { fuel = FUEL } = {}) {
   } finally {
     over.abort();
     clearTimeout(late);
-    clearTimeout(timer ?? undefined);
+    clearTimeout(timer);
   }
 }
 
