@@ -67,7 +67,7 @@ export declare function run(
   module: WebAssembly.Module,
   start: Start,
   answer: (call: Call, signal: AbortSignal) => Promise<unknown>,
-  options?: { fuel?: bigint },
+  options?: { fuel?: bigint; signal?: AbortSignal },
 ): Promise<Ran>;
 
 export declare function check(module: WebAssembly.Module, source: { code: string; library: boolean }): Failure | null;

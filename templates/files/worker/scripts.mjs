@@ -18,6 +18,10 @@ export const FUEL = 1_000_000_000n;
 /** What unanswered calls may hold, in bytes. They are in the memory of the isolate, outside that of the script. */
 const HELD = 16 << 20;
 
+/** What a script may log, in characters and lines. The engine stops earlier, and adds one line that says so. */
+const LOG_BYTES = 2 << 20;
+const LOG_LINES = 10_001;
+
 const HEADER = 4;
 
 const encoder = new TextEncoder();
@@ -71,11 +75,11 @@ class Engine {
   /**
    * Passes a message to the engine, which returns when the script waits or has ended.
    *
-   * @param {unknown} message
+   * @param {string} message its JSON
    * @returns {Failure | null} why the engine cannot continue, if so
    */
   deliver(message) {
-    const body = encoder.encode(JSON.stringify(message));
+    const body = encoder.encode(message);
     try {
       const at = this.#exports.room(HEADER + body.length);
       const room = new Uint8Array(this.#exports.memory.buffer, at, HEADER + body.length);
@@ -88,7 +92,7 @@ class Engine {
     }
   }
 
-  /** @param {unknown} error @returns {Failure} */
+  /** Returns what an error of the engine means for its script. @param {unknown} error @returns {Failure} */
   #trapped(error) {
     if (error instanceof Ended) return error.failure;
     if (this.#exports.fuel.value < 0n) {
@@ -112,10 +116,10 @@ class Engine {
  * @param {Start} start
  * @param {(call: Call, signal: AbortSignal) => Promise<unknown>} answer answers a call of the script, or throws. The
  * signal aborts when the script ends
- * @param {{ fuel?: bigint }} [options]
+ * @param {{ fuel?: bigint, signal?: AbortSignal }} [options] the signal ends the script, and is then the error
  * @returns {Promise<Ran>}
  */
-export async function run(module, start, answer, { fuel = FUEL } = {}) {
+export async function run(module, start, answer, { fuel = FUEL, signal } = {}) {
   const limits = { time_ms: TIME_MS, memory: MEMORY, ...start.limits };
   const over = new AbortController();
   /** @type {string[]} */
@@ -123,14 +127,18 @@ export async function run(module, start, answer, { fuel = FUEL } = {}) {
   /** @type {{ id: number, call: Call, length: number }[]} */
   let calls = [];
   let held = 0;
+  let logged = 0;
   /** The milliseconds until the next timer of the script. @type {number | null} */
   let next = null;
   /** @type {Outcome | null} */
   let done = null;
 
   const engine = new Engine(module, limits, fuel, (message, length) => {
-    if ("log" in message) logs.push(message.log);
-    else if ("timer" in message) next = message.timer;
+    if ("log" in message) {
+      logged += message.log.length;
+      if (logged > LOG_BYTES || logs.length >= LOG_LINES) throw new Error("the engine logs more than it may");
+      logs.push(message.log);
+    } else if ("timer" in message) next = message.timer;
     else if ("done" in message) done = message.done;
     else {
       held += length;
@@ -144,41 +152,52 @@ export async function run(module, start, answer, { fuel = FUEL } = {}) {
 
   /** @type {(outcome: Outcome) => void} */
   let settle = () => {};
+  /** @type {(error: unknown) => void} */
+  let fail = () => {};
   /** @type {Promise<Outcome>} */
-  const ended = new Promise((resolve) => (settle = resolve));
+  const ended = new Promise((resolve, reject) => ([settle, fail] = [resolve, reject]));
   /** @type {ReturnType<typeof setTimeout> | null} */
   let timer = null;
 
-  /** @param {unknown} message */
+  /** @param {string} message */
   const deliver = (message) => {
     if (over.signal.aborted) return;
     clearTimeout(timer);
     next = null;
-    const failure = engine.deliver(message);
-    if (failure) done = { Err: failure };
+    try {
+      const failure = engine.deliver(message);
+      if (failure) done = { Err: failure };
+    } catch (error) {
+      return fail(error);
+    }
     if (done) return settle(done);
-    if (next !== null) timer = setTimeout(deliver, next, "timer");
+    if (next !== null) timer = setTimeout(deliver, next, '"timer"');
     for (const call of calls.splice(0)) void reply(call);
   };
 
   /** @param {{ id: number, call: Call, length: number }} call */
   const reply = async ({ id, call, length }) => {
-    /** @type {{ Ok: unknown } | { Err: string }} */
-    let result;
+    /** @param {{ Ok: unknown } | { Err: string }} result */
+    const message = (result) => JSON.stringify({ answer: { id, result } });
+    let text;
     try {
-      result = { Ok: (await answer(call, over.signal)) ?? null };
+      text = message({ Ok: (await answer(call, over.signal)) ?? null });
     } catch (error) {
-      result = { Err: error instanceof Error ? error.message : String(error) };
+      text = message({ Err: error instanceof Error ? error.message : String(error) });
     }
     held -= length;
-    deliver({ answer: { id, result } });
+    deliver(text);
   };
 
   const late = setTimeout(() => settle({ Err: { message: timeOver(limits), limit: "time" } }), limits.time_ms);
+  const cancel = () => fail(signal?.reason);
+  signal?.addEventListener("abort", cancel);
   try {
-    deliver({ start: { ...start, limits } });
+    signal?.throwIfAborted();
+    deliver(JSON.stringify({ start: { ...start, limits } }));
     return { result: await ended, logs };
   } finally {
+    signal?.removeEventListener("abort", cancel);
     over.abort();
     clearTimeout(late);
     clearTimeout(timer);
@@ -199,7 +218,7 @@ export function check(module, source) {
   const engine = new Engine(module, limits, FUEL, (message) => {
     if ("done" in message) done = message.done;
   });
-  const failure = engine.deliver({ check: source });
+  const failure = engine.deliver(JSON.stringify({ check: source }));
   if (failure) return failure;
   const outcome = /** @type {Outcome | null} */ (done);
   return outcome && "Err" in outcome ? outcome.Err : null;
