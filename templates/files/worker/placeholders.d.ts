@@ -6,6 +6,8 @@ declare const __KOZE_SLEEP_AFTER_MS__: number;
 declare const __KOZE_INTERNET__: boolean;
 declare const __KOZE_ALLOWED_HOSTS__: string[];
 declare const __KOZE_DENIED_HOSTS__: string[];
+declare const __KOZE_SCRIPTS_NAME__: string;
+declare const __KOZE_SCRIPTS_SOURCE__: string;
 
 declare module "__KOZE_WORKER__" {
   const worker: ExportedHandler;

@@ -38,6 +38,10 @@ fn an_upload_with_scripts_is_little_larger() {
         project.write(to, fs::read(templates.join(from)).expect("a template"));
     };
     copy("worker/scripts.mjs", "scripts.mjs");
+    let isolated = fs::read_to_string(templates.join("worker/isolated.mjs")).expect("a template");
+    let isolated = isolated.replace("__KOZE_SCRIPTS_NAME__", "\"koze-scripts\"");
+    let source = json!(project.read("scripts.mjs")).to_string();
+    project.write("isolated.mjs", isolated.replace("__KOZE_SCRIPTS_SOURCE__", &source));
     copy("script/koze-script.wasm", "koze-script.wasm");
     let worker = fs::read(root().join("tests/tests/worker/scripts/worker.mjs")).expect("the Worker");
     project.write("with.mjs", worker);

@@ -96,7 +96,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 16] = [
+const TEMPLATES: [&str; 17] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -113,6 +113,7 @@ const TEMPLATES: [&str; 16] = [
     "egress.d.mts",
     "scripts.mjs",
     "scripts.d.mts",
+    "isolated.mjs",
 ];
 
 #[test]

@@ -11,26 +11,31 @@ const FUEL = 100_000_000;
 
 const text = (path) => readFileSync(path, "utf8");
 const worker = join(import.meta.dirname, "worker.mjs");
+const isolated = text(join(templates, "worker/isolated.mjs"))
+  .replace("__KOZE_SCRIPTS_NAME__", '"koze-scripts"')
+  .replace("__KOZE_SCRIPTS_SOURCE__", () => JSON.stringify(text(join(templates, "worker/scripts.mjs"))));
 const miniflare = new Miniflare(
   convertV4MiniflareOptions({
     host: "127.0.0.1",
     port: 0,
     cf: false,
+    workerLoaders: { LOADER: {} },
     compatibilityDate: "2026-01-01",
     modulesRoot: "/",
     modules: [
       { type: "ESModule", path: "/worker.mjs", contents: text(worker) },
       { type: "ESModule", path: "/scripts.mjs", contents: text(join(templates, "worker/scripts.mjs")) },
+      { type: "ESModule", path: "/isolated.mjs", contents: isolated },
       { type: "CompiledWasm", path: "/koze-script.wasm", contents: readFileSync(join(templates, "script/koze-script.wasm")) },
     ],
   }),
 );
 
-try {
-  const url = await miniflare.ready;
+/** Runs all cases, in the isolate of the Worker or in a dynamic one. @param {URL} url @param {boolean} loaded */
+async function cases(url, loaded) {
   const ask = async (body) => {
     const signal = AbortSignal.timeout(120_000);
-    const response = await fetch(url, { method: "POST", body: JSON.stringify(body), signal });
+    const response = await fetch(url, { method: "POST", body: JSON.stringify({ ...body, loaded }), signal });
     const answer = await response.text();
     assert.equal(response.status, 200, answer);
     return JSON.parse(answer);
@@ -73,7 +78,8 @@ try {
 
   // Its caller can end it.
   const canceled = await run("await fetch('http://slow')", { cancel: 100 });
-  assert.deepEqual(canceled, { thrown: "TimeoutError", aborted: true });
+  assert.equal(canceled.thrown, "TimeoutError");
+  assert.ok(canceled.aborted, "its call goes on");
   // An answer that is no JSON is an error of the call.
   assert.match((await run("try { await state.keys() } catch (error) { return error.message }")).result.Ok, /BigInt/);
 
@@ -99,7 +105,20 @@ try {
   const start = performance.now();
   const times = 200;
   assert.deepEqual((await run("1 + 1", { times })).result, { Ok: 2 });
-  console.log(`a fresh instance and 1 + 1: ${((performance.now() - start) / times).toFixed(2)} ms`);
+  console.log(`${loaded ? "in a dynamic Worker, " : ""}a fresh instance and 1 + 1: ${((performance.now() - start) / times).toFixed(2)} ms`);
+  return ask;
+}
+
+try {
+  const url = await miniflare.ready;
+  await cases(url, false);
+  const ask = await cases(url, true);
+
+  // As the platform words it.
+  const ends = async (text) => (await ask({ start: { code: "1" }, ends: text })).result?.Err.limit;
+  assert.equal(await ends("Worker exceeded CPU time limit."), "time");
+  assert.equal(await ends("Worker exceeded memory limit."), "memory");
+  assert.equal((await ask({ start: { code: "1" }, ends: "another error" })).message, "another error");
 } finally {
   await miniflare.dispose();
 }

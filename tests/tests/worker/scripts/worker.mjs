@@ -1,7 +1,14 @@
 // A Worker that runs the scripts that it is sent, with a host whose answers are fixed.
 
 import engine from "./koze-script.wasm";
-import { check, run } from "./scripts.mjs";
+import { isolated } from "./isolated.mjs";
+import * as here from "./scripts.mjs";
+
+/** The functions of `scripts.mjs`, in this isolate. */
+const local = { run: (...rest) => here.run(engine, ...rest), check: (source) => here.check(engine, source) };
+
+/** A loader whose Workers the platform ends. @param {string} text */
+const ending = (text) => ({ get: () => ({ getEntrypoint: () => ({ run: () => Promise.reject(new Error(text)) }) }) });
 
 /** The signals of calls that have no answer. */
 const slow = [];
@@ -20,19 +27,20 @@ const host = (state) => async ({ call, ...fields }, signal) => {
 };
 
 export default {
-  async fetch(request) {
-    const { start, source, fuel, times, cancel } = await request.json();
-    if (source) return Response.json(check(engine, source));
+  async fetch(request, env) {
+    const { start, source, fuel, times, cancel, loaded, ends } = await request.json();
+    const { check, run } = loaded || ends ? isolated(ends ? ending(ends) : env.LOADER, engine) : local;
+    if (source) return Response.json(await check(source));
     const state = new Map();
     // Several in one request, to measure them: a request itself takes longer than most scripts.
-    for (let left = times ?? 0; left > 1; left--) await run(engine, start, host(state));
+    for (let left = times ?? 0; left > 1; left--) await run(start, host(state));
     const options = fuel === undefined ? {} : { fuel: BigInt(fuel) };
     if (cancel !== undefined) options.signal = AbortSignal.timeout(cancel);
     let ran;
     try {
-      ran = await run(engine, start, host(state), options);
+      ran = await run(start, host(state), options);
     } catch (error) {
-      ran = { thrown: error.name };
+      ran = { thrown: error.name, message: error.message };
     }
     const aborted = slow.splice(0).every((signal) => signal.aborted);
     return Response.json({ ...ran, aborted });
