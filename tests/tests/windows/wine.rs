@@ -41,11 +41,13 @@ impl Wine {
         fs::create_dir_all(prefix()).expect("a directory for wine");
         let lock = fs::File::create(prefix().with_extension("lock")).expect("a file to lock").into_file();
         lock.lock().expect("the lock of wine's prefix");
-        // Without a server that stays, wine's services would start again with each program, and hold its outputs.
-        let started = quiet(SERVER).arg("-p60").status();
-        assert!(started.is_ok_and(|status| status.success()), "wine's server does not start");
-        let booted = quiet(WINE).args(["wineboot", "--init"]).status();
-        assert!(booted.is_ok_and(|status| status.success()), "wine cannot create its prefix");
+        // A run that was killed, or whose start failed, leaves its server behind. No other run has this prefix.
+        if !boots() {
+            end_server();
+            let _ = fs::remove_dir_all(prefix());
+            fs::create_dir_all(prefix()).expect("a directory for wine");
+            assert!(boots(), "wine cannot create its prefix, not even a second time");
+        }
         Wine { _lock: lock }
     }
 
@@ -64,8 +66,7 @@ impl Wine {
 
 impl Drop for Wine {
     fn drop(&mut self) {
-        let _ = quiet(SERVER).arg("-k").status();
-        let _ = quiet(SERVER).arg("-w").status();
+        end_server();
     }
 }
 
@@ -78,6 +79,23 @@ fn koze() -> PathBuf {
 }
 
 /// Returns a command that leaves this process's streams alone: what it starts stays.
+/// Starts the server, and creates the prefix. Returns whether both succeeded.
+fn boots() -> bool {
+    end_server();
+    let succeeds = |mut command: Command| command.status().is_ok_and(|status| status.success());
+    let [mut server, mut boot] = [quiet(SERVER), quiet(WINE)];
+    // Without a server that stays, wine's services would start again with each program, and hold its outputs.
+    server.arg("-p60");
+    boot.args(["wineboot", "--init"]);
+    succeeds(server) && succeeds(boot)
+}
+
+/// Ends the server of the prefix, with every program in it.
+fn end_server() {
+    let _ = quiet(SERVER).arg("-k").status();
+    let _ = quiet(SERVER).arg("-w").status();
+}
+
 fn quiet(program: &str) -> Command {
     let mut command = with_prefix(program);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
