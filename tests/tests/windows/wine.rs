@@ -42,6 +42,7 @@ impl Wine {
         let lock = fs::File::create(prefix().with_extension("lock")).expect("a file to lock").into_file();
         lock.lock().expect("the lock of wine's prefix");
         // A run that was killed, or whose start failed, leaves its server behind. No other run has this prefix.
+        end_server();
         if !boots() {
             end_server();
             let _ = fs::remove_dir_all(prefix());
@@ -81,7 +82,6 @@ fn koze() -> PathBuf {
 /// Returns a command that leaves this process's streams alone: what it starts stays.
 /// Starts the server, and creates the prefix. Returns whether both succeeded.
 fn boots() -> bool {
-    end_server();
     let succeeds = |mut command: Command| command.status().is_ok_and(|status| status.success());
     let [mut server, mut boot] = [quiet(SERVER), quiet(WINE)];
     // Without a server that stays, wine's services would start again with each program, and hold its outputs.

@@ -80,7 +80,7 @@ async function cases(url, loaded) {
   const canceled = await run("await fetch('http://slow')", { cancel: 100 });
   assert.equal(canceled.thrown, "TimeoutError");
   assert.ok(canceled.aborted, "its call goes on");
-  // An answer that is no JSON is an error of the call.
+  // An answer that is not JSON is an error of the call.
   assert.match((await run("try { await state.keys() } catch (error) { return error.message }")).result.Ok, /BigInt/);
 
   const many = await Promise.all(Array.from({ length: 100 }, (_, n) => run(`await null; return ${n}`)));
