@@ -2,9 +2,12 @@
 //! wherever the checkout is, so that a check can compare them.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use fs_err as fs;
 
 use crate::{Result, process};
@@ -46,6 +49,13 @@ impl Committed {
              be compared. To compare them, use that compiler; to replace the program, run `cargo xtask {task}`"
         ))
     }
+}
+
+/// Compresses a program for Workers, whose size is limited.
+pub(crate) fn packed(program: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut to = GzEncoder::new(Vec::new(), Compression::best());
+    to.write_all(program)?;
+    to.finish()
 }
 
 /// Returns the version of the compiler that the checkout's cargo uses.

@@ -4,13 +4,11 @@
 //! The program is committed, because `cargo install koze-cli` builds for no other target. The build is reproducible
 //! wherever the checkout is: it uses no linker or library of the host and contains no path of it.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use flate2::Compression;
 use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use fs_err as fs;
 use object::LittleEndian;
 use object::elf::{EM_X86_64, FileHeader64, PT_INTERP};
@@ -48,7 +46,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     } else {
         fs::create_dir_all(root.join(BINARY).parent().ok_or("the path of the program has no directory")?)?;
         fs::write(root.join(BINARY), &bytes)?;
-        fs::write(root.join(PACKED), packed(&bytes)?)?;
+        fs::write(root.join(PACKED), committed::packed(&bytes)?)?;
         fs::write(root.join(COMPILER), format!("{compiler}\n"))?;
         eprintln!("guest: wrote {BINARY}, {size}");
     }
@@ -69,13 +67,6 @@ fn build(root: &Path) -> Result<PathBuf> {
         return Err("the guest does not build".into());
     }
     Ok(out.join(GUEST).join("guest/koze-guest"))
-}
-
-/// Compresses the program for Workers, whose size is limited.
-fn packed(program: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut to = GzEncoder::new(Vec::new(), Compression::best());
-    to.write_all(program)?;
-    to.finish()
 }
 
 /// Decompresses the program. Other versions of the library may produce other bytes for the same program.

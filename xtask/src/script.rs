@@ -7,8 +7,6 @@ mod fuel;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use fs_err as fs;
 use walrus::{ExportItem, Module};
 
@@ -43,7 +41,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let recorded = fs::read_to_string(root.join(COMPILER)).unwrap_or_default();
     let built = build(root)?;
     let module = fuel::add(&fs::read(&built)?)?;
-    let packed = packed_size(&module)?;
+    let packed = committed::packed(&module)?.len();
     if let Some(wrong) = wrong(&module, packed) {
         return Err(format!("{} {wrong}", built.display()).into());
     }
@@ -110,13 +108,6 @@ fn wrong(module: &[u8], packed: usize) -> Option<String> {
         return Some("has a memory without a limit".to_owned());
     }
     (packed > MAX_SIZE).then(|| format!("has {packed} bytes with gzip, and {MAX_SIZE} are the most"))
-}
-
-/// Returns the size of the module in an upload.
-fn packed_size(module: &[u8]) -> std::io::Result<usize> {
-    let mut to = GzEncoder::new(Vec::new(), Compression::best());
-    std::io::Write::write_all(&mut to, module)?;
-    Ok(to.finish()?.len())
 }
 
 #[cfg(test)]
