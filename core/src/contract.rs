@@ -30,6 +30,9 @@ use crate::sandbox::Status;
 /// The binding of the class `KozeSessions`, which lists the sandboxes of each session.
 pub const REGISTRY_BINDING: &str = "KOZE_SESSIONS";
 
+/// The binding of the class `KozeScripts`, which runs the scripts of agents.
+pub const SCRIPTS_BINDING: &str = "KOZE_SCRIPTS";
+
 /// The methods: their names in Rust and in JavaScript, their input and their output. A second parameter is named: a
 /// function that returns a promise, or the given type.
 ///

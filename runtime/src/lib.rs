@@ -30,7 +30,7 @@ pub use koze_core::{
     Code, Error, Handle, Outcome, Profiles, Provider, Result, Run, Sandbox, SandboxId, SandboxName, Session,
     SessionId, Store, Workspace, Workspaces, transfer,
 };
-pub use koze_core::{error, handle, id, profiles, sandbox, session, store, tool, workspace};
+pub use koze_core::{error, handle, id, profiles, sandbox, script, session, store, tool, workspace};
 pub use koze_macros::sandbox;
 pub use namespace::{Namespace, Stub};
 

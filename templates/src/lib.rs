@@ -54,7 +54,20 @@ pub const TREES: &str = include_str!("../files/worker/trees.mjs");
 /// The connection to the guest, `src/generated/guest.mjs`.
 pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");
 
-/// The host of scripts, `src/generated/scripts.mjs`. `koze build` does not write it yet.
+/// The class of the objects that run agents' scripts, `src/generated/script-object.mjs`. The region `isolated` is kept where
+/// the Worker has a binding `__KOZE_LOADER__` (a text) to load dynamic Workers.
+pub const SCRIPT_OBJECT: &str = include_str!("../files/worker/script-object.mjs");
+
+/// The types of [`SCRIPT_OBJECT`], `src/generated/script-object.d.mts`.
+pub const SCRIPT_OBJECT_TYPES: &str = include_str!("../files/worker/script-object.d.mts");
+
+/// The databases of [`SCRIPT_OBJECT`], `src/generated/script-database.mjs`.
+pub const SCRIPT_DATABASE: &str = include_str!("../files/worker/script-database.mjs");
+
+/// The `fetch` of [`SCRIPT_OBJECT`], `src/generated/script-fetch.mjs`. It uses [`EGRESS`].
+pub const SCRIPT_FETCH: &str = include_str!("../files/worker/script-fetch.mjs");
+
+/// The host of scripts, `src/generated/scripts.mjs`.
 pub const SCRIPTS: &str = include_str!("../files/worker/scripts.mjs");
 
 /// The types of [`SCRIPTS`], `src/generated/scripts.d.mts`.

@@ -11,3 +11,19 @@ export declare class KozeEgress extends WorkerEntrypoint {
 export declare class ContainerProxy extends WorkerEntrypoint {
   override fetch(request: Request): Promise<Response>;
 }
+
+/** An egress policy. */
+export interface Policy {
+  internet: boolean;
+  allowed?: string[] | undefined;
+  denied?: string[] | undefined;
+}
+
+/** Returns whether a policy allows a request. */
+export declare function mayReach(policy: Policy, url: URL): boolean;
+
+/** Returns the eight groups of an IPv6 address as written in a URL, or nothing if a host is none. */
+export declare function groups(host: string): number[];
+
+/** Returns the addresses that a host stands for if it is an IP address. */
+export declare function addresses(host: string): string[];

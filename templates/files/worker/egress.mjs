@@ -71,6 +71,20 @@ function matches(name, host) {
 }
 
 /**
+ * Returns the eight groups of an IPv6 address, or nothing if a host is none.
+ *
+ * @param {string} host as written in a URL
+ * @returns {number[]}
+ */
+export function groups(host) {
+  if (!/^\[[0-9a-f:]+\]$/.test(host)) return [];
+  const [front = "", back] = host.slice(1, -1).split("::");
+  const parse = (/** @type {string} */ text) => (text ? text.split(":").map((group) => Number.parseInt(group, 16)) : []);
+  const [before, after] = [parse(front), parse(back ?? "")];
+  return [...before, ...new Array(8 - before.length - after.length).fill(0), ...after];
+}
+
+/**
  * Returns the addresses that a host stands for if it is an IP address: itself, and the IPv4 addresses embedded in an
  * IPv6 address. Local sandboxes implement the same rules; both are tested with the same cases.
  *
@@ -79,11 +93,8 @@ function matches(name, host) {
  */
 export function addresses(host) {
   if (/^\d+(\.\d+){3}$/.test(host)) return [host];
-  if (!/^\[[0-9a-f:]+\]$/.test(host)) return [];
-  const [front = "", back] = host.slice(1, -1).split("::");
-  const groups = (/** @type {string} */ text) => (text ? text.split(":").map((group) => Number.parseInt(group, 16)) : []);
-  const [before, after] = [groups(front), groups(back ?? "")];
-  const all = [...before, ...new Array(8 - before.length - after.length).fill(0), ...after];
+  const all = groups(host);
+  if (!all.length) return [];
   const bytes = all.flatMap((group) => [group >> 8, group & 255]);
   // Four bytes from an offset, without byte 8 of the address, which is reserved (RFC 6052).
   const from = (/** @type {number} */ first) =>

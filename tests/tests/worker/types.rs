@@ -96,7 +96,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 17] = [
+const TEMPLATES: [&str; 21] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -114,6 +114,10 @@ const TEMPLATES: [&str; 17] = [
     "scripts.mjs",
     "scripts.d.mts",
     "isolated.mjs",
+    "script-object.mjs",
+    "script-object.d.mts",
+    "script-database.mjs",
+    "script-fetch.mjs",
 ];
 
 #[test]

@@ -11,6 +11,7 @@
 //! | `waiting` | tells an object when its caller stops waiting |
 //! | [`registry`] | the list of a session's sandboxes, in a Durable Object |
 //! | `store` | the store of a session |
+//! | `script` | the scripts of agents, with the feature `script` |
 //! | [`preview`] | the preview URLs of ports |
 
 pub mod contract;
@@ -22,6 +23,8 @@ pub mod preview;
 mod process;
 pub mod registry;
 mod sandbox;
+#[cfg(feature = "script")]
+mod script;
 mod store;
 mod stream;
 mod waiting;
@@ -31,6 +34,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+#[cfg(feature = "script")]
+use serde_json::Value;
 use worker::send::SendFuture;
 use worker::wasm_bindgen::JsCast;
 use worker::{Env, ObjectNamespace};
@@ -42,12 +47,16 @@ use self::preview::{Preview, Previews};
 pub use self::process::CloudflareProcess;
 use self::registry::{Record, Registry};
 pub use self::sandbox::CloudflareSandbox;
+#[cfg(feature = "script")]
+use self::script::Scripts;
 pub use self::store::CloudflareStore;
 use super::{Hibernated, Info, Opened, Provider, Settings};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::profiles;
 use koze_core::sandbox::{MaybeSend, Status};
+#[cfg(feature = "script")]
+use koze_core::script::{Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start};
 use koze_core::session;
 use koze_core::time::{millis, now};
 use koze_core::workspace::OpenLimits;
@@ -189,6 +198,11 @@ impl Cloudflare {
 
     fn registry(&self, session: &SessionId) -> Option<Registry> {
         self.bound(registry::BINDING).map(|namespace| Registry::new(namespace, session))
+    }
+
+    #[cfg(feature = "script")]
+    fn scripts(&self, agent: &SessionId) -> Result<Scripts> {
+        Scripts::new(self.bound(script::BINDING), agent)
     }
 
     /// Returns a namespace of Durable Objects, if it is bound. The cast is unchecked because `koze build` writes these
@@ -371,6 +385,49 @@ impl Provider for Cloudflare {
             Some(binding) => store.with_bucket(binding),
             None => store,
         })
+    }
+
+    #[cfg(feature = "script")]
+    fn run_script(
+        &self,
+        agent: &SessionId,
+        start: Start,
+        calls: &impl Calls,
+    ) -> impl Future<Output = Result<Ran>> + MaybeSend {
+        SendFuture::new(async move { self.scripts(agent)?.run(&start, calls).await })
+    }
+
+    #[cfg(feature = "script")]
+    fn check_script(
+        &self,
+        agent: &SessionId,
+        check: Check,
+    ) -> impl Future<Output = Result<std::result::Result<(), Failure>>> + MaybeSend {
+        SendFuture::new(async move { self.scripts(agent)?.check(&check).await })
+    }
+
+    #[cfg(feature = "script")]
+    fn script_secrets(&self, _: &SessionId) -> Result<Secrets> {
+        Ok(script::secrets(&self.shared.env))
+    }
+
+    #[cfg(feature = "script")]
+    fn script_query(
+        &self,
+        agent: &SessionId,
+        query: Query,
+    ) -> impl Future<Output = Result<Value>> + MaybeSend {
+        SendFuture::new(async move { self.scripts(agent)?.query(query).await })
+    }
+
+    #[cfg(feature = "script")]
+    fn script_exchange(
+        &self,
+        agent: &SessionId,
+        egress: &Egress,
+        exchange: Exchange,
+    ) -> impl Future<Output = Result<Exchanged>> + MaybeSend {
+        SendFuture::new(async move { self.scripts(agent)?.exchange(egress, exchange).await })
     }
 }
 
