@@ -19,6 +19,7 @@ use crate::generate;
 use crate::ignored::{self, Hidden};
 use crate::images::guest;
 use crate::lock::Lock;
+use crate::own::Own;
 use crate::plan::{self, Inputs, Plan, Planned};
 use crate::platform;
 use crate::recover;
@@ -226,8 +227,8 @@ fn removed(
     findings: &mut Findings,
 ) -> Result<String, Stop> {
     let refuse = |why: String, remedy: String| Rule::NotRemovable { name: name.to_owned(), why, remedy };
-    let registry = lock.registry.iter().map(|registry| (&registry.class, &registry.class));
-    let living = lock.sandboxes.iter().map(|locked| (&locked.name, &locked.class)).chain(registry);
+    let own = Own::ALL.into_iter().filter_map(|own| own.locked(lock)).map(|own| (&own.class, &own.class));
+    let living = lock.sandboxes.iter().map(|locked| (&locked.name, &locked.class)).chain(own);
     let kept = lock.kept.iter().map(|kept| (&kept.name, &kept.class));
     // Kept storage can be deleted later, but keeping it again would change nothing.
     let mut known: Vec<_> = living.chain(kept.filter(|_| storage == Storage::Delete)).collect();
@@ -259,11 +260,10 @@ fn removed(
         let remedy = format!("koze has built {}: use one of these names", koze_model::rules::listed(&names));
         return findings.fail(refuse("koze did not build it".to_owned(), remedy), None);
     };
-    if project.registry && lock.registry.as_ref().is_some_and(|registry| registry.class == **class) {
+    if let Some(own) = Own::enabled(project).find(|own| own.class() == *class) {
         let why = "`Cargo.toml` enables it".to_owned();
-        let remedy =
-            "remove `registry = true` from `[package.metadata.koze]` first, then run the command again";
-        return findings.fail(refuse(why, remedy.to_owned()), Some(Place::file("Cargo.toml".to_owned())));
+        let remedy = format!("{} first, then run the command again", own.how_not());
+        return findings.fail(refuse(why, remedy), Some(Place::file("Cargo.toml".to_owned())));
     }
     if let Some(sandbox) = sandboxes.list.iter().find(|sandbox| sandbox.class.value == **class) {
         let why = format!("`{}` declares it", sandbox.file);

@@ -24,6 +24,7 @@ pub mod manifest;
 #[cfg(target_os = "linux")]
 mod mcp;
 pub mod output;
+pub mod own;
 pub mod paths;
 pub mod plan;
 pub mod platform;

@@ -43,7 +43,10 @@ pub struct Lock {
     pub files: Vec<String>,
     /// The class that records the sandboxes of sessions, if the last build had it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub registry: Option<Registry>,
+    pub registry: Option<Own>,
+    /// The class that runs the scripts of agents, if the last build had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scripts: Option<Own>,
     /// The sandboxes of the last build, in the order of their files.
     #[serde(default, rename = "sandbox", skip_serializing_if = "Vec::is_empty")]
     pub sandboxes: Vec<Locked>,
@@ -58,10 +61,10 @@ pub struct Lock {
     text: Option<String>,
 }
 
-/// The class that records the sandboxes of sessions.
+/// A class of koze's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Registry {
+pub struct Own {
     /// The class.
     pub class: String,
     /// The binding.
@@ -198,6 +201,7 @@ impl Lock {
             && self.kept.is_empty()
             && self.migrations.is_empty()
             && self.registry.is_none()
+            && self.scripts.is_none()
     }
 
     /// Returns the sandbox of a class.

@@ -1,7 +1,7 @@
 //! Restores what it can of a lost `koze.lock`: the generated entry point names the classes of the last build.
 //!
 //! Declared sandboxes need no recovery, because their entries are adopted. Classes that no file declares do: without a
-//! record, koze would neither ask about their storage nor export them.
+//! record, koze would neither ask about their storage nor export them. The same is true of koze's own classes.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,20 @@ use serde_json::Value;
 
 use crate::discover::{Project, Sandboxes};
 use crate::generate;
-use crate::lock::{Kept, Lock, Locked};
+use crate::lock::{self, Kept, Lock, Locked};
+use crate::own::Own;
 use crate::wrangler::locate::Config;
 
 /// Adds the undeclared classes to the lock if there was no lock file.
 pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, config: &Config) {
+    for own in Own::ALL {
+        let (file, line) = own.generated();
+        let text = fs_err::read_to_string(project.dir.join(generate::DIR).join(file)).unwrap_or_default();
+        if !own.is_enabled(project) && text.lines().any(|other| other == line) {
+            let (class, binding) = (own.class().to_owned(), own.binding().to_owned());
+            own.lock(lock, Some(lock::Own { class, binding, migration: None }));
+        }
+    }
     let entry = project.dir.join(generate::ENTRY);
     let Ok(text) = fs_err::read_to_string(entry) else { return };
     let mut before = "";

@@ -195,6 +195,7 @@ pub fn reserved_class(class: &str) -> Option<&'static str> {
         "KozeEgress",
         "KozeKept",
         "KozeNative",
+        "KozeScripts",
         "KozeSessions",
         "Object",
         "Sandbox",

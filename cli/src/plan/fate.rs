@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use koze_model::Sandbox;
 
-use super::{Inputs, registry};
+use super::{Inputs, own};
 use crate::draft::Storage;
 use crate::finding::{Finding, Findings};
 use crate::lock::{Kept, Lock, Locked};
+use crate::own::Own;
 use crate::rules::Rule;
 use crate::wrangler::lifecycle::Lifecycle;
 
@@ -24,8 +25,8 @@ pub(super) struct Fate<'a> {
     pub(super) unbound: Vec<&'a Kept>,
     /// Classes kept by an earlier build that are declared again.
     declared_again: Vec<&'a Kept>,
-    /// Whether the registry is removed while its storage is kept.
-    pub(super) shelved_registry: bool,
+    /// koze's own classes that are removed while their storage is kept.
+    shelved_own: Vec<Own>,
 }
 
 impl Fate<'_> {
@@ -37,13 +38,13 @@ impl Fate<'_> {
     /// Returns the classes that are kept from now on.
     pub(super) fn kept(&self, lock: &Lock) -> Vec<Kept> {
         let goes = |kept: &Kept| self.unbound.contains(&kept) || self.declared_again.contains(&kept);
-        let registry = self.shelved_registry.then(registry::kept);
+        let shelved_own = self.shelved_own.iter().copied().map(own::kept);
         let shelved = self.shelved.iter().map(|locked| Kept {
             name: locked.name.clone(),
             class: locked.class.clone(),
             binding: locked.binding.clone(),
         });
-        lock.kept.iter().filter(|kept| !goes(kept)).cloned().chain(shelved).chain(registry).collect()
+        lock.kept.iter().filter(|kept| !goes(kept)).cloned().chain(shelved).chain(shelved_own).collect()
     }
 }
 
@@ -55,8 +56,8 @@ pub(super) fn resolve<'a>(
     findings: &mut Findings,
 ) -> Fate<'a> {
     let declared = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
-    let registry = inputs.project.registry.then_some(registry::CLASS);
-    let judge = Judge { inputs, lifecycles, declared: declared.chain(registry).collect() };
+    let enabled = Own::enabled(inputs.project).map(|own| -> &'a str { own.class() });
+    let judge = Judge { inputs, lifecycles, declared: declared.chain(enabled).collect() };
     let mut fate = Fate { renames: inputs.draft.renames.clone(), ..Fate::default() };
     judge.declared_renames(&mut fate, findings);
     let new = judge.newcomers(&fate);
@@ -69,7 +70,7 @@ pub(super) fn resolve<'a>(
         gone.clear();
     }
     judge.check_renames(&fate, findings);
-    fate.shelved_registry = registry::is_shelved(inputs, lifecycles, findings);
+    fate.shelved_own = own::shelved(inputs, lifecycles, findings);
     for locked in gone {
         findings.push(judge.missing(locked, &new));
     }

@@ -7,7 +7,7 @@
 //! | `storage` | plans migrations or exports |
 //! | `entries` | plans containers and bindings |
 //! | `guests` | plans the files that images with koze's guest are built from |
-//! | `registry` | plans the class that records sandboxes |
+//! | `own` | plans koze's own classes |
 //! | `sandbox` | holds a sandbox and what the other modules decide about it |
 //! | `leftovers` | reports the user's entries for classes that no longer exist |
 //! | `blocks` | removes koze's blocks with their last entry |
@@ -19,7 +19,7 @@ mod entries;
 mod fate;
 mod guests;
 mod leftovers;
-mod registry;
+mod own;
 mod sandbox;
 mod storage;
 mod surroundings;
@@ -40,6 +40,7 @@ use crate::finding::{Findings, Place, Stop};
 use crate::generate;
 use crate::images::{self, Resolved, Surroundings};
 use crate::lock::{self, Lock, Locked};
+use crate::own::Own;
 use crate::paths;
 use crate::rules::Rule;
 use crate::sdk::Sdk;
@@ -166,13 +167,15 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     for scope in &scopes {
         let level = Level::new(scope);
         let mut more = entries::of_level(&level, &mut planning, &fate, config, &mut notes, findings);
-        more.extend(registry::edits(inputs, &level, &lifecycles, &mut notes, findings));
+        for own in Own::ALL {
+            more.extend(own::edits(own, inputs, &level, &lifecycles, &mut notes, findings));
+        }
         more.extend(buckets::edits(inputs, &level, &mut notes, findings));
         edits.extend(blocks::tidy(scope, config, more, &mut made));
         surroundings::check(inputs, &level, findings);
     }
     // Add new blocks in reading order: containers, bindings, then migrations.
-    let storage::Outcome { edits: more, tags, new: [new, new_registry], notes: renames, dead } =
+    let storage::Outcome { edits: more, tags, new, new_own, notes: renames, dead } =
         storage::edits(&lifecycles, inputs, &fate, findings);
     leftovers::check(&scopes, &lifecycles, &dead, &edits, config, findings);
     edits.extend(more);
@@ -185,7 +188,9 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     new_lock.blocks = made;
     new_lock.migrations = tags;
     new_lock.kept = fate.kept(lock);
-    new_lock.registry = registry::locked(inputs, &lifecycles, new_registry);
+    for (own, new) in Own::ALL.into_iter().zip(new_own) {
+        own.lock(&mut new_lock, own::locked(own, inputs, &lifecycles, new));
+    }
     if let Some(sdk) = sdk {
         for kept in planning.iter().filter_map(|sandbox| sandbox.kept_images.get(&None)) {
             images::check_kept(kept, config.dir(), project, sdk, findings);

@@ -6,10 +6,10 @@ use koze_edit::Edit;
 
 use super::Inputs;
 use super::fate::Fate;
-use super::registry;
 use crate::draft::Storage;
 use crate::finding::Findings;
 use crate::lock::Tag;
+use crate::own::Own;
 use crate::rules::Rule;
 use crate::wrangler::lifecycle::{Lifecycle, Unmade};
 
@@ -19,8 +19,10 @@ pub(super) struct Outcome {
     pub(super) edits: Vec<Edit>,
     /// The tags that koze owns from now on.
     pub(super) tags: Vec<Tag>,
-    /// The tags that this build adds at the top level: for the sandboxes, and for the registry.
-    pub(super) new: [Option<String>; 2],
+    /// The tag that this build adds at the top level for the sandboxes.
+    pub(super) new: Option<String>,
+    /// The tags that it adds there for koze's own classes.
+    pub(super) new_own: [Option<String>; Own::ALL.len()],
     /// Notes for the user.
     pub(super) notes: Vec<String>,
     /// The classes of each lifecycle that existed before and are deleted now.
@@ -43,17 +45,21 @@ pub(super) fn edits(
     let mut tags = Vec::new();
     let mut notes = Vec::new();
     let mut dead = Vec::new();
-    let mut new = [None, None];
+    let mut new = None;
+    let mut new_own = [const { None }; Own::ALL.len()];
     for (index, lifecycle) in lifecycles.iter().enumerate() {
         check(lifecycle, &names, inputs, findings);
         let others = lifecycles.iter().enumerate().filter(|(other, _)| *other != index);
         let mut renames = fate.renames.clone();
         renames.extend(others.flat_map(|(_, other)| other.renamed()));
         let changes = lifecycle.changes(&declared, &renames, &deleted);
-        // The registry has its own tag, so that it can be added and removed independently.
-        let registry: &[&str] = if inputs.project.registry { &[registry::CLASS] } else { &[] };
-        let more = lifecycle.changes(registry, &[], &[]);
-        let gone = lifecycle.dead(&changes.and(&more)).into_iter().chain(unmade.iter().copied());
+        // Each class of koze's own has its own tag, so that it can be added and removed independently.
+        let own = Own::ALL.map(|own| {
+            let class: &[&str] = if own.is_enabled(inputs.project) { &[own.class()] } else { &[] };
+            lifecycle.changes(class, &[], &[])
+        });
+        let all = own.iter().fold(changes.clone(), |all, more| all.and(more));
+        let gone = lifecycle.dead(&all).into_iter().chain(unmade.iter().copied());
         dead.push(gone.map(str::to_owned).collect());
         let at = lifecycle
             .environment
@@ -65,7 +71,8 @@ pub(super) fn edits(
         if index == 0 {
             notes.extend(changes.deleted.iter().filter_map(|class| never_deployed(class, lifecycle, inputs)));
         }
-        let (more, written) = lifecycle.edits([&changes, &more]);
+        let [registry, scripts] = &own;
+        let (more, written) = lifecycle.edits([&changes, registry, scripts]);
         lifecycle.check_history(&more, inputs.config, findings);
         edits.extend(more);
         let Unmade { edits: more, tags: unmade } =
@@ -75,7 +82,9 @@ pub(super) fn edits(
         }
         edits.extend(more);
         if lifecycle.environment.is_none() {
-            new = written.each_ref().map(|written| written.as_ref().map(|written| written.tag.clone()));
+            let tag = |written: &Option<Tag>| written.as_ref().map(|written| written.tag.clone());
+            let [sandboxes, own @ ..] = &written;
+            (new, new_own) = (tag(sandboxes), own.each_ref().map(tag));
         }
         let locked = inputs.lock.migrations.iter().filter(|tag| tag.environment == lifecycle.environment);
         // If a class was taken out of one of koze's tags, the rest of the tag still belongs to koze.
@@ -106,7 +115,7 @@ pub(super) fn edits(
         there.is_some() && !lifecycles.iter().any(|lifecycle| lifecycle.environment == tag.environment)
     };
     tags.extend(inputs.lock.migrations.iter().filter(skipped).cloned());
-    Outcome { edits, tags, new, notes, dead }
+    Outcome { edits, tags, new, new_own, notes, dead }
 }
 
 /// Notes that koze created a class and now deletes it.
@@ -133,8 +142,8 @@ fn on_your_word(class: &str, at: &str) -> String {
 /// Returns the declared classes, each followed by its former name.
 fn names<'a>(inputs: &Inputs<'a>, fate: &'a Fate) -> Vec<&'a str> {
     let classes = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
-    let registry = inputs.project.registry.then_some(registry::CLASS);
-    classes.flat_map(|class| std::iter::once(class).chain(fate.old(class))).chain(registry).collect()
+    let own = Own::enabled(inputs.project).map(|own| -> &'a str { own.class() });
+    classes.flat_map(|class| std::iter::once(class).chain(fate.old(class))).chain(own).collect()
 }
 
 /// Reports problems with the storage of a class.
@@ -142,8 +151,15 @@ fn check(lifecycle: &Lifecycle, names: &[&str], inputs: &Inputs, findings: &mut 
     lifecycle.check_exports(names, inputs.config, findings);
     for class in names {
         if lifecycle.live.get(*class).is_some_and(|live| !live.sqlite) {
-            let message = format!("the class `{class}` was created without SQLite, which containers need");
-            let remedy = "the storage of a class cannot be changed: give the sandbox's struct another name";
+            let (who, remedy) = if Own::ALL.iter().any(|own| own.class() == *class) {
+                let remedy = "the storage of a class cannot be changed: delete the class in a migration of your own, and deploy that first";
+                ("koze needs", remedy)
+            } else {
+                let remedy =
+                    "the storage of a class cannot be changed: give the sandbox's struct another name";
+                ("containers need", remedy)
+            };
+            let message = format!("the class `{class}` was created without SQLite, which {who}");
             let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
             findings.add(rule, lifecycle.place(class, inputs.config));
         }

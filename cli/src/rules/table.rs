@@ -4,6 +4,7 @@ use koze_model::Backend;
 use koze_model::rules::listed;
 
 use super::either;
+use crate::own::Own;
 
 koze_model::rule_table! {
     /// A rule, with the data for its message.
@@ -228,12 +229,12 @@ koze_model::rule_table! {
             => "create one with `koze add shell`, or remove `tools` from the attribute of an existing one, or set it to `[\"agent\"]`",
             eg "koze tools   # in a project without a sandbox";
 
-        // The registry.
+        // koze's own classes.
 
-        /// The registry has storage, but is no longer enabled.
-        "K072" Error RegistryGone { class: String }
-            format!("`Cargo.toml` no longer enables the registry of sandboxes, but its class `{class}` still has storage")
-            => format!("a build never deletes storage: set `registry = true` under `[package.metadata.koze]` again, or run `koze remove {class}` with `--keep-storage` or `--delete-storage`"),
+        /// A class of koze's own has storage, but is no longer enabled.
+        "K072" Error OwnGone { own: Own }
+            format!("`Cargo.toml` no longer enables {}, but its class `{}` still has storage", own.enables(), own.class())
+            => format!("a build never deletes storage: {} again, or run `koze remove {}` with `--keep-storage` or `--delete-storage`", own.how(), own.class()),
             eg "[package.metadata.koze]   # registry = true was here";
 
         // Scripts.

@@ -98,7 +98,7 @@ fn a_class_of_another_worker() {
     7 |     "bindings": [{ "name": "THEIRS", "class_name": "KozeSessions", "script_name": "other" }] }
       |                                                                                   ^^^^^^^
       |
-      = help: the registry's class is in this Worker: remove `script_name`, or `registry = true` from `Cargo.toml`
+      = help: the class of the registry is in this Worker: remove `script_name`, or `registry = true` from `Cargo.toml`
 
     1 error; nothing was written
     "#);

@@ -236,6 +236,39 @@ fn its_storage_can_be_kept_without_it() {
 }
 
 #[test]
+fn a_lost_lock_does_not_lose_its_storage() {
+    let project = project(true);
+    ask_no_more(&project);
+    fs_err::remove_file(project.path("koze.lock")).expect("the lock");
+    let stderr = refused_with(&project, &["build"]);
+    assert!(stderr.contains("its class `KozeSessions` still has storage"), "{stderr}");
+    let run = project.koze(&["remove", "KozeSessions", "--keep-storage"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(project.read("src/generated/worker.mjs").contains("export class KozeSessions extends"));
+}
+
+#[test]
+fn a_class_of_its_name_without_sqlite_is_an_error() {
+    let project = project(false);
+    let config = project.read("wrangler.jsonc");
+    let old = "\"new_sqlite_classes\": [\"ShellSandbox\"]\n    }";
+    let with = format!("{old},\n    {{ \"tag\": \"mine\", \"new_classes\": [\"KozeSessions\"] }}");
+    project.write("wrangler.jsonc", config.replace(old, &with));
+    ask(&project);
+    assert_snapshot!(refused_with(&project, &["build"]), @r#"
+    error[K042]: the class `KozeSessions` was created without SQLite, which koze needs
+      --> wrangler.jsonc:32:5
+       |
+    32 |     { "tag": "mine", "new_classes": ["KozeSessions"] }
+       |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = help: the storage of a class cannot be changed: delete the class in a migration of your own, and deploy that first
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
 fn with_exports_it_is_declared_there() {
     let project = project(false);
     let config = project.read("wrangler.jsonc");
@@ -250,6 +283,21 @@ fn with_exports_it_is_declared_there() {
     let config = project.read("wrangler.jsonc");
     assert!(!config.contains("migrations"), "{config}");
     assert!(config.contains("\"KozeSessions\": {"), "{config}");
+    // Its tombstone is not overwritten.
+    ask_no_more(&project);
+    assert_eq!(project.koze(&["remove", "KozeSessions", "--delete-storage"]).code, 0);
+    ask(&project);
+    assert_snapshot!(refused_with(&project, &["build"]), @r#"
+    error[K042]: `exports` says of the class `KozeSessions`: deleted
+      --> wrangler.jsonc:27:99
+       |
+    27 | ... }, "KozeSessions": { "type": "durable-object", "state": "deleted" } }
+       |                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = help: a build does not undo this: remove this entry once a deployment has deleted the class, then run `koze build` again
+
+    1 error; nothing was written
+    "#);
 }
 
 #[test]
@@ -266,7 +314,7 @@ fn another_binding_with_its_name_is_an_error() {
     2 |   "vars": { "KOZE_SESSIONS": "mine" },
       |                              ^^^^^^
       |
-      = help: give this one another name, or remove `registry = true`; the registry's class is `KozeSessions`
+      = help: give this one another name, or remove `registry = true`; the class of the registry is `KozeSessions`
 
     1 error; nothing was written
     "#);

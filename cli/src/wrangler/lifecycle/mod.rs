@@ -16,6 +16,7 @@ use super::locate::Config;
 use super::scope::{Scope, dotted};
 use crate::finding::{Findings, Place, Stop};
 use crate::lock::{self, Lock, Tag};
+use crate::own::Own;
 use crate::rules::Rule;
 
 pub use unmake::{Unmade, deleted};
@@ -243,7 +244,12 @@ impl<'a> Lifecycle<'a> {
             let (message, remedy) = if !self.live.contains_key(*class) {
                 let state = text(entry, "state").or(text(entry, "type")).unwrap_or("nothing that lives");
                 let message = format!("`exports` says of the class `{class}`: {state}");
-                (message, "a build does not undo this: give the struct another name")
+                let remedy = if Own::ALL.iter().any(|own| own.class() == *class) {
+                    "a build does not undo this: remove this entry once a deployment has deleted the class, then run `koze build` again"
+                } else {
+                    "a build does not undo this: give the struct another name"
+                };
+                (message, remedy)
             } else if entry.get("container").is_some() {
                 let message = format!("`exports` links the class `{class}` to a container by its name");
                 (

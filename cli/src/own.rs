@@ -1,0 +1,113 @@
+//! The Durable Object classes of koze's own. A key of `Cargo.toml` enables each, and only an explicit command removes it.
+
+use koze_core::contract::{REGISTRY_BINDING, SCRIPTS_BINDING};
+
+use crate::discover::Project;
+use crate::lock::{self, Lock};
+
+/// A class of koze's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    /// Records the sandboxes of sessions.
+    Registry,
+    /// Runs the scripts of agents.
+    Scripts,
+}
+
+impl Own {
+    /// All of them, in the order in which a build creates them.
+    pub const ALL: [Own; 2] = [Own::Registry, Own::Scripts];
+
+    /// Returns the name of the class.
+    pub fn class(self) -> &'static str {
+        match self {
+            Own::Registry => "KozeSessions",
+            Own::Scripts => "KozeScripts",
+        }
+    }
+
+    /// Returns the name of its binding.
+    pub fn binding(self) -> &'static str {
+        match self {
+            Own::Registry => REGISTRY_BINDING,
+            Own::Scripts => SCRIPTS_BINDING,
+        }
+    }
+
+    /// Returns whether the manifest enables it.
+    pub fn is_enabled(self, project: &Project) -> bool {
+        match self {
+            Own::Registry => project.registry,
+            Own::Scripts => project.script.is_some(),
+        }
+    }
+
+    /// Returns the classes that the manifest enables.
+    pub fn enabled(project: &Project) -> impl Iterator<Item = Own> {
+        Own::ALL.into_iter().filter(|own| own.is_enabled(project))
+    }
+
+    /// Returns its entry in a lock.
+    pub fn locked(self, lock: &Lock) -> Option<&lock::Own> {
+        match self {
+            Own::Registry => lock.registry.as_ref(),
+            Own::Scripts => lock.scripts.as_ref(),
+        }
+    }
+
+    /// Sets its entry in a lock.
+    pub fn lock(self, lock: &mut Lock, entry: Option<lock::Own>) {
+        match self {
+            Own::Registry => lock.registry = entry,
+            Own::Scripts => lock.scripts = entry,
+        }
+    }
+
+    /// Returns the generated file that exports it, and the line that does.
+    pub fn generated(self) -> (&'static str, &'static str) {
+        match self {
+            Own::Registry => ("mod.rs", "pub use __registry::KozeSessions;"),
+            Own::Scripts => ("worker.mjs", "export { KozeScripts } from \"./script-object.mjs\";"),
+        }
+    }
+
+    /// Returns what it is for, for messages.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Own::Registry => "registry",
+            Own::Scripts => "scripts",
+        }
+    }
+
+    /// Returns what the manifest enables with it, for messages.
+    pub fn enables(self) -> &'static str {
+        match self {
+            Own::Registry => "the registry of sandboxes",
+            Own::Scripts => "the tools `script`",
+        }
+    }
+
+    /// Returns what enables it in the manifest, for messages.
+    pub fn key(self) -> &'static str {
+        match self {
+            Own::Registry => "`registry = true`",
+            Own::Scripts => "`[package.metadata.koze.script]`",
+        }
+    }
+
+    /// Returns how to enable it, for messages.
+    pub fn how(self) -> &'static str {
+        match self {
+            Own::Registry => "set `registry = true` under `[package.metadata.koze]`",
+            Own::Scripts => "add `[package.metadata.koze.script]` to `Cargo.toml`",
+        }
+    }
+
+    /// Returns how to disable it, for messages.
+    pub fn how_not(self) -> &'static str {
+        match self {
+            Own::Registry => "remove `registry = true` from `[package.metadata.koze]`",
+            Own::Scripts => "remove `[package.metadata.koze.script]` from `Cargo.toml`",
+        }
+    }
+}
