@@ -14,6 +14,9 @@ const MAX_SIZE = 100_000_000;
 const ROWS = 1000;
 const ROWS_BYTES = 2 << 20;
 
+/** The longest text or BLOB, in characters or bytes. */
+const MAX_VALUE = 2_200_000;
+
 /** The longest statement in bytes, and the most parameters. */
 const MAX_SQL = 100_000;
 const MAX_PARAMS = 100;
@@ -150,6 +153,8 @@ function bound(value) {
 
 /** Returns a value as JSON. @param {SqlStorageValue} value */
 function shown(value) {
+  const length = typeof value === "string" ? value.length : value instanceof ArrayBuffer ? value.byteLength : 0;
+  if (length > MAX_VALUE) throw invalid("string or blob too big");
   if (!(value instanceof ArrayBuffer)) return value;
   let text = "";
   for (const byte of new Uint8Array(value)) text += String.fromCharCode(byte);
@@ -210,6 +215,8 @@ function check(tokens) {
   if (first === "pragma" && !PRAGMAS.includes(pragma)) {
     throw denied(`PRAGMA ${pragma} is not allowed: these are: ${PRAGMAS.join(", ")}`);
   }
+  const table = tokens.map((token) => token.replace(/^pragma_/, "")).find((name, at) => name !== tokens[at] && !PRAGMAS.includes(name));
+  if (table) throw denied(`PRAGMA ${table} is not allowed: these are: ${PRAGMAS.join(", ")}`);
   const functions = ["load_extension", "fts3_tokenizer"].find((name) => tokens.some((token, at) => token === name && tokens[at + 1] === "("));
   if (functions) throw denied(`the function ${functions} is not allowed`);
 }

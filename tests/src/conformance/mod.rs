@@ -131,13 +131,15 @@ pub enum Capability {
     Thread,
     /// Scripts have a database.
     Database,
+    /// Statements that take too long are ended.
+    StatementTime,
     /// Scripts reach the server [`origin`] by its name, and no other host is there.
     Network,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Capability; 16] = [
+    pub const ALL: [Capability; 17] = [
         Capability::Exec,
         Capability::Expose,
         Capability::Big,
@@ -153,6 +155,7 @@ impl Capability {
         Capability::PlainUser,
         Capability::Thread,
         Capability::Database,
+        Capability::StatementTime,
         Capability::Network,
     ];
 }

@@ -25,6 +25,7 @@ pub(super) const CASES: &[Case] = &[
     case("script_sql", sql).needs(&[Capability::Database]),
     case("script_sql_values", sql_values).needs(&[Capability::Database]),
     case("script_sql_bounds", sql_bounds).needs(&[Capability::Database]),
+    case("script_sql_time", sql_time).needs(&[Capability::StatementTime]),
     case("script_sql_refused", sql_refused).needs(&[Capability::Database]),
     case("script_sql_schema", sql_schema).needs(&[Capability::Database]),
     case("script_without_a_database", without_a_database).lacks(&[Capability::Database]),
@@ -478,10 +479,6 @@ fn sql_bounds(session: &Session) {
     let long = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100) select printf('%.*c', 100000, 'x') from n";
     let found = query(session, long, &json!([]));
     assert_eq!(found["truncated"], true);
-    let endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n";
-    let before = std::time::Instant::now();
-    let error = refused(session, "db_sql", json!({ "sql": endless }), "timeout");
-    assert!(error.contains("5 s") && before.elapsed().as_secs() < 15, "{error}");
     for (sql, code) in [
         (format!("select '{}'", "x".repeat(100_000)), "too_large"),
         ("select printf('%.*c', 3000000, 'x')".to_owned(), "invalid_input"),
@@ -500,6 +497,13 @@ fn sql_bounds(session: &Session) {
     let params: Vec<Value> = (0..101).map(Value::from).collect();
     let sql = format!("select {}", vec!["?"; 101].join(", "));
     refused(session, "db_sql", json!({ "sql": sql, "params": params }), "too_large");
+}
+
+fn sql_time(session: &Session) {
+    let endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n";
+    let before = std::time::Instant::now();
+    let error = refused(session, "db_sql", json!({ "sql": endless }), "timeout");
+    assert!(error.contains("5 s") && before.elapsed().as_secs() < 15, "{error}");
 }
 
 /// What an agent's statements may not do, and a part of the reason.
@@ -533,7 +537,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("create temporary view a as select 1", "temporary"),
     ("create virtual table a using dbstat", "virtual tables"),
     ("create virtual table a using csv(filename = '/etc/passwd')", "virtual tables"),
-    ("select * from dbstat", "the table dbstat is not allowed"),
+    ("select * from dbstat", "dbstat"),
     ("update sqlite_schema set sql = ''", "may not be modified"),
     ("insert into sqlite_schema values (1, 2, 3, 4, 5)", "may not be modified"),
     ("create table sqlite_mine (a)", "reserved"),

@@ -26,6 +26,7 @@ pub(crate) const MEMORY: Hosted = Hosted {
         Capability::Keep,
         Capability::Restart,
         Capability::Database,
+        Capability::StatementTime,
         Capability::Network,
     ],
     start: || Box::new(InProcess::new(Memory::new, Vec::new())),

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
-/// The pragmas that only read.
+/// The pragmas that only read, and that Durable Objects allow, too.
 const PRAGMAS: &[&str] = &[
     "data_version",
     "foreign_key_check",
@@ -12,7 +12,6 @@ const PRAGMAS: &[&str] = &[
     "index_info",
     "index_list",
     "index_xinfo",
-    "integrity_check",
     "quick_check",
     "table_info",
     "table_list",

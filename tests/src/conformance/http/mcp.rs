@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Http;
-use crate::conformance::{AGENT, Host, ToolResult};
+use crate::conformance::{Host, ToolResult};
 
 /// A running Worker, as a server of the protocol.
 #[derive(Debug)]
@@ -20,8 +20,7 @@ impl Host for Mcp {
         let name = json!(tool);
         let params = format!("{{\"name\":{name},\"arguments\":{input}}}");
         let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{params}}}");
-        let toolset = if toolset == AGENT { String::new() } else { format!("?tools={toolset}") };
-        let request = ureq::http::Request::post(format!("{}/mcp{toolset}", http.url))
+        let request = ureq::http::Request::post(format!("{}/mcp{}", http.url, http.query(toolset)))
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")
             .header("koze-session", format!("{}-{session}", http.run));

@@ -33,6 +33,8 @@ pub struct Http {
     url: String,
     token: String,
     run: String,
+    /// The toolset in place of the default one.
+    toolset: Option<&'static str>,
 }
 
 /// The status and the body of a response.
@@ -44,7 +46,22 @@ impl Http {
         let agent = Agent::config_builder().http_status_as_error(false).max_redirects(0);
         let agent = agent.timeout_global(Some(TIMEOUT)).build().into();
         let run = format!("conformance-{}", uuid::Uuid::new_v4().simple());
-        Http { agent, url: url.trim_end_matches('/').to_owned(), token: token.to_owned(), run }
+        Http { agent, url: url.trim_end_matches('/').to_owned(), token: token.to_owned(), run, toolset: None }
+    }
+
+    /// Calls the tools of a toolset instead of those of the default one.
+    #[must_use]
+    pub fn with_toolset(self, toolset: &'static str) -> Self {
+        Http { toolset: Some(toolset), ..self }
+    }
+
+    /// Returns the query for a toolset. The default needs none.
+    fn query(&self, toolset: &str) -> String {
+        match self.toolset {
+            Some(toolset) => format!("?tools={toolset}"),
+            None if toolset == AGENT => String::new(),
+            None => format!("?tools={toolset}"),
+        }
     }
 
     /// Returns a client for the same Worker at another URL. The sessions are the same.
@@ -151,9 +168,7 @@ impl Host for Http {
     }
 
     fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
-        let url = self.below(session, "tools", tool);
-        // The default needs no query.
-        let url = if toolset == AGENT { url } else { format!("{url}?tools={toolset}") };
+        let url = format!("{}{}", self.below(session, "tools", tool), self.query(toolset));
         let request = ureq::http::Request::post(&url).header("content-type", "application/json");
         let (status, body) = self
             .send(request, input.as_bytes().to_vec())

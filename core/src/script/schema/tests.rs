@@ -1,0 +1,260 @@
+//! The schemas of created tools, compared with another implementation of JSON Schema.
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn arguments_are_validated() {
+    let schema = json!({
+        "type": "object",
+        "properties": { "n": { "$ref": "#/$defs/number" }, "s": { "type": "string", "pattern": "^a+$" } },
+        "required": ["n"], "additionalProperties": false,
+        "$defs": { "number": { "type": "integer", "minimum": 1 } },
+    });
+    assert_eq!(validate(&schema, &json!({ "n": 1, "s": "aa" })), Ok(()));
+    for (args, part) in [
+        (json!({}), "\"n\" is a required property"),
+        (json!({ "n": 0 }), "/n: 0 is less than the minimum of 1"),
+        (json!({ "n": 1, "s": "b" }), "/s: "),
+        (json!({ "n": 1, "x": 1 }), "Additional properties are not allowed"),
+        (json!([]), "is not of type \"object\""),
+    ] {
+        let error = validate(&schema, &args).unwrap_err();
+        assert!(error.code == Code::InvalidInput && error.message.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn schemas_cannot_reach_out_or_run_away() {
+    let nested = |levels: usize| {
+        let level =
+            |at: usize| json!({ "allOf": vec![json!({ "$ref": format!("#/$defs/d{}", at + 1) }); 10] });
+        let mut defs: serde_json::Map<String, Value> =
+            (0..levels).map(|at| (format!("d{at}"), level(at))).collect();
+        defs.insert(format!("d{levels}"), json!({}));
+        json!({ "type": "object", "$ref": "#/$defs/d0", "$defs": defs })
+    };
+    assert_eq!(check(&nested(2)), Ok(()));
+    for (schema, part) in [
+        (json!({ "type": "object", "$ref": "http://127.0.0.1/x" }), "nothing outside"),
+        (json!({ "type": "object", "$ref": "file:///etc/passwd" }), "nothing outside"),
+        (json!({ "type": "object", "$ref": "#" }), "nothing outside"),
+        (json!({ "type": "object", "$id": "http://127.0.0.1/x" }), "`$id`"),
+        (
+            json!({ "type": "object", "$ref": "#/$defs/a", "$defs": { "a": { "items": { "$ref": "#/$defs/a" } } } }),
+            "circular",
+        ),
+        (
+            json!({ "type": "object", "properties": { "a": { "type": "nothing" } } }),
+            "not a valid JSON schema",
+        ),
+        (
+            json!({ "type": "object", "properties": { "a": { "pattern": "(a)\\1" } } }),
+            "not a valid JSON schema",
+        ),
+        (json!({ "type": "string" }), "\"type\": \"object\""),
+        (json!(true), "\"type\": \"object\""),
+        (nested(8), "too complex"),
+    ] {
+        let error = check(&schema).expect_err(part);
+        assert!(error.message.contains(part), "{error}");
+    }
+}
+
+/// Schemas of a property.
+fn schemas() -> Vec<Value> {
+    let mut all = vec![
+        json!(true),
+        json!(false),
+        json!({}),
+        json!({ "description": "only", "default": 1, "examples": [1], "format": "email", "x-mine": 1 }),
+        json!({ "enum": [1, "a", null, { "a": 1, "b": [2] }, []] }),
+        json!({ "enum": [] }),
+        json!({ "const": 1 }),
+        json!({ "const": { "b": [2], "a": 1.0 } }),
+        json!({ "const": null }),
+        json!({ "minimum": 1 }),
+        json!({ "maximum": 1.5 }),
+        json!({ "exclusiveMinimum": 1, "exclusiveMaximum": 3 }),
+        json!({ "multipleOf": 2 }),
+        json!({ "multipleOf": 0.1 }),
+        json!({ "minLength": 2, "maxLength": 3 }),
+        json!({ "minLength": 1.0 }),
+        json!({ "pattern": "^a+$" }),
+        json!({ "pattern": "b" }),
+        json!({ "minItems": 1, "maxItems": 2 }),
+        json!({ "uniqueItems": true }),
+        json!({ "uniqueItems": false }),
+        json!({ "prefixItems": [{ "type": "integer" }, { "type": "string" }] }),
+        json!({ "prefixItems": [{ "type": "integer" }], "items": { "type": "string" } }),
+        json!({ "prefixItems": [true, true], "items": false }),
+        json!({ "items": { "minimum": 2 } }),
+        json!({ "contains": { "type": "string" } }),
+        json!({ "contains": { "type": "integer" }, "minContains": 2 }),
+        json!({ "contains": { "type": "integer" }, "minContains": 0, "maxContains": 1 }),
+        json!({ "minContains": 2 }),
+        json!({ "minProperties": 1, "maxProperties": 1 }),
+        json!({ "required": ["a", "b"] }),
+        json!({ "dependentRequired": { "a": ["b"] } }),
+        json!({ "propertyNames": { "maxLength": 1 } }),
+        json!({ "properties": { "a": { "type": "integer" } } }),
+        json!({ "properties": { "a": true }, "additionalProperties": false }),
+        json!({ "patternProperties": { "^a": { "type": "integer" } }, "additionalProperties": { "type": "string" } }),
+        json!({ "additionalProperties": false }),
+        json!({ "additionalProperties": { "type": "array" } }),
+        json!({ "allOf": [{ "type": "number" }, { "minimum": 2 }] }),
+        json!({ "anyOf": [{ "type": "string" }, { "minimum": 2 }] }),
+        json!({ "oneOf": [{ "type": "integer" }, { "minimum": 2 }] }),
+        json!({ "not": { "type": ["string", "null"] } }),
+        json!({ "if": { "type": "integer" }, "then": { "minimum": 2 }, "else": { "type": "string" } }),
+        json!({ "if": { "type": "integer" }, "else": { "type": "array" } }),
+        json!({ "then": false, "else": false }),
+        json!({ "$ref": "#/$defs/d" }),
+        json!({ "$ref": "#/$defs/d", "maximum": 5 }),
+        json!({ "items": { "properties": { "a": { "items": { "$ref": "#/$defs/d" } } } } }),
+    ];
+    for kind in ["null", "boolean", "object", "array", "number", "integer", "string"] {
+        all.push(json!({ "type": kind }));
+        if kind != "integer" {
+            all.push(json!({ "type": [kind, "integer"] }));
+        }
+    }
+    // And what they exclude.
+    let negated: Vec<Value> = all.iter().map(|schema| json!({ "not": schema })).collect();
+    all.extend(negated);
+    all
+}
+
+fn values() -> Vec<Value> {
+    vec![
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(1),
+        json!(1.0),
+        json!(1.5),
+        json!(2),
+        json!(3),
+        json!(-4),
+        json!(0.3),
+        json!(1e300),
+        json!(9_007_199_254_740_991_u64),
+        json!(""),
+        json!("a"),
+        json!("aa"),
+        json!("aüaü"),
+        json!("b"),
+        json!([]),
+        json!([1]),
+        json!([1, 1.0]),
+        json!(["a", 1]),
+        json!([1, "a"]),
+        json!([1, "a", true]),
+        json!([2, 3, 4]),
+        json!([{ "a": 1, "b": 2 }, { "b": 2, "a": 1 }]),
+        json!([{ "a": [3, 0] }]),
+        json!({}),
+        json!({ "a": 1 }),
+        json!({ "a": 1, "b": [2] }),
+        json!({ "b": [2], "a": 1 }),
+        json!({ "a": "a" }),
+        json!({ "ab": 1 }),
+        json!({ "c": [] }),
+        json!({ "a": null, "c": "d" }),
+    ]
+}
+
+#[test]
+fn another_implementation_agrees() {
+    let mut counts = [0, 0];
+    for property in schemas() {
+        let schema = json!({
+            "type": "object", "properties": { "p": property }, "$defs": { "d": { "type": "integer", "minimum": 1 } },
+        });
+        let other = jsonschema::draft202012::new(&schema);
+        if property["enum"] == json!([]) {
+            assert!(check(&schema).is_ok());
+            continue;
+        }
+        let other = other.unwrap_or_else(|error| panic!("{schema}: {error}"));
+        assert_eq!(check(&schema), Ok(()), "{schema}");
+        for value in values() {
+            let args = json!({ "p": value });
+            let (ours, theirs) = (validate(&schema, &args), other.is_valid(&args));
+            assert_eq!(ours.is_ok(), theirs, "{property} on {value}: {ours:?}");
+            counts[usize::from(theirs)] += 1;
+        }
+    }
+    assert!(counts.iter().all(|count| *count > 1000), "{counts:?}");
+}
+
+#[test]
+fn invalid_schemas_are_refused() {
+    for property in [
+        json!(1),
+        json!({ "type": 1 }),
+        json!({ "type": [] }),
+        json!({ "enum": 1 }),
+        json!({ "minimum": "1" }),
+        json!({ "exclusiveMinimum": true }),
+        json!({ "multipleOf": 0 }),
+        json!({ "minLength": -1 }),
+        json!({ "maxItems": 1.5 }),
+        json!({ "pattern": "(" }),
+        json!({ "uniqueItems": 1 }),
+        json!({ "items": [{}] }),
+        json!({ "prefixItems": {} }),
+        json!({ "required": "a" }),
+        json!({ "required": [1] }),
+        json!({ "properties": [] }),
+        json!({ "patternProperties": { "(": {} } }),
+        json!({ "allOf": [] }),
+        json!({ "anyOf": {} }),
+        json!({ "not": 1 }),
+        json!({ "if": 1 }),
+        json!({ "$defs": { "a": 1 } }),
+    ] {
+        let schema = json!({ "type": "object", "properties": { "p": property } });
+        let error = check(&schema).expect_err(&property.to_string());
+        assert!(error.message.contains("not a valid JSON schema"), "{property}: {error}");
+        assert!(jsonschema::draft202012::new(&schema).is_err(), "{property}");
+    }
+    let schema = json!({ "type": "object", "unevaluatedProperties": false });
+    let error = check(&schema).unwrap_err();
+    assert!(
+        error.message.contains("`unevaluatedProperties`") && error.message.contains("not supported"),
+        "{error}"
+    );
+    let mut deep = json!({});
+    for _ in 0..120 {
+        deep = json!({ "items": deep });
+    }
+    let error = check(&json!({ "type": "object", "properties": { "p": deep } })).unwrap_err();
+    assert!(error.message.contains("too complex"), "{error}");
+}
+
+#[test]
+fn arguments_cannot_run_away() {
+    let many = vec![json!({ "type": "string" }); 1000];
+    let schema = json!({ "type": "object", "properties": { "p": { "items": { "anyOf": many } } } });
+    let error = validate(&schema, &json!({ "p": vec![1; 100_000] })).unwrap_err();
+    assert!(error.code == Code::TooLarge && error.message.contains("too long"), "{error}");
+    let schema = json!({ "type": "object", "properties": { "p": { "pattern": "(x+x+)+y" } } });
+    let error = validate(&schema, &json!({ "p": "x".repeat(100_000) })).unwrap_err();
+    assert!(error.message.contains("does not match"), "{error}");
+    // Long values are cut in messages.
+    assert!(error.message.len() < 400, "{error}");
+}
+
+#[test]
+fn places_are_named() {
+    let schema = json!({
+        "type": "object",
+        "properties": { "a/b": { "items": { "properties": { "n": { "type": "integer" } }, "required": ["m"] } } },
+    });
+    let error = validate(&schema, &json!({ "a/b": [{ "m": 1 }, { "n": "x" }] })).unwrap_err();
+    assert_eq!(
+        error.message,
+        "the arguments do not match `parameter_schema`: /a~1b/1/n: \"x\" is not of type \"integer\"; /a~1b/1: \"m\" is a required property"
+    );
+}
