@@ -9,6 +9,7 @@
 //! | `network` | the hosts that scripts may reach, and one exchange of `fetch` |
 //! | `fetch` | `fetch` itself: validates requests, follows redirects |
 //! | `mask` | masks the values of secrets |
+//! | `url` | URLs |
 
 #[cfg(feature = "script")]
 pub(crate) mod answers;
@@ -23,6 +24,8 @@ pub(crate) mod schema;
 pub(crate) mod sources;
 #[cfg(feature = "script")]
 pub(crate) mod state;
+#[cfg(feature = "script")]
+mod url;
 
 use std::future::Future;
 

@@ -1,9 +1,8 @@
 //! The request that follows a redirect, as in a browser, but with less that another server learns.
 
-use url::Url;
-
 use super::request::{Request, target};
 use crate::error::{Code, Error, Result};
+use crate::script::url::Url;
 use crate::script::{Exchanged, Method};
 
 /// The headers that a redirect to another origin keeps. Any other may hold a secret: APIs use many names for their keys.
@@ -24,12 +23,12 @@ pub(super) enum Next {
 /// # Errors
 /// If the server redirects to a URL that may not be followed.
 pub(super) fn next(request: Request, response: &Exchanged) -> Result<Next> {
-    let Some(location) = response.location() else { return Ok(Next::Done(request.url.into())) };
+    let Some(location) = response.location() else { return Ok(Next::Done(request.url.text)) };
     let refused = |code, why: String| {
         Error::new(code, format!("{} redirects, which is not followed: {why}", request.host()))
     };
     let url = target(location, Some(&request.url)).map_err(|error| refused(error.code, error.message))?;
-    if request.url.scheme() == "https" && url.scheme() == "http" {
+    if request.url.scheme == "https" && url.scheme == "http" {
         let text = "it leads from `https:` to `http:`, where others can read it; request that URL itself if you mean it";
         return Err(refused(Code::PermissionDenied, text.to_owned()));
     }
@@ -47,8 +46,7 @@ pub(super) fn next(request: Request, response: &Exchanged) -> Result<Next> {
         if body.is_some() {
             let text = format!(
                 "{} redirects a request with a body to another origin, which is not followed: send it to {} itself if you mean it",
-                from.host_str().unwrap_or_default(),
-                url.host_str().unwrap_or_default()
+                from.host, url.host
             );
             return Err(Error::new(Code::PermissionDenied, text));
         }
@@ -59,10 +57,6 @@ pub(super) fn next(request: Request, response: &Exchanged) -> Result<Next> {
 
 /// Returns whether two URLs have the same origin. The usual ports of a host count as one if the redirect leads to HTTPS.
 fn is_same(from: &Url, to: &Url) -> bool {
-    let upgraded = from.scheme() == "http"
-        && to.scheme() == "https"
-        && from.host() == to.host()
-        && from.port().is_none()
-        && to.port().is_none();
-    upgraded || from.origin() == to.origin()
+    let upgraded = from.scheme == "http" && to.scheme == "https" && from.port.is_none() && to.port.is_none();
+    from.host == to.host && (upgraded || (from.scheme == to.scheme && from.port == to.port))
 }

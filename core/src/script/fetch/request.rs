@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use url::Url;
-
 use super::BODY;
 use crate::error::{Code, Error, Result};
+use crate::script::url::Url;
 use crate::script::{Exchange, Fetch, Method};
 
 /// The longest time that a request may take, in milliseconds.
@@ -97,21 +96,20 @@ impl Request {
     }
 
     pub(super) fn host(&self) -> &str {
-        self.url.host_str().unwrap_or_default()
+        &self.url.host
     }
 
     /// Returns what the provider sends.
     pub(super) fn exchange(&self, time: Duration, longest: usize) -> Exchange {
-        let (tls, path) = (self.url.scheme() == "https", self.url.path());
-        let target = self.url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
+        let tls = self.url.scheme == "https";
         let mut headers = self.headers.clone();
         headers.push(("accept-encoding".to_owned(), "identity".to_owned()));
         Exchange {
             method: self.method,
             tls,
             host: self.host().to_owned(),
-            port: self.url.port_or_known_default().unwrap_or(if tls { 443 } else { 80 }),
-            target,
+            port: self.url.port.unwrap_or(if tls { 443 } else { 80 }),
+            target: self.url.target.clone(),
             headers,
             body: self.body.clone(),
             time,
@@ -125,29 +123,19 @@ pub(super) fn target(text: &str, base: Option<&Url>) -> Result<Url> {
     if text.len() > URL {
         return Err(invalid(&format!("the URL has {} bytes, but may have {URL}", text.len())));
     }
-    let parsed = match base {
-        Some(base) => base.join(text),
-        None => Url::parse(text),
-    };
-    let mut url = parsed.map_err(|error| {
-        let relative = error == url::ParseError::RelativeUrlWithoutBase;
-        let why = if relative { "it has no scheme".to_owned() } else { error.to_string() };
-        invalid(&format!("the URL is not valid: {why}. Write an absolute one: `https://example.com/path`"))
-    })?;
-    if !matches!(url.scheme(), "http" | "https") {
+    let url = Url::parse(text, base)?;
+    if !matches!(url.scheme.as_str(), "http" | "https") {
         // Never the beginning of a longer text: it may be a secret, which is masked as a whole only.
-        let not =
-            if url.scheme().len() > SHOWN { String::new() } else { format!(", not `{}:`", url.scheme()) };
+        let not = if url.scheme.len() > SHOWN { String::new() } else { format!(", not `{}:`", url.scheme) };
         return Err(invalid(&format!("`fetch` requests URLs with `https:` or `http:`{not}")));
     }
-    if !url.username().is_empty() || url.password().is_some() {
+    if url.has_user {
         let text = "the URL contains a user or a password: send them in the header `authorization` instead";
         return Err(invalid(text));
     }
-    if url.port() == Some(0) {
+    if url.port == Some(0) {
         return Err(invalid("the port of the URL must be from 1 to 65535"));
     }
-    url.set_fragment(None);
     Ok(url)
 }
 
