@@ -236,11 +236,13 @@ async fn outcome<F: Families>(
         }
         "ping" if legacy => Ok(Outcome::Empty(EmptyResult {})),
         "tools/list" => {
-            let mut list =
-                ListToolsResult::with_all_items(mcp::tools(catalog.definitions(session.profiles())));
+            let mut definitions = catalog.definitions(session.profiles());
+            // If the store cannot be read, every call says so.
+            definitions.extend(catalog.created(session).await.unwrap_or_default());
+            let mut list = ListToolsResult::with_all_items(mcp::tools(definitions));
             list.result_type = list.result_type.filter(|_| !legacy);
             if !legacy {
-                // The profiles can change with the next deployment.
+                // The profiles can change with the next deployment, and created tools with each call.
                 (list.ttl_ms, list.cache_scope) = (Some(0), Some(CacheScope::Private));
             }
             Ok(Outcome::Tools(list.into()))
