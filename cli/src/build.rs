@@ -24,6 +24,7 @@ use crate::plan::{self, Inputs, Plan, Planned};
 use crate::platform;
 use crate::recover;
 use crate::rules::Rule;
+use crate::scripts;
 use crate::sdk::{self, Sdk};
 use crate::worker_crate::WorkerCrate;
 use crate::wrangler::lifecycle;
@@ -97,8 +98,9 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     }
 
     build.script.clone_from(&project.script);
-    if project.script.is_some() && options.worker {
-        findings.add(Rule::ScriptsOnWorker {}, None);
+    let scripts_on_worker = project.script.is_some() && options.worker;
+    if scripts_on_worker {
+        scripts::check(&project, &options.draft, findings);
     }
     let sandboxes = project.sandboxes(&options.draft, findings);
     let lock = Lock::read(&project, findings);
@@ -122,14 +124,16 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         }
         None => None,
     };
-    if sandboxes.list.is_empty() && lock.is_empty() {
+    if sandboxes.list.is_empty() && lock.is_empty() && !scripts_on_worker {
         return plan::of_nothing(&project, &config, findings);
     }
 
     let native = |sandbox: &Sandbox| sandbox.attributes.backend() == Backend::Native;
     let sdk = match &options.sdk {
         Some(sdk) => Some(sdk.clone()),
-        None if !sandboxes.list.is_empty() && sandboxes.list.iter().all(native) => None,
+        // Nothing needs it, so it may be unknown.
+        None if sandboxes.list.is_empty() => sdk::resolve(&project, &mut Findings::new(false)).ok(),
+        None if sandboxes.list.iter().all(native) => None,
         None => Some(sdk::resolve(&project, findings)?),
     };
     build.sdk.clone_from(&sdk);

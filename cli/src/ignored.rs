@@ -24,14 +24,17 @@ pub struct Hidden {
     pub pattern: String,
 }
 
-/// Returns the new files that must be committed but are excluded: `src/generated`, `koze.lock`.
+/// Returns the new files that must be committed but are excluded: `src/generated`, the engine of scripts in it, `koze.lock`.
 pub fn hidden(package: &Path, changes: &[Change]) -> Vec<Hidden> {
     let created = || changes.iter().filter(|change| change.action() == Action::Create);
     // One file represents all generated ones.
     let generated = created().find(|change| change.shown.starts_with(generate::DIR));
     let lock = created().find(|change| change.shown == lock::FILE);
-    let named = [(generated, generate::DIR), (lock, lock::FILE)];
-    named.into_iter().filter_map(|(change, what)| hides(package, &change?.path, what)).collect()
+    let hides = |change: Option<&Change>, what: &str| hides(package, &change?.path, what);
+    // Patterns such as `*.wasm` exclude it alone.
+    let engine = format!("{}/{}", generate::DIR, generate::ENGINE);
+    let engine = || hides(created().find(|change| change.shown == engine), &engine);
+    hides(generated, generate::DIR).or_else(engine).into_iter().chain(hides(lock, lock::FILE)).collect()
 }
 
 /// Returns the pattern that excludes a file. The nearest `.gitignore` with a matching pattern decides.

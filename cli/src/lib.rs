@@ -30,6 +30,7 @@ pub mod plan;
 pub mod platform;
 pub mod recover;
 pub mod rules;
+pub mod scripts;
 pub mod sdk;
 #[cfg(target_os = "linux")]
 pub mod session;

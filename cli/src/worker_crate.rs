@@ -191,7 +191,7 @@ fn admits_others(request: &VersionReq) -> bool {
 }
 
 /// Returns all declarations of a dependency, for every target or for some.
-fn all_declared<'d>(document: &'d Document<&str>, name: &str) -> Vec<(&'d str, &'d Item)> {
+pub(crate) fn all_declared<'d>(document: &'d Document<&str>, name: &str) -> Vec<(&'d str, &'d Item)> {
     let targets = document.get("target").and_then(Item::as_table_like);
     let targets = targets
         .into_iter()
@@ -212,24 +212,29 @@ fn version(item: &Item) -> (Option<String>, Option<Range<usize>>) {
     (text, own.and_then(Item::span))
 }
 
-fn is_inherited(item: &Item) -> bool {
+/// Returns whether a dependency is that of the workspace.
+pub(crate) fn is_inherited(item: &Item) -> bool {
     item.get("workspace").and_then(Item::as_bool) == Some(true)
 }
 
 /// Returns the requirement of the surrounding workspace.
 fn inherited(key: &str, project: &Project) -> Option<Asked> {
-    for dir in project.dir.ancestors() {
+    let (path, text) = workspace(project)?;
+    let document = Document::parse(without_mark(&text)).ok()?;
+    let item = document.get("workspace")?.get("dependencies")?.get(key)?;
+    let (version, range) = version(item);
+    let range = range.or(item.span());
+    Some(Asked { path, range, version, text: text.clone() })
+}
+
+/// Returns the manifest of the surrounding workspace: its path and its text.
+pub(crate) fn workspace(project: &Project) -> Option<(PathBuf, String)> {
+    project.dir.ancestors().find_map(|dir| {
         let path = dir.join("Cargo.toml");
-        let Ok(text) = fs_err::read_to_string(&path) else { continue };
-        let Ok(document) = Document::parse(without_mark(&text)) else { continue };
-        if let Some(workspace) = document.get("workspace") {
-            let item = workspace.get("dependencies")?.get(key)?;
-            let (version, range) = version(item);
-            let range = range.or(item.span());
-            return Some(Asked { path, range, version, text: text.clone() });
-        }
-    }
-    None
+        let text = fs_err::read_to_string(&path).ok()?;
+        let is_root = Document::parse(without_mark(&text)).ok()?.contains_key("workspace");
+        is_root.then_some((path, text))
+    })
 }
 
 /// Returns the version that the project's `Cargo.lock` contains, and the file.

@@ -20,8 +20,8 @@ pub fn is_guest(path: &str) -> bool {
 ///
 /// Reads `templates/files` by name, independent of the code that koze writes it with.
 pub fn shared(path: &str) -> Option<Vec<u8>> {
-    if let Some(guest) = guest(path) {
-        return Some(guest);
+    if let Some(filled) = guest(path).or_else(|| scripts(path)) {
+        return Some(filled);
     }
     let name = path.strip_prefix("src/generated/").filter(|name| !name.contains('/'))?;
     let template = fs::read_to_string(root().join("templates/files/worker").join(name)).ok()?;
@@ -45,6 +45,20 @@ fn guest(path: &str) -> Option<Vec<u8>> {
         "koze-guest.mjs" => {
             let program = STANDARD.encode(koze_templates::PACKED_GUEST);
             Some(koze_templates::GUEST_MODULE.replace("__KOZE_PROGRAM__", &program).into())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the engine of scripts, and the module that contains the source of its host.
+fn scripts(path: &str) -> Option<Vec<u8>> {
+    match path.strip_prefix("src/generated/")? {
+        "koze-script.wasm" => Some(koze_templates::SCRIPT_ENGINE.to_vec()),
+        "isolated.mjs" => {
+            let text = |text: &str| serde_json::Value::from(text).to_string();
+            let name = text(&format!("koze-scripts-{}", env!("CARGO_PKG_VERSION")));
+            let template = koze_templates::ISOLATED_SCRIPTS.replace("__KOZE_SCRIPTS_NAME__", &name);
+            Some(template.replace("__KOZE_SCRIPTS_SOURCE__", &text(koze_templates::SCRIPTS)).into())
         }
         _ => None,
     }

@@ -40,7 +40,7 @@ fn state(build: &Build, findings: &Findings) -> Check {
         .collect();
     if errors > 0 || build.project.is_none() {
         Check::error("project", "it does not build", "correct the errors, then run `koze doctor` again")
-    } else if build.sandboxes.is_empty() && drift.is_empty() {
+    } else if build.sandboxes.is_empty() && build.script.is_none() && drift.is_empty() {
         Check::warning("project", "it has no sandbox", "create one with `koze add shell`")
     } else if drift.is_empty() {
         Check::ok("project", "every file is in step")

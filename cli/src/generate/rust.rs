@@ -1,6 +1,7 @@
 //! Generates `mod.rs` and `env.rs`: a module for every sandbox file, and a typed accessor for every sandbox and
 //! binding.
 
+use koze_core::Profiles;
 use koze_model::Sandbox;
 use koze_templates::{ENV, MODULE};
 
@@ -8,24 +9,26 @@ use super::env;
 use super::template::{Fill, Template};
 use crate::wrangler::bindings::Bindings;
 
-/// Renders `mod.rs` and `env.rs`, whose templates share placeholders. `served` says whether agents get tools,
-/// `registry` whether their sandboxes are recorded.
+/// Renders `mod.rs` and `env.rs`, whose templates share placeholders. `offered` holds what agents get, `registry` says whether
+/// their sandboxes are recorded.
 pub(super) fn render(
     sandboxes: &[Sandbox],
     bindings: &Bindings,
-    served: bool,
+    offered: Option<&Profiles>,
     registry: bool,
 ) -> [(&'static str, String); 2] {
     let fills: Vec<Fill> = sandboxes.iter().map(sandbox).collect();
     let accessors = env::fills(bindings, sandboxes);
     let standing = [Fill::default()];
+    let once = |wanted: bool| if wanted { &standing[..] } else { &[] };
     [("mod.rs", MODULE), ("env.rs", ENV)].map(|(name, template)| {
         let text = Template::new(template).render(&Fill::default(), &|region| match region {
             "sandbox" => fills.as_slice(),
             "binding" => accessors.as_slice(),
-            "served" if served => &standing,
-            "registry" if registry => &standing,
-            "served" | "registry" => &[],
+            "served" => once(offered.is_some()),
+            "profiles" => once(offered.is_some_and(|offered| !offered.list().is_empty())),
+            "no-profiles" => once(offered.is_some_and(|offered| offered.list().is_empty())),
+            "registry" => once(registry),
             other => unreachable!("the template has a region {other} that nobody fills"),
         });
         (name, text)

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use koze_core::Profiles;
 use koze_core::provider::Profile;
+use koze_core::script::Egress;
 use koze_core::tool::dialect::Dialect;
 use koze_core::tool::{All, Catalog, Families, Family};
 use koze_core::workspace::{CodeConfig, ShellConfig, SnapshotConfig, WorkspaceConfig};
@@ -29,7 +30,8 @@ fn handlers(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> String {
     });
     let list: Vec<Fill> = list.collect();
     Template::new(TOOLS).render(&Fill::default(), &|region| match region {
-        "served" => &served,
+        "profiles" if list.is_empty() => &[],
+        "served" | "profiles" => &served,
         "profile" => &list,
         other => unreachable!("the template has a region {other} that nobody fills"),
     })
@@ -39,14 +41,35 @@ fn handlers(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> String {
 fn whole(profiles: &Profiles) -> Fill {
     let names: Vec<&str> = profiles.list().iter().map(|profile| profile.name.as_str()).collect();
     let families = All::ALL.iter().filter(|one| profiles.serve(**one)).map(|one| family(*one));
+    let mut all = if names.is_empty() {
+        "::koze::Profiles::of_scripts()".to_owned()
+    } else {
+        "::koze::Profiles::new(list, Profile::default().name()).expect(\"the default is one of them\")"
+            .to_owned()
+    };
+    if let Some(egress) = profiles.script_egress() {
+        let _ = write!(all, "\n        .with_script_egress({})", script_egress(egress));
+    }
     Fill {
         holes: vec![
             ("__KOZE_COUNT__", names.len().to_string()),
             ("__KOZE_NAMES__", literals(&names)),
             ("__KOZE_FAMILIES__", families.collect::<Vec<_>>().join(", ")),
+            ("__KOZE_PROFILES__", all),
         ],
-        regions: Vec::new(),
+        regions: if names.is_empty() { Vec::new() } else { vec!["profiles"] },
     }
+}
+
+/// Returns the expression for the hosts that scripts may reach. Values that are the default are left out.
+fn script_egress(egress: &Egress) -> String {
+    let hosts = |hosts: &[String]| format!("[{}].map(::core::convert::Into::into).to_vec()", literals(hosts));
+    let values = [
+        ("internet", egress.internet.then(|| "true".to_owned())),
+        ("allowed_hosts", (!egress.allowed_hosts.is_empty()).then(|| hosts(&egress.allowed_hosts))),
+        ("denied_hosts", (!egress.denied_hosts.is_empty()).then(|| hosts(&egress.denied_hosts))),
+    ];
+    update("::koze::script::Egress", values)
 }
 
 fn one(sandbox: &Sandbox, profile: &Profile, default: bool) -> Fill {
@@ -141,10 +164,14 @@ fn snapshot(config: &SnapshotConfig) -> String {
         ("max_bytes", (config.max_bytes != default.max_bytes).then(|| config.max_bytes.to_string())),
         ("expires_after", after.map(duration)),
     ];
+    update("::koze::workspace::SnapshotConfig", values)
+}
+
+/// Returns the expression for a value of a type: its default, with these fields.
+fn update<const N: usize>(all: &str, values: [(&str, Option<String>); N]) -> String {
     let is_complete = values.iter().all(|(_, value)| value.is_some());
     let given = values.into_iter().filter_map(|(name, value)| Some(format!("{name}: {}", value?)));
     let mut fields: Vec<String> = given.collect();
-    let all = "::koze::workspace::SnapshotConfig";
     if fields.is_empty() {
         return format!("{all}::default()");
     }
@@ -170,7 +197,8 @@ fn family(family: Family) -> &'static str {
         Family::Agent => "::koze::tool::agent::Agent",
         Family::Thread => "::koze::tool::thread::Thread",
         Family::Workspace => "::koze::tool::workspace::WorkspaceTools",
-        other => unreachable!("no sandbox can serve the tools `{other}` yet"),
+        Family::Script => "::koze::tool::script::Scripts",
+        other => unreachable!("no project can serve the tools `{other}` yet"),
     }
 }
 

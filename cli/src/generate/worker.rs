@@ -16,7 +16,7 @@ use super::template::{Fill, Template};
 const RUST_WORKER: &str = "../../build/index.js";
 
 /// Renders the entry point and its types, whose templates share regions.
-pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> [(&'static str, String); 2] {
+pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str], scripts: bool) -> [(&'static str, String); 2] {
     let outer = Fill { holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())], regions: Vec::new() };
     let of = |backend| sandboxes.iter().filter(move |sandbox| sandbox.attributes.backend() == backend);
     let [classes, native] = Backend::ALL.map(|backend| of(backend).map(class).collect::<Vec<Fill>>());
@@ -33,6 +33,7 @@ pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> [(&'static str, St
             "kept-base" => once(!kept.is_empty()),
             "egress" => once(of(Backend::Sdk).any(has_policy)),
             "native-egress" => once(of(Backend::Native).any(has_policy)),
+            "scripts" => once(scripts),
             "class" => &classes,
             "native" => &native,
             "kept" => &kept,
@@ -42,8 +43,9 @@ pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> [(&'static str, St
     })
 }
 
-/// Returns the files of the base classes, one per backend. They are the same for all projects.
-pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
+/// Returns the files of the base classes, one per backend, and the egress policy, which scripts use too. They are the same for
+/// all projects.
+pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, String)> {
     let uses = |backend| sandboxes.iter().any(|sandbox| sandbox.attributes.backend() == backend);
     let mut files = Vec::new();
     if uses(Backend::Sdk) {
@@ -61,10 +63,11 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
         let own = [("operations.mjs", OPERATIONS), ("guest.mjs", GUEST_CONNECTION), ("trees.mjs", TREES)];
         files.extend(own.map(|(name, text)| (name, text.to_owned())));
     }
-    if sandboxes.iter().any(has_policy) {
+    let any = !files.is_empty();
+    if scripts || sandboxes.iter().any(has_policy) {
         files.extend([("egress.mjs", EGRESS.to_owned()), ("egress.d.mts", EGRESS_TYPES.to_owned())]);
     }
-    if !files.is_empty() {
+    if any {
         let contract = format!("// {MARK}\n//\n{CONTRACT}");
         let [calls, waiting] = [("calls.mjs", CALLS.to_owned()), ("waiting.mjs", WAITING.to_owned())];
         files.extend([calls, waiting, ("contract.d.ts", contract)]);

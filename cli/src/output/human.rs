@@ -9,6 +9,7 @@ use crate::build::Build;
 use crate::finding::Findings;
 use crate::generate;
 use crate::ignored::Hidden;
+use crate::own::Own;
 use crate::plan::Plan;
 use crate::rules::Rule;
 use crate::write::Action;
@@ -79,6 +80,10 @@ fn table(build: &Build, environments: bool) -> String {
         for (name, image) in sandbox.environments.iter().filter(|_| environments) {
             let _ = writeln!(text, "    env.{name}  {image}");
         }
+    }
+    if build.script.is_some() {
+        let (class, binding) = (Own::Scripts.class(), Own::Scripts.binding());
+        let _ = writeln!(text, "scripts of agents: {class}, bound as {binding}");
     }
     text
 }

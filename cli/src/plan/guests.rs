@@ -54,7 +54,9 @@ pub(super) fn leftovers(
     }
     // Skip files that no longer exist, and files that koze did not write.
     changes.retain(|change| {
-        change.before.as_deref().is_some_and(|before| is_guest(&change.path) || generate::is_ours(before))
+        let name = change.path.file_name().unwrap_or_default();
+        let is_ours = |before: &[u8]| is_guest(&change.path) || generate::is_ours(name, before);
+        change.before.as_deref().is_some_and(is_ours)
     });
     Ok(changes)
 }

@@ -98,7 +98,7 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// The sandboxes, in the order of their files.
     pub sandboxes: Vec<Planned>,
-    /// The images that agents may name; `None` if no sandbox serves agents.
+    /// The images that agents may name, and the hosts that scripts may reach; `None` if the project serves no tools.
     pub offered: Option<Profiles>,
     /// Notes for the user: what was adopted, renamed, removed.
     pub notes: Vec<String>,
@@ -209,6 +209,10 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     new_lock.sandboxes = locked;
     let images = || planning.iter().map(|sandbox| (sandbox.sandbox(), sandbox.image()));
     let offered = images::offered(images(), new_lock.default.as_deref());
+    let offered = match &project.script {
+        Some(egress) => Some(offered.unwrap_or_else(Profiles::of_scripts).with_script_egress(egress.clone())),
+        None => offered,
+    };
     let guests = guests::files(images().map(|(_, image)| image));
     let changes = outputs(inputs, &edits, new_lock, guests, offered.as_ref(), findings)?;
     Ok(Plan { changes, sandboxes: planned, offered, notes })
@@ -285,14 +289,14 @@ fn outputs(
         return findings.fail(Rule::NotOurs { path: path.clone() }, Some(Place::file(path)));
     }
     let kept: Vec<&str> = new_lock.kept.iter().map(|kept| kept.class.as_str()).collect();
-    for (name, text) in generate::files(generate::Inputs {
+    for (name, content) in generate::files(generate::Inputs {
         sandboxes,
         kept: &kept,
         bindings: &bindings,
         offered,
         registry: project.registry,
     }) {
-        files.push((generated.join(name), text.into_bytes()));
+        files.push((generated.join(name), content));
     }
     new_lock.files = guests.iter().map(|(path, _)| paths::relative(path, &project.dir)).collect();
     changes.extend(guests::leftovers(project, lock, &new_lock, &files, findings)?);
@@ -309,7 +313,8 @@ fn outputs(
             Ok(change) => change,
             Err(error) => return findings.io(&error),
         };
-        let foreign = change.before.as_deref().is_some_and(|before| !generate::is_ours(before));
+        let name = change.path.file_name().unwrap_or_default();
+        let foreign = change.before.as_deref().is_some_and(|before| !generate::is_ours(name, before));
         let foreign = match (change.path.starts_with(&generated), guests::is_guest(&change.path)) {
             // The guest has no header. Outside the generated directory, the lock records whether koze wrote it.
             (false, true) => change.action() == Action::Update && !lock.files.contains(&change.shown),

@@ -10,8 +10,11 @@ pub use __env::Env;
 
 #[path = "tools.rs"]
 mod __tools;
-//#region served
+//#region profiles
 pub use __tools::{Profile, definitions, handle_tool_call, profiles, serve};
+//#endregion
+//#region no-profiles
+pub use __tools::{definitions, handle_tool_call, profiles, serve};
 //#endregion
 //#region registry
 

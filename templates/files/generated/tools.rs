@@ -6,7 +6,7 @@
 #![allow(clippy::too_many_lines, clippy::unreadable_literal)]
 
 //! The tools for agents in the sandboxes of this package, and the sandbox profiles that agents may name.
-//#region served
+//#region profiles
 
 /// A sandbox profile: one of this package's sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -19,7 +19,7 @@ pub enum Profile {
     //#endregion
     __KOZE_VARIANT__,
 //#endregion
-//#region served
+//#region profiles
 }
 
 impl Profile {
@@ -29,7 +29,7 @@ impl Profile {
 //#region profile
         Profile::__KOZE_VARIANT__,
 //#endregion
-//#region served
+//#region profiles
     ];
 
     /// Returns its name, as tools accept it.
@@ -40,7 +40,7 @@ impl Profile {
 //#region profile
             Profile::__KOZE_VARIANT__ => "__KOZE_NAME__",
 //#endregion
-//#region served
+//#region profiles
         }
     }
 
@@ -77,7 +77,7 @@ impl Profile {
                 )
             },
 //#endregion
-//#region served
+//#region profiles
         }
     }
 }
@@ -91,29 +91,37 @@ impl ::core::str::FromStr for Profile {
 //#region profile
             "__KOZE_NAME__" => Ok(Profile::__KOZE_VARIANT__),
 //#endregion
-//#region served
+//#region profiles
             _ => Err(::koze::profiles::unknown_profile(name, &[__KOZE_NAMES__])),
         }
     }
 }
+//#endregion
+//#region served
 
 /// Returns the profiles for the sandboxes of a session.
+//#region profiles
 ///
 /// # Panics
 /// Never: the default is one of the profiles.
+//#endregion
 #[must_use]
 pub fn profiles() -> ::koze::Profiles {
+    //#region profiles
     let list = ::std::vec![
+    //#endregion
 //#endregion
 //#region profile
         Profile::__KOZE_VARIANT__.declared(),
 //#endregion
 //#region served
+    //#region profiles
     ];
-    ::koze::Profiles::new(list, Profile::default().name()).expect("the default is one of them")
+    //#endregion
+    __KOZE_PROFILES__
 }
 
-/// The families of tools that the sandboxes serve.
+/// The families of tools that the project serves.
 pub type Families = (__KOZE_FAMILIES__,);
 
 /// Returns the default toolset: the tools of the family `agent`, or those of the only family.

@@ -15,6 +15,9 @@ export { ContainerProxy } from "./egress.mjs";
 //#region native-egress
 export { KozeEgress } from "./egress.mjs";
 //#endregion
+//#region scripts
+export { KozeScripts } from "./script-object.mjs";
+//#endregion
 
 /** The Rust Worker. */
 declare const worker: ExportedHandler;

@@ -20,6 +20,9 @@ export { ContainerProxy } from "./egress.mjs";
 //#region native-egress
 export { KozeEgress } from "./egress.mjs";
 //#endregion
+//#region scripts
+export { KozeScripts } from "./script-object.mjs";
+//#endregion
 //#region class
 
 /** The sandbox that `__KOZE_SOURCE__` declares. */

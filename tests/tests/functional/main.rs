@@ -44,6 +44,7 @@ mod sandboxes;
 mod schema;
 #[cfg(target_os = "linux")]
 mod script;
+mod script_class;
 mod sdk;
 mod settings;
 #[cfg(target_os = "linux")]

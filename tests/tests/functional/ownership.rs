@@ -196,7 +196,7 @@ fn a_lock_with_an_unknown_key() {
     let project = beside("#[sandbox]", "\"vars\": {}");
     project.write("koze.lock", "version = 1\nsandboxes = []\n");
     assert_snapshot!(refused(&project), @"
-    error[K055]: `koze.lock` cannot be used: unknown field `sandboxes`, expected one of `version`, `config`, `default`, `blocks`, `files`, `registry`, `sandbox`, `kept`, `migration`
+    error[K055]: `koze.lock` cannot be used: unknown field `sandboxes`, expected one of `version`, `config`, `default`, `blocks`, `files`, `registry`, `scripts`, `sandbox`, `kept`, `migration`
      --> koze.lock:2:1
       |
     2 | sandboxes = []

@@ -171,21 +171,6 @@ fn hosts_are_those_of_the_table() {
 }
 
 #[test]
-fn a_worker_does_not_get_them() {
-    let project = Project::copy_fixture("bare/before");
-    enable(&project);
-    let before = project.snapshot();
-    assert_snapshot!(refused_with(&project, &["build"]), @"
-    error[K092]: `Cargo.toml` enables the tools `script`, but this version of koze cannot give them to a Worker
-     |
-     = help: scripts run on this machine: use `koze mcp --tools script`, `koze call --tools script` or `koze script run FILE`; to build the Worker, remove `[package.metadata.koze.script]`
-
-    1 error; nothing was written
-    ");
-    assert_eq!(project.diff(&before), "");
-}
-
-#[test]
 fn the_table_is_checked() {
     for (table, part) in [
         ("\n[package.metadata.koze]\nscript = true\n", "`package.metadata.koze.script` must be a table"),
