@@ -13,6 +13,7 @@ mod native;
 mod project;
 mod runs;
 mod rust;
+mod scripted;
 mod scripts;
 mod sdk;
 mod served;

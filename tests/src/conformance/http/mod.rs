@@ -33,8 +33,6 @@ pub struct Http {
     url: String,
     token: String,
     run: String,
-    /// The toolset in place of the default one.
-    toolset: Option<&'static str>,
 }
 
 /// The status and the body of a response.
@@ -46,22 +44,12 @@ impl Http {
         let agent = Agent::config_builder().http_status_as_error(false).max_redirects(0);
         let agent = agent.timeout_global(Some(TIMEOUT)).build().into();
         let run = format!("conformance-{}", uuid::Uuid::new_v4().simple());
-        Http { agent, url: url.trim_end_matches('/').to_owned(), token: token.to_owned(), run, toolset: None }
-    }
-
-    /// Calls the tools of a toolset instead of those of the default one.
-    #[must_use]
-    pub fn with_toolset(self, toolset: &'static str) -> Self {
-        Http { toolset: Some(toolset), ..self }
+        Http { agent, url: url.trim_end_matches('/').to_owned(), token: token.to_owned(), run }
     }
 
     /// Returns the query for a toolset. The default needs none.
-    fn query(&self, toolset: &str) -> String {
-        match self.toolset {
-            Some(toolset) => format!("?tools={toolset}"),
-            None if toolset == AGENT => String::new(),
-            None => format!("?tools={toolset}"),
-        }
+    fn query(toolset: &str) -> String {
+        if toolset == AGENT { String::new() } else { format!("?tools={toolset}") }
     }
 
     /// Returns a client for the same Worker at another URL. The sessions are the same.
@@ -168,7 +156,7 @@ impl Host for Http {
     }
 
     fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
-        let url = format!("{}{}", self.below(session, "tools", tool), self.query(toolset));
+        let url = format!("{}{}", self.below(session, "tools", tool), Self::query(toolset));
         let request = ureq::http::Request::post(&url).header("content-type", "application/json");
         let (status, body) = self
             .send(request, input.as_bytes().to_vec())

@@ -1,0 +1,148 @@
+//! The tools `script` of the Rust Worker in workerd: in its own isolate, and in a dynamic Worker.
+
+use std::sync::Arc;
+
+use fs_err as fs;
+use koze_tests::conformance::http::{Http, Mcp, Options, play_all};
+use koze_tests::conformance::{Capability, origin, script_cases};
+use koze_tests::root;
+use serde_json::{Value, json};
+
+use crate::built::wasm;
+use crate::project::{self, Worker};
+use crate::runs::link;
+use crate::served::{Host, TOKEN};
+
+/// What a Worker lacks.
+const LACKS: &[(Capability, &str)] = &[
+    (Capability::Restart, "no request ends a Worker"),
+    (Capability::StatementTime, "statements of Durable Objects have no timeout"),
+];
+
+/// Creates a project without sandboxes and its Rust Worker. With `loader`, it can load dynamic Workers.
+fn worker(loader: Option<&str>) -> Worker {
+    let worker = project::fixture("scripts-only");
+    let project = &worker.project;
+    let manifest = project.read("Cargo.toml");
+    let table = "[package.metadata.koze.script]\ndenied_hosts = [\"admin.example\"]\n";
+    assert!(manifest.contains(table), "{manifest}");
+    project.write("Cargo.toml", manifest.replace(table, "[package.metadata.koze.script]\ninternet = true\n"));
+    if let Some(loader) = loader {
+        let config = project.read("wrangler.toml");
+        project.write("wrangler.toml", format!("{config}\n[[worker_loaders]]\nbinding = \"{loader}\"\n"));
+    }
+    let built = project.koze(&["build"]);
+    assert_eq!(built.code, 0, "{built:?}");
+    link(&wasm(&worker).expect("the Rust Worker"), &worker.build_dir());
+    worker
+}
+
+fn serve(worker: &Worker, loader: Option<&str>) -> Host {
+    let origin = format!("http://{}", origin::start());
+    let options = json!({ "origin": origin, "vars": { "KOZE_TOKEN": TOKEN, "KOZE_SECRET_KEY": "a-long-secret-0123" }, "loader": loader });
+    let mut node = worker.project.node("node");
+    node.arg(root().join("tests/tests/worker/scripted/serve.mjs"));
+    node.args([worker.project.dir(), &worker.build_dir()]).arg(options.to_string());
+    Host::run(node)
+}
+
+/// Runs the cases over HTTP and over the Model Context Protocol.
+fn conforms(name: &str, loader: Option<&str>) {
+    let worker = worker(loader);
+    let host = serve(&worker, loader);
+    let lacks = LACKS.iter().map(|(capability, why)| (*capability, (*why).to_owned())).collect();
+    // `KOZE_TEST_CASES` selects some of them, to investigate a failure.
+    let filter = std::env::var("KOZE_TEST_CASES").ok();
+    let options = Options { lacks, at_once: Some(2), filter, ..Options::default() };
+    let http = || Http::new(host.url(), TOKEN);
+    let hosts: [(&str, Arc<dyn koze_tests::conformance::Host>); 2] =
+        [("HTTP", Arc::new(http())), ("MCP", Arc::new(Mcp(http())))];
+    for (transport, host) in hosts {
+        let good = play_all(&format!("{name}, {transport}"), &host, script_cases(), &options);
+        assert!(good, "some cases have failed: see above");
+    }
+}
+
+#[test]
+fn scripts_conform() {
+    conforms("scripts in a Worker", None);
+}
+
+#[test]
+fn isolated_scripts_conform() {
+    conforms("scripts in a dynamic Worker", Some("LOADER"));
+}
+
+/// Calls a tool. Returns whether it failed, and its content.
+fn call(host: &Host, session: &str, tool: &str, input: &Value) -> (bool, Value) {
+    let path = format!("/sessions/{session}/tools/{tool}");
+    let answer = host.ask("POST", &path, input.to_string().as_bytes());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let (failed, content) = (answer.json()["isError"] == true, answer.json()["content"].clone());
+    let text = content.as_str().expect("a text");
+    (failed, serde_json::from_str(text).unwrap_or_else(|_| text.into()))
+}
+
+#[test]
+fn scripts_of_a_worker_are_its_own() {
+    let worker = worker(None);
+    let host = serve(&worker, None);
+    are_bounded(&host);
+    are_listed(&host);
+}
+
+/// Scripts read the secrets of the Worker, end, and share nothing with other sessions.
+fn are_bounded(host: &Host) {
+    let run = |code: &str| call(host, "s", "run_sandbox_code", &json!({ "code": code }));
+    assert_eq!(run("return Object.keys(secrets)"), (false, json!({ "result": ["KEY"], "logs": [] })));
+    assert_eq!(run("return secrets.KEY.length"), (false, json!({ "result": 18, "logs": [] })));
+    let (_, shown) = run("console.log(secrets.KEY); return [secrets.KEY, btoa(secrets.KEY)]");
+    assert_eq!(shown, json!({ "result": ["[secret KEY]", "[secret KEY]"], "logs": ["[secret KEY]"] }));
+
+    // A script that does not end, and others afterwards.
+    let (failed, ended) = run("for (;;) {}");
+    assert!(failed && ended["limit"] == "time", "{ended}");
+    assert_eq!(run("1 + 1").1["result"], 2);
+
+    // A script reaches neither the objects of other sessions nor koze's own tables.
+    let sql = |session: &str, sql: &str| call(host, session, "db_sql", &json!({ "sql": sql }));
+    assert!(!sql("s", "create table mine (a)").0);
+    assert!(sql("t", "select * from mine").0);
+    for table in ["store_values", "sandboxes", "_cf_KV", "_cf_METADATA"] {
+        assert!(sql("s", &format!("select * from {table}")).0, "{table}");
+    }
+    let (_, schema) = call(host, "s", "db_schema", &json!({}));
+    assert_eq!(schema["tables"].as_array().map(Vec::len), Some(1), "{schema}");
+
+    // What makes the database too large is undone.
+    let fill = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 110) \
+                insert into mine select zeroblob(1000000) from n";
+    let (failed, full) = sql("s", fill);
+    assert!(
+        failed && full.as_str().is_some_and(|full| full.starts_with("too_large: the database is full")),
+        "{full}"
+    );
+    assert_eq!(sql("s", "select count(*) from mine").1["rows"], json!([[0]]));
+}
+
+/// Created tools are in the definitions at once.
+fn are_listed(host: &Host) {
+    let tool =
+        json!({ "name": "mine", "description": "D", "parameter_schema": { "type": "object" }, "code": "1" });
+    assert_eq!(call(host, "s", "create_tool", &tool).1, json!({ "name": "mine", "version": 1 }));
+    let list = |session: &str| {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
+        let headers = [
+            ("authorization", &*format!("Bearer {TOKEN}")),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("koze-session", session),
+        ];
+        let answer = host.send("POST", "/mcp", &headers, body.as_bytes());
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let tools = answer.json()["result"]["tools"].clone();
+        let names = tools.as_array().expect("a list").iter().map(|tool| tool["name"].clone());
+        names.filter(|name| name == "mine").count()
+    };
+    assert_eq!([list("s"), list("t")], [1, 0]);
+}
