@@ -52,8 +52,8 @@ pub struct Inputs<'a> {
 }
 
 /// Renders the entry point of a local run, which wraps the project's own entry point `main`.
-pub fn local(main: &str, classes: &[&str]) -> String {
-    local::render(main, classes)
+pub fn local(main: &str, classes: &[&str], scripts: bool) -> String {
+    local::render(main, classes, scripts)
 }
 
 /// Renders the files, with their names.

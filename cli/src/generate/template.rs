@@ -1,7 +1,7 @@
 //! Renders a template: placeholders `__KOZE_…__`, and regions between `//#region NAME` and `//#endregion`.
 
 /// The values for one copy of a region.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Fill {
     /// The value of each placeholder.
     pub(super) holes: Vec<(&'static str, String)>,

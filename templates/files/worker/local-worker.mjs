@@ -3,7 +3,13 @@
 // Wraps the project's own entry point and replaces the class of each sandbox: a module's own declarations take
 // precedence over `export *`.
 
+//#region sandboxes
 import { KozeSandbox as KozeBase } from "./local.mjs";
+//#endregion
+//#region scripts
+import { KozeScripts as KozeScriptsBase } from "__KOZE_MAIN__";
+import { fetched as kozeFetched } from "./local.mjs";
+//#endregion
 
 export { default } from "__KOZE_MAIN__";
 export * from "__KOZE_MAIN__";
@@ -16,6 +22,16 @@ export class __KOZE_CLASS__ extends KozeBase {
    */
   constructor(ctx, env) {
     super(ctx, env, "__KOZE_CLASS__");
+  }
+}
+//#endregion
+//#region scripts
+
+/** The scripts of agents, whose requests leave from this machine. */
+export class KozeScripts extends KozeScriptsBase {
+  /** @param {string} sent @param {() => Promise<unknown>} left @override */
+  kozeFetch(sent, left) {
+    return kozeFetched(/** @type {import("./local.mjs").Env} */ (this.env).KOZE_LOCAL, sent, left);
   }
 }
 //#endregion

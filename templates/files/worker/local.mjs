@@ -400,15 +400,11 @@ export class KozeSandbox extends DurableObject {
    * @returns {Promise<Reply<T>>}
    */
   async #call(method, input, { bytes = new Uint8Array(), signal } = {}) {
-    const json = new TextEncoder().encode(JSON.stringify(input));
-    const frame = new Uint8Array(4 + json.length + bytes.length);
-    new DataView(frame.buffer).setUint32(0, json.length);
-    frame.set(json, 4);
-    frame.set(bytes, 4 + json.length);
     const { token, url } = this.#env.KOZE_LOCAL;
     const headers = { "koze-token": token, "koze-object": this.#object, "koze-method": method };
     try {
-      const response = await fetch(url, { method: "POST", headers, body: frame, ...(signal && { signal }) });
+      const body = framed(JSON.stringify(input), bytes);
+      const response = await fetch(url, { method: "POST", headers, body, ...(signal && { signal }) });
       if (!response.ok) return failed(await response.text());
       return answer(await response.arrayBuffer());
     } catch {
@@ -416,6 +412,43 @@ export class KozeSandbox extends DurableObject {
       return failed(GONE);
     }
   }
+}
+
+/**
+ * Sends a request of a script's `fetch` from this machine, where it is checked. Takes and returns what `kozeFetch` of the class
+ * `KozeScripts` does.
+ *
+ * @param {Env["KOZE_LOCAL"]} local
+ * @param {string} sent
+ * @param {() => PromiseLike<unknown>} left its promise settles when the caller has stopped waiting
+ * @returns {Promise<{ head: string, body: Uint8Array }>}
+ */
+export async function fetched({ token, url }, sent, left) {
+  const over = new AbortController();
+  const leave = () => over.abort();
+  left().then(leave, leave);
+  const headers = { "koze-token": token, "koze-method": "kozeFetch" };
+  /** @type {Reply<{ status: number, headers: [string, string][], body: Uint8Array }>} */
+  let reply;
+  try {
+    const response = await fetch(url, { method: "POST", headers, body: framed(sent), signal: over.signal });
+    reply = response.ok ? answer(await response.arrayBuffer()) : failed(await response.text());
+  } catch {
+    reply = failed(GONE);
+  }
+  if (!reply.ok) return { head: JSON.stringify({ Err: reply.error }), body: new Uint8Array() };
+  const { body, ...head } = reply.value;
+  return { head: JSON.stringify({ Ok: head }), body };
+}
+
+/** Encodes an input: its JSON, and its bytes. @param {string} text @param {Uint8Array} [bytes] */
+function framed(text, bytes = new Uint8Array()) {
+  const json = new TextEncoder().encode(text);
+  const frame = new Uint8Array(4 + json.length + bytes.length);
+  new DataView(frame.buffer).setUint32(0, json.length);
+  frame.set(json, 4);
+  frame.set(bytes, 4 + json.length);
+  return frame;
 }
 
 /**

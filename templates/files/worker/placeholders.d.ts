@@ -18,4 +18,8 @@ declare module "__KOZE_WORKER__" {
 declare module "__KOZE_MAIN__" {
   const worker: ExportedHandler;
   export default worker;
+  import { DurableObject } from "cloudflare:workers";
+  export class KozeScripts extends DurableObject {
+    kozeFetch(sent: string, left: () => Promise<unknown>): Promise<{ head: string; body: Uint8Array }>;
+  }
 }

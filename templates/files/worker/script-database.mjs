@@ -112,11 +112,11 @@ function rows(cursor) {
   return { row_count: read.length, rows: read, truncated };
 }
 
-/** Lists the tables and views. @param {SqlStorage} sql */
+/** Lists the tables and views, without those of SQLite, of the platform and of its simulator. @param {SqlStorage} sql */
 function schema(sql) {
   const entries = sql.exec(
     `select type, name, tbl_name, sql from sqlite_schema where type in ('table', 'view', 'index')
-     and substr(name, 1, 7) <> 'sqlite_' and substr(name, 1, 4) <> '_cf_' order by name limit ${LISTED}`,
+     and not (name glob 'sqlite_*' or name glob '_cf_*' or name glob '__miniflare_*') order by name limit ${LISTED}`,
   ).toArray();
   const tables = [];
   const indexes = [];

@@ -36,4 +36,7 @@ export interface Exchanged {
 }
 
 /** The scripts of an agent and their database. */
-export declare class KozeScripts extends DurableObject {}
+export declare class KozeScripts extends DurableObject {
+  /** Sends a request of `fetch`. Returns the status and the headers, or an error, as JSON, and the body. */
+  kozeFetch(sent: string, left: () => Promise<unknown>): Promise<{ head: string; body: Uint8Array }>;
+}

@@ -414,7 +414,7 @@ fn query(session: &Session, sql: &str, params: &Value) -> Value {
 fn sql(session: &Session) {
     let made =
         query(session, "create table t (id integer primary key, name text not null, n real)", &json!([]));
-    assert_eq!(made, json!({ "changes": 0, "last_insert_rowid": 0 }));
+    assert_eq!(made["changes"], 0);
     let code = "return db.sql('insert into t (name, n) values (?, ?), (?2, ?1)', ['ü', 1.5])";
     assert_eq!(result(session, code), json!({ "changes": 2, "last_insert_rowid": 2 }));
     let found = query(session, "select id, name, n as number from t where id = ?", &json!([1]));

@@ -1,11 +1,12 @@
-// The egress policy of a Worker: `node egress.mjs MODULE CASES`. CASES lists the addresses embedded in other addresses.
+// The egress policy of a Worker: `node egress.mjs MODULE CASES SCRIPTS PUBLIC`. CASES lists the addresses embedded in other
+// addresses. SCRIPTS is the module that sends requests of scripts, and PUBLIC lists what is open and what is closed to them.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
 
-const [module, cases] = process.argv.slice(2);
+const [module, cases, scripts, addressesFile] = process.argv.slice(2);
 const runtime = "export class WorkerEntrypoint { constructor(ctx) { this.ctx = ctx } }";
 registerHooks({
   resolve: (specifier, context, next) =>
@@ -14,6 +15,8 @@ registerHooks({
       : next(specifier, context),
 });
 const { ContainerProxy, KozeEgress, addresses, mayReach } = await import(pathToFileURL(module));
+
+const { isClosed } = await import(pathToFileURL(scripts));
 
 /** Formats an address as URLs do. */
 const inUrl = (address) => new URL(address.includes(":") ? `http://[${address}]` : `http://${address}`).hostname;
@@ -59,6 +62,12 @@ for (const [url, wanted] of [["http://b.example:22/", true], ["http://a.example:
   assert.equal(mayReach(all, new URL(url)), wanted, url);
 }
 assert.equal(mayReach({ internet: false }, new URL("http://a.example/")), false);
+
+const { open, closed } = JSON.parse(readFileSync(addressesFile, "utf8"));
+assert.ok(open.length > 20 && closed.length > 30);
+for (const address of open) assert.equal(isClosed(inUrl(address)), false, address);
+for (const address of [...closed, "localhost", "a.localhost", "2130706433", "0x7f.1"]) assert.equal(isClosed(inUrl(address)), true, address);
+for (const name of ["example.com", "localhost.example", "notlocalhost"]) assert.equal(isClosed(name), false, name);
 
 // Both classes use the policy, and forward allowed requests.
 let fetched = [];

@@ -4,13 +4,16 @@ use koze_tests::{node_command, root, run};
 
 use crate::project::TIMEOUT;
 
-/// Includes the cases of local sandboxes: both implementations must find the same embedded addresses.
+/// Includes the cases of local sandboxes: both implementations must find the same embedded addresses, and refuse the same ones to
+/// scripts.
 #[test]
 fn a_policy_checks_hosts_ports_and_embedded_addresses() {
     let mut node = node_command("node");
     node.arg(root().join("tests/tests/worker/egress.mjs"));
     node.arg(root().join("templates/files/worker/egress.mjs"));
     node.arg(root().join("local/src/network/egress/addresses.json"));
+    node.arg(root().join("templates/files/worker/script-fetch.mjs"));
+    node.arg(root().join("local/src/network/egress/public.json"));
     let output = run(node, TIMEOUT);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

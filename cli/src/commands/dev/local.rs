@@ -137,7 +137,8 @@ impl Run {
         let done = koze_local::block_on(async move { objects.follow(classes).await }).and_then(|done| done);
         let names: Vec<&str> = now.1.iter().map(|(class, _)| class.as_str()).collect();
         let environment = self.environment.as_deref();
-        let content = Content { config: &now.0, environment, classes: &names, vars: &self.vars };
+        let scripts = built.script.is_some();
+        let content = Content { config: &now.0, environment, classes: &names, scripts, vars: &self.vars };
         let staged = done.and_then(|()| {
             let failed =
                 |error| Error::new(Code::Unavailable, format!("cannot prepare files for wrangler: {error}"));

@@ -6,12 +6,14 @@
 //!
 //! Headers describe a request: `koze-token`; `koze-object`, the class and the ID of the object as `Class/id`; and
 //! either `koze-method`, a method of the contract, whose input and result are encoded as a [`frame`] or as a
-//! [`stream`], or `koze-port`, for a client's request to a port of the sandbox.
+//! [`stream`], or `koze-port`, for a client's request to a port of the sandbox. Requests of scripts have a method, but no
+//! object.
 
 mod frame;
 mod method;
 mod process;
 mod reply;
+mod script;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -148,6 +150,12 @@ impl Shared {
             ));
         }
         proof.give();
+        if text(headers, "koze-method") == Some(script::METHOD) {
+            let body = whole(request).await?;
+            let (input, _) = frame::read(&body).ok_or_else(|| bad("the body is not a frame"))?;
+            let answer = script::exchange(&self.provider, &self.session, input).await;
+            return Ok(framed(frame::write(answer)));
+        }
         let object = text(headers, "koze-object").and_then(|named| self.object(named));
         let object = object.ok_or_else(|| bad("`koze-object` must be a class and an object: Class/id"))?;
         if let Some(method) = text(headers, "koze-method").map(str::to_owned) {
@@ -155,11 +163,7 @@ impl Shared {
                 let (head, body) = request.into_parts();
                 return Ok(stream::call(self, &object, &method, &head.headers, body).await);
             }
-            let body = Limited::new(request.into_body(), LARGEST_REQUEST).collect().await;
-            let body = body.map_err(|_| {
-                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large or incomplete")
-            })?;
-            let body = body.to_bytes();
+            let body = whole(request).await?;
             let (input, bytes) = frame::read(&body).ok_or_else(|| bad("the body is not a frame"))?;
             let answer = method::call(self, &object, &method, input, bytes).await;
             return Ok(framed(frame::write(answer)));
@@ -215,6 +219,13 @@ impl Shared {
         let gone = || Error::new(Code::NotFound, format!("the project has no class `{}`", object.class));
         classes.get(&object.class).cloned().ok_or_else(gone)
     }
+}
+
+/// Reads the body of a request.
+async fn whole(request: Request<Incoming>) -> std::result::Result<Bytes, Refusal> {
+    let body = Limited::new(request.into_body(), LARGEST_REQUEST).collect().await;
+    let refused = |_| Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large or incomplete");
+    Ok(body.map_err(refused)?.to_bytes())
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {

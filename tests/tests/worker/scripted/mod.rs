@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use fs_err as fs;
 use koze_tests::conformance::http::{Http, Mcp, Options, play_all};
-use koze_tests::conformance::{Capability, origin, script_cases};
+use koze_tests::conformance::{Capability, Host as _, ToolResult, origin, script_cases};
 use koze_tests::root;
 use serde_json::{Value, json};
 
 use crate::built::wasm;
+use crate::dev::run::Dev;
 use crate::project::{self, Worker};
 use crate::runs::link;
 use crate::served::{Host, TOKEN};
@@ -47,36 +47,59 @@ fn serve(worker: &Worker, loader: Option<&str>) -> Host {
 }
 
 /// Runs the cases over HTTP and over the Model Context Protocol.
-fn conforms(name: &str, loader: Option<&str>) {
-    let worker = worker(loader);
-    let host = serve(&worker, loader);
-    let lacks = LACKS.iter().map(|(capability, why)| (*capability, (*why).to_owned())).collect();
+fn conforms(name: &str, url: &str, lacks: &[(Capability, &str)]) {
+    let lacks = lacks.iter().map(|(capability, why)| (*capability, (*why).to_owned())).collect();
     // `KOZE_TEST_CASES` selects some of them, to investigate a failure.
     let filter = std::env::var("KOZE_TEST_CASES").ok();
     let options = Options { lacks, at_once: Some(2), filter, ..Options::default() };
-    let http = || Http::new(host.url(), TOKEN);
     let hosts: [(&str, Arc<dyn koze_tests::conformance::Host>); 2] =
-        [("HTTP", Arc::new(http())), ("MCP", Arc::new(Mcp(http())))];
+        [("HTTP", Arc::new(Http::new(url, TOKEN))), ("MCP", Arc::new(Mcp(Http::new(url, TOKEN))))];
     for (transport, host) in hosts {
-        let good = play_all(&format!("{name}, {transport}"), &host, script_cases(), &options);
+        let mut cases = script_cases();
+        // It is about hosts that send no requests at all.
+        cases.retain(|case| case.name != "script_without_a_network");
+        let good = play_all(&format!("{name}, {transport}"), &host, cases, &options);
         assert!(good, "some cases have failed: see above");
     }
 }
 
 #[test]
 fn scripts_conform() {
-    conforms("scripts in a Worker", None);
+    let worker = worker(None);
+    let host = serve(&worker, None);
+    conforms("scripts in a Worker", host.url(), LACKS);
 }
 
 #[test]
 fn isolated_scripts_conform() {
-    conforms("scripts in a dynamic Worker", Some("LOADER"));
+    let loader = Some("LOADER");
+    let worker = worker(loader);
+    let host = serve(&worker, loader);
+    conforms("scripts in a dynamic Worker", host.url(), LACKS);
+}
+
+/// Under `koze dev --local`, requests leave from this machine, where they are checked.
+#[test]
+fn scripts_of_koze_dev_conform() {
+    let worker = worker(None);
+    worker.project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));
+    let dev = Dev::start(&worker);
+    let lacks = [LACKS, &[(Capability::Network, "no server has a public address here")]].concat();
+    conforms("scripts of koze dev --local", &dev.url, &lacks);
+    let host = Http::new(&dev.url, TOKEN);
+    for url in ["http://127.0.0.1:9/", "http://localhost/", "http://[::ffff:169.254.169.254]/"] {
+        let ToolResult { content, is_error } = host.call("s", "fetch_url", json!({ "url": url }));
+        // In the words of this machine's policy.
+        assert!(
+            is_error && content.contains("scripts cannot reach private or local networks"),
+            "{url}: {content}"
+        );
+    }
 }
 
 /// Calls a tool. Returns whether it failed, and its content.
 fn call(host: &Host, session: &str, tool: &str, input: &Value) -> (bool, Value) {
-    let path = format!("/sessions/{session}/tools/{tool}");
-    let answer = host.ask("POST", &path, input.to_string().as_bytes());
+    let answer = host.ask("POST", &format!("/sessions/{session}/tools/{tool}"), input.to_string().as_bytes());
     assert_eq!(answer.status, 200, "{answer:?}");
     let (failed, content) = (answer.json()["isError"] == true, answer.json()["content"].clone());
     let text = content.as_str().expect("a text");
