@@ -1,6 +1,7 @@
 //! `cargo xtask test`: runs every test of the workspace and installs what they need.
 
 mod again;
+mod space;
 
 use std::ffi::OsString;
 use std::num::NonZero;
@@ -35,6 +36,9 @@ const WITH_SANDBOXES: [&str; 8] =
 pub(crate) fn run(root: &Path, suite: Suite, again: bool, args: &[OsString]) -> Result<ExitCode> {
     if suite == Suite::Fast {
         return fast(root);
+    }
+    if args.is_empty() {
+        space::check(root);
     }
     setup::run(root)?;
     if args.is_empty() {

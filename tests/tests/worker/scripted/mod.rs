@@ -138,9 +138,9 @@ fn are_bounded(host: &Host) {
     assert_eq!(schema["tables"].as_array().map(Vec::len), Some(1), "{schema}");
 
     // What makes the database too large is undone.
-    let fill = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 110) \
+    let insert = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 110) \
                 insert into mine select zeroblob(1000000) from n";
-    let (failed, full) = sql("s", fill);
+    let (failed, full) = sql("s", insert);
     assert!(
         failed && full.as_str().is_some_and(|full| full.starts_with("too_large: the database is full")),
         "{full}"
