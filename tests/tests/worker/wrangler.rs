@@ -93,9 +93,12 @@ fn expected_name(sandbox: &Sandbox, config: &Resolved) -> String {
 fn wrangler_finds_every_sandbox_in_every_environment() {
     for worker in project::all() {
         let sandboxes = worker.sandboxes();
-        assert!(!sandboxes.is_empty(), "{}: a project without sandboxes", worker.name);
+        assert_eq!(sandboxes.is_empty(), worker.name == "scripts-only", "{}: its sandboxes", worker.name);
+        let own = worker.project.read("koze.lock").contains("[scripts]");
         for config in resolve(&worker) {
             let place = format!("{}, environment {:?}", worker.name, config.environment);
+            let scripts = ("KOZE_SCRIPTS".to_owned(), "KozeScripts".to_owned());
+            assert_eq!(config.bindings.contains(&scripts), own, "{place}: the scripts");
             for sandbox in &sandboxes {
                 let binding = (sandbox.binding.clone(), sandbox.class.clone());
                 assert!(config.bindings.contains(&binding), "{place}: no binding {binding:?}");
