@@ -184,7 +184,7 @@ function only(sql) {
     }
     tokens.push(quoted === undefined ? (word ?? text).toLowerCase() : text.slice(1, -1).toLowerCase());
     // The statements of a trigger end with semicolons, too.
-    trigger ||= word?.toLowerCase() === "trigger" && /^(explain |query plan |)*create (temp |temporary )?trigger$/.test(tokens.join(" "));
+    trigger ||= tokens.length < 7 && word?.toLowerCase() === "trigger" && /^(explain |query plan |)*create (temp |temporary )?trigger$/.test(tokens.join(" "));
   }
   if (!tokens.length) throw invalid("there is no statement");
   return tokens;

@@ -21,19 +21,30 @@ import { FetchError, exchange } from "./script-fetch.mjs";
 /** How many scripts an isolate runs at the same time. Others wait: it has 128 MiB in all. */
 const AT_ONCE = 8;
 
-/** Those that wait for their turn, in order. @type {(() => void)[]} */
-const waiting = [];
-let running = 0;
+/** How often a script that waits looks whether it is its turn, in milliseconds. */
+const LOOK_MS = 10;
 
-/** Waits for a turn. Returns a function that ends it. @returns {Promise<() => void>} */
+/** After how many milliseconds without a sign a script is gone: longer than any runs. */
+const GONE_MS = 2 * scripts.TIME_MS;
+
+/** The scripts of all objects in this isolate that run or wait, in order, and when they gave a sign. @type {Map<symbol, number>} */
+const turns = new Map();
+
+/**
+ * Waits for a turn. Returns a function that ends it.
+ *
+ * A promise that another object resolves might never continue here, and an object that is evicted ends nothing. So each script looks
+ * for itself.
+ */
 async function turn() {
-  if (running < AT_ONCE) running++;
-  else await new Promise((go) => waiting.push(() => go(undefined)));
-  return () => {
-    const next = waiting.shift();
-    if (next) next();
-    else running--;
-  };
+  const own = Symbol("script");
+  for (;;) {
+    const now = Date.now();
+    turns.set(own, now);
+    for (const [one, seen] of turns) if (now - seen > GONE_MS) turns.delete(one);
+    if ([...turns.keys()].indexOf(own) < AT_ONCE) return () => turns.delete(own);
+    await new Promise((done) => setTimeout(done, LOOK_MS));
+  }
 }
 
 export class KozeScripts extends DurableObject {

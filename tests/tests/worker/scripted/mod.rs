@@ -112,6 +112,7 @@ fn scripts_of_a_worker_are_its_own() {
     let host = serve(&worker, None);
     are_bounded(&host);
     are_listed(&host);
+    wait_for_their_turn(&host);
 }
 
 /// Scripts read the secrets of the Worker, end, and share nothing with other sessions.
@@ -168,4 +169,16 @@ fn are_listed(host: &Host) {
         names.filter(|name| name == "mine").count()
     };
     assert_eq!([list("s"), list("t")], [1, 0]);
+}
+
+/// More scripts of different agents, and so objects, than an isolate runs at once.
+fn wait_for_their_turn(host: &Host) {
+    let code = "await new Promise((done) => setTimeout(done, 200)); return 1";
+    std::thread::scope(|scope| {
+        let run = |agent| call(host, &format!("agent-{agent}"), "run_sandbox_code", &json!({ "code": code }));
+        let runs: Vec<_> = (0..30).map(|agent| scope.spawn(move || run(agent))).collect();
+        for run in runs {
+            assert_eq!(run.join().expect("it ran"), (false, json!({ "result": 1, "logs": [] })));
+        }
+    });
 }
