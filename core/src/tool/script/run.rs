@@ -33,7 +33,7 @@ impl Tool for RunSandboxCode {
         logs, the lines of console.log. Globals: state.get/set/delete/keys and db.sql(sql, params) (async, kept between runs), \
         await fetch(url, {method, headers, body, timeout}) with ok, status, headers, text(), json() (hosts that people allow), \
         secrets.NAME (set by people, masked in results), require(name) for \
-        libraries, parseCSV, atob, btoa, setTimeout. At most 30 s and 128 MiB. A failed run returns error with its line and \
+        libraries, parseCSV, atob, btoa, setTimeout. At most 30 s and 64 MiB. A failed run returns error with its line and \
         column.";
     const SCOPE: Scope = Scope::Session;
     type Input = Input;
