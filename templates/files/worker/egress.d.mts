@@ -22,7 +22,7 @@ export interface Policy {
 /** Returns whether a policy allows a request. */
 export declare function mayReach(policy: Policy, url: URL): boolean;
 
-/** Returns the eight groups of an IPv6 address as written in a URL, or nothing if a host is none. */
+/** Returns the eight groups of an IPv6 address as written in a URL, and an empty list for any other host. */
 export declare function groups(host: string): number[];
 
 /** Returns the addresses that a host stands for if it is an IP address. */

@@ -71,7 +71,7 @@ function matches(name, host) {
 }
 
 /**
- * Returns the eight groups of an IPv6 address, or nothing if a host is none.
+ * Returns the eight groups of an IPv6 address, and an empty list for any other host.
  *
  * @param {string} host as written in a URL
  * @returns {number[]}

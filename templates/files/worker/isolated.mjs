@@ -3,6 +3,8 @@
 // Runs the scripts of agents in a dynamic Worker, where the Worker has a `worker_loaders` binding: an isolate of their own,
 // with memory of its own and a limit of CPU time, and without a network. It is one for all scripts, because each costs money.
 
+import { COMPUTED } from "./scripts.mjs";
+
 /** @typedef {import("./scripts.d.mts").Call} Call */
 /** @typedef {import("./scripts.d.mts").Failure} Failure */
 /** @typedef {import("./scripts.d.mts").Ran} Ran */
@@ -86,7 +88,7 @@ export function isolated(loader, engine) {
 function exceeded(error) {
   const text = error instanceof Error ? error.message : "";
   if (/exceeded (its )?CPU/i.test(text)) {
-    return { message: "the script reached its limit of computing: do less in one run, in particular in loops", limit: "time" };
+    return { message: COMPUTED, limit: "time" };
   }
   if (/exceeded (its )?memory/i.test(text)) {
     const message = "the isolate of the scripts reached its memory limit, and all that ran in it ended: keep less in memory at once";

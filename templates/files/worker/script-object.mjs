@@ -57,15 +57,11 @@ export class KozeScripts extends DurableObject {
    * @returns {Promise<string>}
    */
   async kozeRun(start, call, left) {
-    const over = new AbortController();
-    const leave = () => over.abort();
-    left().then(leave, leave);
+    const signal = abandoned(left);
     const end = await turn();
     try {
-      if (over.signal.aborted) return JSON.stringify({ result: { Err: { message: "canceled" } }, logs: [] });
-      const ran = await this.#engine().run(/** @type {Start} */ (JSON.parse(start)), (asked) => this.#answer(asked, call), {
-        signal: over.signal,
-      });
+      if (signal.aborted) return JSON.stringify({ result: { Err: { message: "canceled" } }, logs: [] });
+      const ran = await this.#engine().run(/** @type {Start} */ (JSON.parse(start)), (asked) => this.#answer(asked, call), { signal });
       return JSON.stringify(ran);
     } finally {
       end();
@@ -89,13 +85,11 @@ export class KozeScripts extends DurableObject {
    * @param {() => Promise<unknown>} left
    */
   async kozeFetch(sent, left) {
-    const over = new AbortController();
-    const leave = () => over.abort();
-    left().then(leave, leave);
+    const signal = abandoned(left);
     /** @type {Uint8Array} */
     let body = new Uint8Array();
     const head = await outcome(async () => {
-      const exchanged = await exchange(/** @type {Exchange} */ (JSON.parse(sent)), over.signal);
+      const exchanged = await exchange(/** @type {Exchange} */ (JSON.parse(sent)), signal);
       ({ body } = exchanged);
       return { status: exchanged.status, headers: exchanged.headers };
     });
@@ -128,6 +122,14 @@ const here = {
   /** @param {Parameters<typeof scripts.check>[1]} source */
   check: (source) => Promise.resolve(scripts.check(engine, source)),
 };
+
+/** Returns a signal that aborts when the caller has stopped waiting. @param {() => Promise<unknown>} left */
+function abandoned(left) {
+  const over = new AbortController();
+  const leave = () => over.abort();
+  left().then(leave, leave);
+  return over.signal;
+}
 
 /** Returns what a function returns or throws as JSON. Unexpected errors are thrown on. @param {() => unknown} work */
 async function outcome(work) {

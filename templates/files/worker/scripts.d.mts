@@ -62,6 +62,7 @@ export interface Ran {
 export declare const MEMORY: number;
 export declare const TIME_MS: number;
 export declare const FUEL: bigint;
+export declare const COMPUTED: string;
 
 export declare function run(
   module: WebAssembly.Module,

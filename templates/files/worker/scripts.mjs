@@ -15,6 +15,9 @@ export const TIME_MS = 30_000;
  */
 export const FUEL = 1_000_000_000n;
 
+/** The message for a script that computed too much. */
+export const COMPUTED = "the script reached its limit of computing: do less in one run, in particular in loops";
+
 /** What unanswered calls may hold, in bytes. They are in the memory of the isolate, outside that of the script. */
 const HELD = 16 << 20;
 
@@ -96,8 +99,7 @@ class Engine {
   #trapped(error) {
     if (error instanceof Ended) return error.failure;
     if (this.#exports.fuel.value < 0n) {
-      const message = "the script reached its limit of computing: do less in one run, in particular in loops";
-      return { message, limit: "time" };
+      return { message: COMPUTED, limit: "time" };
     }
     // The stack of the isolate: that of the engine, which ends with an error of the script, is usually shorter.
     if (error instanceof RangeError) return { message: "RangeError: Maximum call stack size exceeded" };
