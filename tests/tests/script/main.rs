@@ -8,6 +8,7 @@ mod engine;
 mod hostile;
 #[path = "../../../script/tests/native/mod.rs"]
 mod native;
+mod sample;
 
 use koze_script::limits::Limit;
 use koze_script::protocol::ToScript;
