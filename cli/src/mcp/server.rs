@@ -78,9 +78,11 @@ async fn created<B: Backend>(backend: &B) -> Vec<Tool> {
     let text = listed.content.first().and_then(|block| block.as_text());
     // If the store cannot be read, every call says so.
     let listed = text.and_then(|text| serde_json::from_str::<Listed>(&text.text).ok());
-    let tool =
-        |CreatedTool { name, description, parameter_schema }| Tool::new(name, description, parameter_schema);
-    listed.map_or_else(Vec::new, |listed| listed.tools.into_iter().map(tool).collect())
+    // A name with the value of a secret is masked, and cannot be called.
+    let tool = |CreatedTool { name, description, parameter_schema }: CreatedTool| {
+        (!name.contains('[')).then(|| Tool::new(name, description, parameter_schema))
+    };
+    listed.map_or_else(Vec::new, |listed| listed.tools.into_iter().filter_map(tool).collect())
 }
 
 /// The reply of [`LIST`].

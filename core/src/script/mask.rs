@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::url::encoded;
 use super::{SHORTEST_MASKED, Secrets};
 use crate::error::{Code, Error, Result};
+use crate::tool::dialect::Definition;
 use crate::tool::{Content, Reply};
 
 /// The fewest bytes of the beginning of a value that are masked where a text was cut.
@@ -56,6 +57,20 @@ impl Mask {
                 Err(error)
             }
         }
+    }
+
+    /// Masks the definition of a created tool. Returns nothing if the name contains a value: a masked one cannot be called.
+    pub(crate) fn definition(&self, definition: Definition) -> Option<Definition> {
+        if self.secret_in(&definition.name).is_some() {
+            return None;
+        }
+        let description = self.text(definition.description.into_owned()).into();
+        Some(Definition { description, schema: self.value(definition.schema), ..definition })
+    }
+
+    /// Returns the name of a secret whose value is in a text.
+    pub(crate) fn secret_in(&self, text: &str) -> Option<&str> {
+        self.found(text).first().map(|(_, name)| *name)
     }
 
     fn content(&self, content: Content) -> Content {
@@ -220,6 +235,21 @@ mod tests {
         let error = mask.outcome(Err(Error::new(Code::InvalidInput, "no key `123456789`"))).unwrap_err();
         assert_eq!(error.message, "no key `[secret PIN]`");
         assert_eq!(mask.text("x".to_owned() + "123456789"), "x[secret PIN]");
+    }
+
+    #[test]
+    fn definitions_are_masked_or_left_out() {
+        let mask = mask(&[("KEY", "Long_secret_1")]);
+        let definition = |name: &str, text: &str| Definition {
+            name: name.to_owned().into(),
+            description: text.to_owned().into(),
+            schema: json!({ "type": "object", "description": text }),
+            scope: crate::tool::Scope::Session,
+        };
+        let masked = mask.definition(definition("mine", "uses Long_secret_1")).unwrap();
+        let expected = definition("mine", "uses [secret KEY]");
+        assert_eq!((masked.description, masked.schema), (expected.description, expected.schema));
+        assert!(mask.definition(definition("a_long_secret_1", "")).is_none());
     }
 
     #[test]

@@ -83,7 +83,9 @@ impl ToolFamily for Scripts {
     }
 
     async fn created<P: Provider>(session: &Session<P>) -> Result<Vec<Definition>> {
-        created::definitions(session).await
+        let mask = Mask::new(&session.provider().script_secrets(session.agent())?)?;
+        let all = created::definitions(session).await?.into_iter();
+        Ok(all.filter_map(|definition| mask.definition(definition)).collect())
     }
 
     async fn call<P: Provider>(session: &Session<P>, name: &str, input: Value) -> Result<Reply> {

@@ -9,6 +9,7 @@ use super::is_built_in;
 use super::stored::{Change, Named, Read, create, sources, update};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
+use crate::script::mask::Mask;
 use crate::script::schema;
 use crate::script::sources::{Kind, Source};
 use crate::session::Session;
@@ -80,6 +81,12 @@ impl Tool for CreateTool {
         let Created { name, description, parameter_schema, code } = input;
         if is_built_in(&name) {
             let message = format!("`{name}` is the name of a built-in tool: choose another name");
+            return Err(Error::new(Code::InvalidInput, message));
+        }
+        let secrets = session.provider().script_secrets(session.agent())?;
+        if let Some(secret) = Mask::new(&secrets)?.secret_in(&name) {
+            let message =
+                format!("the name contains the value of the secret `{secret}`: choose another name");
             return Err(Error::new(Code::InvalidInput, message));
         }
         schema::check(&parameter_schema)?;

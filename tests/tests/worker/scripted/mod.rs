@@ -151,8 +151,7 @@ fn are_bounded(host: &Host) {
 
 /// Created tools are in the definitions at once.
 fn are_listed(host: &Host) {
-    let tool =
-        json!({ "name": "mine", "description": "D", "parameter_schema": { "type": "object" }, "code": "1" });
+    let tool = json!({ "name": "mine", "description": "Uses a-long-secret-0123.", "parameter_schema": { "type": "object" }, "code": "1" });
     assert_eq!(call(host, "s", "create_tool", &tool).1, json!({ "name": "mine", "version": 1 }));
     let list = |session: &str| {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
@@ -165,10 +164,11 @@ fn are_listed(host: &Host) {
         let answer = host.send("POST", "/mcp", &headers, body.as_bytes());
         assert_eq!(answer.status, 200, "{answer:?}");
         let tools = answer.json()["result"]["tools"].clone();
-        let names = tools.as_array().expect("a list").iter().map(|tool| tool["name"].clone());
-        names.filter(|name| name == "mine").count()
+        let mine = tools.as_array().expect("a list").iter().find(|tool| tool["name"] == "mine").cloned();
+        mine.map(|tool| tool["description"].clone())
     };
-    assert_eq!([list("s"), list("t")], [1, 0]);
+    // The values of secrets are masked, as in results.
+    assert_eq!([list("s"), list("t")], [Some("Uses [secret KEY].".into()), None]);
 }
 
 /// More scripts of different agents, and so objects, than an isolate runs at once.
