@@ -74,7 +74,7 @@ pub const SCRIPTS: &str = include_str!("../files/worker/scripts.mjs");
 pub const SCRIPTS_TYPES: &str = include_str!("../files/worker/scripts.d.mts");
 
 /// The host of scripts in a dynamic Worker, `src/generated/isolated.mjs`. `__KOZE_SCRIPTS_NAME__` and
-/// `__KOZE_SCRIPTS_SOURCE__` are texts: the name of that Worker, which contains the version, and [`SCRIPTS`].
+/// `__KOZE_SCRIPTS_SOURCE__` are texts: the name of that Worker, which no other code has, and [`SCRIPTS`].
 pub const ISOLATED_SCRIPTS: &str = include_str!("../files/worker/isolated.mjs");
 
 /// The engine that [`SCRIPTS`] runs, a module of WebAssembly. `cargo xtask script` builds it from `koze-script`.

@@ -5,6 +5,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fs_err as fs;
+use sha2::{Digest as _, Sha256};
 
 use crate::root;
 
@@ -56,8 +57,13 @@ fn scripts(path: &str) -> Option<Vec<u8>> {
         "koze-script.wasm" => Some(koze_templates::SCRIPT_ENGINE.to_vec()),
         "isolated.mjs" => {
             let text = |text: &str| serde_json::Value::from(text).to_string();
-            let name = text(&format!("koze-scripts-{}", env!("CARGO_PKG_VERSION")));
-            let template = koze_templates::ISOLATED_SCRIPTS.replace("__KOZE_SCRIPTS_NAME__", &name);
+            let template = koze_templates::ISOLATED_SCRIPTS;
+            let parts =
+                [template.as_bytes(), koze_templates::SCRIPTS.as_bytes(), koze_templates::SCRIPT_ENGINE];
+            let digest = Sha256::digest(parts.concat());
+            let digest = u64::from_be_bytes(digest[..8].try_into().expect("eight bytes"));
+            let name = text(&format!("koze-scripts-{digest:016x}"));
+            let template = template.replace("__KOZE_SCRIPTS_NAME__", &name);
             Some(template.replace("__KOZE_SCRIPTS_SOURCE__", &text(koze_templates::SCRIPTS)).into())
         }
         _ => None,

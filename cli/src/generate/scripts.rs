@@ -1,10 +1,13 @@
 //! Generates the class of the objects that run agents' scripts, with the engine.
 
+use std::fmt::Write as _;
+
 use koze_templates::{
     ISOLATED_SCRIPTS, SCRIPT_DATABASE, SCRIPT_ENGINE, SCRIPT_FETCH, SCRIPT_OBJECT, SCRIPT_OBJECT_TYPES,
     SCRIPTS, SCRIPTS_TYPES,
 };
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::ENGINE;
 use super::template::{Fill, Template};
@@ -32,7 +35,7 @@ pub(super) fn files(bindings: &Bindings) -> Vec<(&'static str, Vec<u8>)> {
 
 /// Returns the binding that loads dynamic Workers: that of the top level, or else the first one of an environment. A level
 /// without it runs scripts in the Worker itself.
-fn loader<'a>(bindings: &Bindings<'a>) -> Option<&'a str> {
+pub(super) fn loader<'a>(bindings: &Bindings<'a>) -> Option<&'a str> {
     let loaders = bindings.list.iter().filter_map(|(name, uses)| {
         let level = uses.iter().filter(|used| used.kind.keys == [LOADERS]).map(|used| used.level).min()?;
         Some((level, *name))
@@ -52,7 +55,7 @@ fn object(loader: Option<&str>) -> String {
 }
 
 fn isolated() -> String {
-    let name = format!("koze-scripts-{}", env!("CARGO_PKG_VERSION"));
+    let name = format!("koze-scripts-{}", digest());
     let holes = vec![
         ("__KOZE_SCRIPTS_NAME__", json!(name).to_string()),
         ("__KOZE_SCRIPTS_SOURCE__", json!(SCRIPTS).to_string()),
@@ -60,6 +63,19 @@ fn isolated() -> String {
     let outer = Fill { holes, regions: Vec::new() };
     Template::new(ISOLATED_SCRIPTS)
         .render(&outer, &|region| unreachable!("the template has a region {region} that nobody fills"))
+}
+
+/// Returns the first 16 hexadecimal digits of the digest of all that runs in the dynamic Worker. Cloudflare keeps the code of a
+/// name, so that other code needs another name.
+fn digest() -> String {
+    let mut digest = Sha256::new();
+    for part in [ISOLATED_SCRIPTS.as_bytes(), SCRIPTS.as_bytes(), SCRIPT_ENGINE] {
+        digest.update(part);
+    }
+    digest.finalize().iter().take(8).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Returns whether a file is the engine of some version of koze: a module of WebAssembly that imports `koze.send`.

@@ -38,7 +38,7 @@ export default class extends WorkerEntrypoint {
  * @param {WebAssembly.Module} engine
  */
 export function isolated(loader, engine) {
-  // The code of a name must not change, so the name contains the version.
+  // The code of a name must not change, so the name contains its digest.
   const worker = loader.get(__KOZE_SCRIPTS_NAME__, () => ({
     compatibilityDate: "2026-01-01",
     mainModule: "main.js",
