@@ -27,6 +27,7 @@ use crate::rules::Rule;
 use crate::scripts;
 use crate::sdk::{self, Sdk};
 use crate::worker_crate::WorkerCrate;
+use crate::wrangler::bindings;
 use crate::wrangler::lifecycle;
 use crate::wrangler::locate::{self, Config};
 use crate::write::{self, Failed};
@@ -63,6 +64,8 @@ pub struct Build {
     pub worker: Option<WorkerCrate>,
     /// What scripts may reach, if the project serves the tools `script`.
     pub script: Option<Egress>,
+    /// Where scripts run, if the project serves the tools `script`.
+    pub scripts: Option<Scripts>,
     /// The sandboxes.
     pub sandboxes: Vec<Planned>,
     /// The files that an interrupted run left unwritten and that this run wrote first.
@@ -71,6 +74,15 @@ pub struct Build {
     pub plan: Option<Plan>,
     /// New files that belong in version control but are ignored by git.
     pub hidden: Vec<Hidden>,
+}
+
+/// Where the scripts of a project run, besides this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scripts {
+    /// Whether the Worker serves them.
+    pub worker: bool,
+    /// Whether they run in a dynamic Worker where the Worker has a binding for it.
+    pub isolated: bool,
 }
 
 impl Build {
@@ -98,7 +110,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     }
 
     build.script.clone_from(&project.script);
-    let scripts_on_worker = project.script.is_some() && options.worker;
+    let scripts_on_worker = project.worker_scripts().is_some() && options.worker;
     if scripts_on_worker {
         scripts::check(&project, &options.draft, findings);
     }
@@ -108,6 +120,10 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     build.config = config.as_ref().ok().map(|config| config.shown.clone());
     findings.checked()?;
     let (config, mut lock) = (config?, lock?);
+    build.scripts = project.script.as_ref().map(|_| Scripts {
+        worker: project.script_worker,
+        isolated: project.script_worker && generate::has_loader(&bindings::all(config.document.value())),
+    });
     if config.exists && !lock.has_file() {
         recover::undeclared(&mut lock, &project, &sandboxes, &config);
     }

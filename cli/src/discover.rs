@@ -29,6 +29,8 @@ pub struct Project {
     pub registry: bool,
     /// What scripts may reach, if the project serves the tools `script`.
     pub script: Option<Egress>,
+    /// Whether the Worker serves them, too.
+    pub script_worker: bool,
 }
 
 /// The validated sandboxes of a project and their source texts.
@@ -80,15 +82,15 @@ impl Project {
         let Ok(absolute) = paths::canonical(dir) else {
             return findings.fail(no_package("the directory does not exist"), None);
         };
-        let Some(manifest) =
-            absolute.ancestors().map(|dir| dir.join("Cargo.toml")).find(|path| path.is_file())
+        let Some(path) = absolute.ancestors().map(|dir| dir.join("Cargo.toml")).find(|path| path.is_file())
         else {
             return findings.fail(no_package("neither it nor a directory above it has a `Cargo.toml`"), None);
         };
-        let dir = manifest.parent().unwrap_or(&absolute).to_owned();
-        let Manifest { name, environments, registry, script } = manifest::read(&manifest, findings)?;
+        let dir = path.parent().unwrap_or(&absolute).to_owned();
+        let manifest = manifest::read(&path, findings)?;
+        let Manifest { name, environments, registry, script, script_worker } = manifest;
         let Some(name) = name else {
-            let members = members(&manifest);
+            let members = members(&path);
             let why = if members.is_empty() {
                 "its `Cargo.toml` has no `[package]`".to_owned()
             } else {
@@ -96,7 +98,12 @@ impl Project {
             };
             return findings.fail(no_package(&why), None);
         };
-        Ok(Project { dir, name, environments, registry, script })
+        Ok(Project { dir, name, environments, registry, script, script_worker })
+    }
+
+    /// Returns what scripts of the Worker may reach, if it serves the tools `script`.
+    pub fn worker_scripts(&self) -> Option<&Egress> {
+        self.script.as_ref().filter(|_| self.script_worker)
     }
 
     /// Reads every `src/**/*.sandbox.rs`, and validates the sandboxes one by one and together.

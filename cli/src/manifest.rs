@@ -17,7 +17,7 @@ use crate::source::{module, split_mark};
 const KEYS: &[&str] = &["environments", "registry", "sandbox-sdk", "script"];
 
 /// The keys of `package.metadata.koze.script`.
-const SCRIPT_KEYS: &[&str] = &["internet", "allowed_hosts", "denied_hosts"];
+const SCRIPT_KEYS: &[&str] = &["internet", "allowed_hosts", "denied_hosts", "worker"];
 
 /// The default library root.
 pub const LIBRARY: &str = "src/lib.rs";
@@ -33,6 +33,8 @@ pub struct Manifest {
     pub registry: bool,
     /// `package.metadata.koze.script`: what scripts may reach, if the project serves the tools `script`.
     pub script: Option<Egress>,
+    /// `package.metadata.koze.script.worker`: whether the Worker serves the tools `script`, too.
+    pub script_worker: bool,
 }
 
 /// Reads a manifest.
@@ -53,14 +55,20 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
         }
     };
     let Some(package) = document.get("package") else {
-        return Ok(Manifest { name: None, environments: None, registry: false, script: None });
+        return Ok(Manifest {
+            name: None,
+            environments: None,
+            registry: false,
+            script: None,
+            script_worker: true,
+        });
     };
     let Some(name) = package.get("name").and_then(Item::as_str) else {
         let message = "`[package]` has no `name`".to_owned();
         return findings.fail(Rule::BadManifest { message }, place(package.span()));
     };
     let koze = package.get("metadata").and_then(|metadata| metadata.get("koze"));
-    let (mut environments, mut registry, mut script) = (None, false, None);
+    let (mut environments, mut registry, mut script, mut script_worker) = (None, false, None, true);
     for (key, value) in koze.and_then(Item::as_table_like).into_iter().flat_map(|table| table.iter()) {
         if !KEYS.contains(&key) {
             let near = nearest(key, KEYS).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -83,14 +91,22 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
             });
         }
         if key == "script" {
-            let (egress, wrong) = scripts(value);
+            let (egress, mut wrong) = scripts(value);
             script = Some(egress);
+            if let Some(value) = value.get("worker") {
+                script_worker = value.as_bool().unwrap_or_else(|| {
+                    let message =
+                        "`package.metadata.koze.script.worker` must be `true` or `false`".to_owned();
+                    wrong.push((message, value.span()));
+                    true
+                });
+            }
             for (message, span) in wrong {
                 findings.add(Rule::BadManifest { message }, place(span));
             }
         }
     }
-    Ok(Manifest { name: Some(name.to_owned()), environments, registry, script })
+    Ok(Manifest { name: Some(name.to_owned()), environments, registry, script, script_worker })
 }
 
 /// A message, and where it belongs.
@@ -115,6 +131,7 @@ fn scripts(value: &Item) -> (Egress, Vec<Wrong>) {
             },
             "allowed_hosts" => egress.allowed_hosts = hosts(key, value, &mut wrong),
             "denied_hosts" => egress.denied_hosts = hosts(key, value, &mut wrong),
+            "worker" => {}
             _ => {
                 let near = nearest(key, SCRIPT_KEYS).map_or_else(
                     || format!(": it has {}", listed(SCRIPT_KEYS)),

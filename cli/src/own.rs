@@ -38,7 +38,7 @@ impl Own {
     pub fn is_enabled(self, project: &Project) -> bool {
         match self {
             Own::Registry => project.registry,
-            Own::Scripts => project.script.is_some(),
+            Own::Scripts => project.worker_scripts().is_some(),
         }
     }
 
@@ -83,7 +83,7 @@ impl Own {
     pub fn enables(self) -> &'static str {
         match self {
             Own::Registry => "the registry of sandboxes",
-            Own::Scripts => "the tools `script`",
+            Own::Scripts => "the tools `script` in the Worker",
         }
     }
 
@@ -99,7 +99,7 @@ impl Own {
     pub fn how(self) -> &'static str {
         match self {
             Own::Registry => "set `registry = true` under `[package.metadata.koze]`",
-            Own::Scripts => "add `[package.metadata.koze.script]` to `Cargo.toml`",
+            Own::Scripts => "add `[package.metadata.koze.script]` without `worker = false` to `Cargo.toml`",
         }
     }
 
@@ -107,7 +107,7 @@ impl Own {
     pub fn how_not(self) -> &'static str {
         match self {
             Own::Registry => "remove `registry = true` from `[package.metadata.koze]`",
-            Own::Scripts => "remove `[package.metadata.koze.script]` from `Cargo.toml`",
+            Own::Scripts => "remove `[package.metadata.koze.script]` or set `worker = false` in it",
         }
     }
 }

@@ -33,6 +33,11 @@ pub fn is_ours(name: &OsStr, before: &[u8]) -> bool {
     before.is_empty() || if name == ENGINE { scripts::is_engine(before) } else { marked() }
 }
 
+/// Returns whether a Worker with these bindings can run scripts in a dynamic Worker.
+pub fn has_loader(bindings: &Bindings) -> bool {
+    scripts::loader(bindings).is_some()
+}
+
 /// The engine of scripts, which has no header: it is a module of WebAssembly.
 pub const ENGINE: &str = "koze-script.wasm";
 

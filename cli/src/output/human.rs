@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use koze_model::rules::listed;
 use koze_model::{Backend, Level};
 
-use crate::build::Build;
+use crate::build::{Build, Scripts};
 use crate::finding::Findings;
 use crate::generate;
 use crate::ignored::Hidden;
@@ -44,6 +44,9 @@ pub fn list(build: &Build) -> String {
     if build.plan.is_some() {
         return sandboxes(build);
     }
+    if let Some(scripts) = scripts(build) {
+        return format!("no sandboxes: there is no `*.sandbox.rs` file below `src`\n{scripts}");
+    }
     "no sandboxes: there is no `*.sandbox.rs` file below `src`\n\
      next: create `src/server/shell.sandbox.rs` with `#[sandbox] pub struct ShellSandbox;`\n"
         .to_owned()
@@ -81,11 +84,19 @@ fn table(build: &Build, environments: bool) -> String {
             let _ = writeln!(text, "    env.{name}  {image}");
         }
     }
-    if build.script.is_some() {
-        let (class, binding) = (Own::Scripts.class(), Own::Scripts.binding());
-        let _ = writeln!(text, "scripts of agents: {class}, bound as {binding}");
-    }
+    text.extend(scripts(build));
     text
+}
+
+/// Says where scripts run, if the project serves them.
+fn scripts(build: &Build) -> Option<String> {
+    let (class, binding) = (Own::Scripts.class(), Own::Scripts.binding());
+    let text = match build.scripts? {
+        Scripts { worker: false, .. } => "scripts of agents: on this machine only\n".to_owned(),
+        Scripts { isolated: false, .. } => format!("scripts of agents: {class}, bound as {binding}\n"),
+        Scripts { .. } => format!("scripts of agents: {class}, bound as {binding}, in a dynamic Worker\n"),
+    };
+    Some(text)
 }
 
 fn changes(plan: &Plan, written: bool, hidden: &[Hidden]) -> String {

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use koze_model::image::ImageSource;
 use serde::Serialize;
 
-use crate::build::Build;
+use crate::build::{self, Build};
 use crate::doctor::Check;
 use crate::finding::{self, Findings};
+use crate::own::Own;
 use crate::plan::Planned;
 use crate::write;
 
@@ -32,6 +33,8 @@ struct Document<'a> {
     sdk: Option<Sdk<'a>>,
     /// The sandboxes, in the order of their files.
     sandboxes: Vec<Sandbox<'a>>,
+    /// The scripts of agents; null if the project does not serve the tools `script`.
+    scripts: Option<Scripts>,
     /// Every file that koze writes, in the order of writing. Empty if nothing could be planned.
     changes: Vec<Change<'a>>,
     /// The diagnostics, in the order they were found.
@@ -80,6 +83,18 @@ struct Sandbox<'a> {
     backend: Backend,
     /// Its image in each named environment that koze manages, by the environment's name.
     environments: BTreeMap<&'a str, &'a str>,
+}
+
+/// The scripts of agents.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+struct Scripts {
+    /// The class that runs them in the Worker; null if they run on this machine only.
+    class: Option<&'static str>,
+    /// Its binding in the Worker's environment; null if they run on this machine only.
+    binding: Option<&'static str>,
+    /// Whether the Worker runs them in a dynamic Worker, where it has a binding for it.
+    isolated: bool,
 }
 
 /// The backend of a class.
@@ -179,6 +194,11 @@ pub fn render(build: &Build, findings: &Findings) -> String {
         config: build.config.as_deref(),
         sdk: build.sdk.as_ref().map(|sdk| Sdk { version: &sdk.version, source: &sdk.source }),
         sandboxes: build.sandboxes.iter().map(sandbox).collect(),
+        scripts: build.scripts.map(|build::Scripts { worker, isolated }| Scripts {
+            class: worker.then_some(Own::Scripts.class()),
+            binding: worker.then_some(Own::Scripts.binding()),
+            isolated,
+        }),
         changes: build.plan.iter().flat_map(|plan| &plan.changes).map(|change| of(change, build)).collect(),
         diagnostics: diagnostics(findings),
     };

@@ -209,7 +209,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     new_lock.sandboxes = locked;
     let images = || planning.iter().map(|sandbox| (sandbox.sandbox(), sandbox.image()));
     let offered = images::offered(images(), new_lock.default.as_deref());
-    let offered = match &project.script {
+    let offered = match project.worker_scripts() {
         Some(egress) => Some(offered.unwrap_or_else(Profiles::of_scripts).with_script_egress(egress.clone())),
         None => offered,
     };

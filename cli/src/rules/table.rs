@@ -242,12 +242,12 @@ koze_model::rule_table! {
         /// A Worker has scripts without the registry.
         "K093" Error ScriptsWithoutRegistry {}
             "`Cargo.toml` enables the tools `script`, but not the registry of sessions, in which a Worker keeps the state of scripts"
-            => "add the line `registry = true` under `[package.metadata.koze]` in `Cargo.toml`, then run `koze build` again; scripts on this machine (`koze mcp --tools script`, `koze script run`) need no build",
+            => "add the line `registry = true` under `[package.metadata.koze]` in `Cargo.toml`, then run `koze build` again; or, for scripts on this machine only, `worker = false` under `[package.metadata.koze.script]`",
             eg "[package.metadata.koze.script]   # without registry = true";
         /// The crate `koze` of a Worker with scripts lacks their feature.
         "K094" Error ScriptsWithoutFeature {}
             "`Cargo.toml` enables the tools `script`, but its dependency `koze` does not have the feature `script`"
-            => "the Worker would not compile: run `cargo add koze --features script`, then `koze build` again",
+            => "the Worker would not compile: run `cargo add koze --features script`, then `koze build` again; or, for scripts on this machine only, set `worker = false` under `[package.metadata.koze.script]`",
             eg "[package.metadata.koze.script]\n\n[dependencies]\nkoze = \"0.1.0\"   # without features = [\"script\"]";
 
         // The backend.

@@ -2,9 +2,9 @@
 
 use insta::assert_snapshot;
 use koze_tests::{Project, diff};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::common::refused_with;
+use crate::common::{document, refused_with};
 
 const REGISTRY: &str = "\n[package.metadata.koze]\nregistry = true\n";
 const TABLE: &str = "\n[package.metadata.koze.script]\n";
@@ -243,7 +243,7 @@ fn storage_is_not_lost_silently() {
     ask_no_more(&project);
     let refused = refused_with(&project, &["build"]);
     assert_snapshot!(refused, @r#"
-    error[K072]: `Cargo.toml` no longer enables the tools `script`, but its class `KozeScripts` still has storage
+    error[K072]: `Cargo.toml` no longer enables the tools `script` in the Worker, but its class `KozeScripts` still has storage
       --> wrangler.jsonc:44:5
        |
     44 | /     {
@@ -252,7 +252,7 @@ fn storage_is_not_lost_silently() {
     47 | |     }
        | |_____^
        |
-       = help: a build never deletes storage: add `[package.metadata.koze.script]` to `Cargo.toml` again, or run `koze remove KozeScripts` with `--keep-storage` or `--delete-storage`
+       = help: a build never deletes storage: add `[package.metadata.koze.script]` without `worker = false` to `Cargo.toml` again, or run `koze remove KozeScripts` with `--keep-storage` or `--delete-storage`
 
     1 error; nothing was written
     "#);
@@ -267,7 +267,7 @@ fn its_storage_is_deleted_on_request() {
     assert_snapshot!(refused_with(&project, &["remove", "KozeScripts", "--delete-storage"]), @"
     error[K059]: `KozeScripts` cannot be removed: `Cargo.toml` enables it
     --> Cargo.toml
-     = help: remove `[package.metadata.koze.script]` from `Cargo.toml` first, then run the command again
+     = help: remove `[package.metadata.koze.script]` or set `worker = false` in it first, then run the command again
 
     1 error; nothing was written
     ");
@@ -322,6 +322,73 @@ fn one_that_was_never_deployed_leaves_no_trace() {
     let run = project.koze(&["remove", "KozeScripts", "--never-deployed"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!(project.diff(&before), "");
+}
+
+/// Lists the scripts of a project as JSON.
+fn listed(project: &Project) -> Value {
+    let run = project.koze(&["list", "--format", "json"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    document(&run)["scripts"].clone()
+}
+
+#[test]
+fn it_is_listed() {
+    let of = |isolated| json!({ "class": "KozeScripts", "binding": "KOZE_SCRIPTS", "isolated": isolated });
+    let project = project(false);
+    assert_eq!(listed(&project), Value::Null);
+    // Before the build that creates it, too.
+    ask(&project);
+    assert_eq!(listed(&project), of(false));
+    built(&project);
+    let config = project.read("wrangler.jsonc");
+    let loader = "{\n  \"worker_loaders\": [{ \"binding\": \"LOADER\" }],";
+    project.write("wrangler.jsonc", config.replacen('{', loader, 1));
+    assert_eq!(listed(&project), of(true));
+    let last = |run: koze_tests::Run| run.stdout.lines().last().unwrap_or_default().to_owned();
+    assert_eq!(
+        last(project.koze(&["list"])),
+        "scripts of agents: KozeScripts, bound as KOZE_SCRIPTS, in a dynamic Worker"
+    );
+    let project = self::project(false);
+    project.write("Cargo.toml", project.read("Cargo.toml") + TABLE + "worker = false\n");
+    assert_eq!(listed(&project), json!({ "class": null, "binding": null, "isolated": false }));
+    assert_eq!(last(project.koze(&["list"])), "scripts of agents: on this machine only");
+}
+
+/// Scripts on this machine only need neither the class, the registry nor the feature.
+#[test]
+fn a_worker_can_do_without_it() {
+    let project = Project::copy_fixture("bare/before");
+    built(&project);
+    let before = project.snapshot();
+    ask(&project);
+    assert_eq!(refused_with(&project, &["build"]).matches("error[K09").count(), 2);
+    project.write("Cargo.toml", project.read("Cargo.toml") + "worker = false\n");
+    assert!(project.koze(&["build"]).stdout.contains("nothing to do"));
+    let changed: Vec<String> = project
+        .snapshot()
+        .into_iter()
+        .filter(|file| !before.contains_key(&file.0))
+        .map(|file| file.0)
+        .collect();
+    assert!(changed.is_empty(), "{changed:?}");
+    // The tools of this machine are there all the same.
+    let tools = project.koze(&["tools", "--tools", "script"]);
+    assert!(tools.code == 0 && tools.stdout.contains("\"run_sandbox_code\""), "{tools:?}");
+}
+
+#[test]
+fn a_worker_does_not_lose_its_storage_without_it() {
+    let project = project(true);
+    project.write("Cargo.toml", project.read("Cargo.toml") + "worker = false\n");
+    let refused = refused_with(&project, &["build"]);
+    assert!(refused.starts_with("error[K072]"), "{refused}");
+    let run = project.koze(&["remove", "KozeScripts", "--keep-storage"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(project.koze(&["build"]).stdout.contains("nothing to do"));
+    assert!(!project.path(ENGINE).exists());
+    let tools = project.koze(&["tools", "--tools", "script"]);
+    assert_eq!(tools.code, 0, "{tools:?}");
 }
 
 #[test]
@@ -407,7 +474,7 @@ fn it_needs_the_registry() {
     16 | [package.metadata.koze.script]
        | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
        |
-       = help: add the line `registry = true` under `[package.metadata.koze]` in `Cargo.toml`, then run `koze build` again; scripts on this machine (`koze mcp --tools script`, `koze script run`) need no build
+       = help: add the line `registry = true` under `[package.metadata.koze]` in `Cargo.toml`, then run `koze build` again; or, for scripts on this machine only, `worker = false` under `[package.metadata.koze.script]`
 
     1 error; nothing was written
     ");
@@ -431,7 +498,7 @@ fn it_needs_the_feature() {
     11 | koze = "0.1.0"
        |        ^^^^^^^
        |
-       = help: the Worker would not compile: run `cargo add koze --features script`, then `koze build` again
+       = help: the Worker would not compile: run `cargo add koze --features script`, then `koze build` again; or, for scripts on this machine only, set `worker = false` under `[package.metadata.koze.script]`
 
     1 error; nothing was written
     "#);
@@ -490,7 +557,9 @@ fn with_a_loader_scripts_run_in_a_dynamic_worker() {
     built(&project);
     let text = project.read(object);
     assert!(text.contains("import { isolated }") && text.contains("[\"LOADER\"]"), "{text}");
-    assert!(project.read("src/generated/isolated.mjs").contains("\"koze-scripts-0.1.0\""));
+    // The name is a digest of the code: `koze_tests::shared` computes it, too.
+    let isolated = "src/generated/isolated.mjs";
+    assert_eq!(Some(project.read(isolated).into_bytes()), koze_tests::shared(isolated));
     assert!(project.koze(&["build"]).stdout.contains("nothing to do"));
     project.write("wrangler.jsonc", config);
     built(&project);

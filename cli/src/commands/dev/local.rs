@@ -137,7 +137,7 @@ impl Run {
         let done = koze_local::block_on(async move { objects.follow(classes).await }).and_then(|done| done);
         let names: Vec<&str> = now.1.iter().map(|(class, _)| class.as_str()).collect();
         let environment = self.environment.as_deref();
-        let scripts = built.script.is_some();
+        let scripts = built.scripts.is_some_and(|scripts| scripts.worker);
         let content = Content { config: &now.0, environment, classes: &names, scripts, vars: &self.vars };
         let staged = done.and_then(|()| {
             let failed =
