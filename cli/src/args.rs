@@ -14,7 +14,7 @@ pub use self::run::{Deploy, Dev, Guard, Run};
 pub use self::script::{Script, ScriptAction};
 pub use self::secret::{Secret, SecretAction, StateArgs};
 pub use self::session::{
-    Call, Cp, Demo, DemoTools, Destroy, Mcp, SESSION, Sandboxes, SessionArgs, Supervise,
+    AgentArgs, Call, Cp, Demo, DemoTools, Destroy, Mcp, SESSION, Sandboxes, SessionArgs, Supervise,
 };
 pub use self::snapshot::{Snapshot, SnapshotAction, SnapshotArgs};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ListFormat, SessionArgs};
+use super::{AgentArgs, ListFormat, SessionArgs};
 
 /// `koze script`.
 #[derive(Debug, Args)]
@@ -22,25 +22,37 @@ pub enum ScriptAction {
         /// The file; `-` reads standard input
         file: PathBuf,
 
-        /// The options for the project.
+        /// The agent.
         #[command(flatten)]
-        session: SessionArgs,
-    },
-    /// List the tools that the agent of a session has created
-    Tools {
-        /// Output for people, or one JSON document on standard output
-        #[arg(long, value_name = "FORMAT", default_value = "human")]
-        format: ListFormat,
+        agent: AgentArgs,
 
         /// The options for the project.
         #[command(flatten)]
         session: SessionArgs,
     },
-    /// List the libraries that the agent of a session has created
+    /// List the tools that an agent has created
+    Tools {
+        /// Output for people, or one JSON document on standard output
+        #[arg(long, value_name = "FORMAT", default_value = "human")]
+        format: ListFormat,
+
+        /// The agent.
+        #[command(flatten)]
+        agent: AgentArgs,
+
+        /// The options for the project.
+        #[command(flatten)]
+        session: SessionArgs,
+    },
+    /// List the libraries that an agent has created
     Libs {
         /// Output for people, or one JSON document on standard output
         #[arg(long, value_name = "FORMAT", default_value = "human")]
         format: ListFormat,
+
+        /// The agent.
+        #[command(flatten)]
+        agent: AgentArgs,
 
         /// The options for the project.
         #[command(flatten)]

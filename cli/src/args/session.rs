@@ -31,6 +31,15 @@ pub struct SessionArgs {
     pub session: String,
 }
 
+/// The option that selects an agent.
+#[derive(Debug, Clone, Args)]
+pub struct AgentArgs {
+    /// The agent of the tools `script`, whose state, libraries and tools are used [default: that of the session, which has
+    /// its name]
+    #[arg(long, value_name = "AGENT")]
+    pub agent: Option<String>,
+}
+
 /// `koze call`.
 #[derive(Debug, Args)]
 pub struct Call {
@@ -44,6 +53,10 @@ pub struct Call {
     /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
     #[arg(long, value_name = "FAMILIES")]
     pub tools: Option<String>,
+
+    /// The agent, with `--tools script`.
+    #[command(flatten)]
+    pub agent: AgentArgs,
 
     /// The options for the project.
     #[command(flatten)]

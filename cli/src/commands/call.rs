@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::ExitCode;
 
-use koze_core::tool::{All, Catalog, ReadError, ToolResult};
+use koze_core::tool::{All, Catalog, Family, ReadError, ToolResult};
 use serde_json::Value;
 
 use super::local_session::{self, LocalSession};
@@ -22,11 +22,17 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
             return Ok(ExitCode::from(1));
         }
     };
-    let session = LocalSession::find(&args.session)?;
+    let session = LocalSession::of_agent(&args.agent, &args.session)?;
     let profiles = local_session::profiles(&args.session)?;
     let toolset = args.tools.as_deref();
     // An unknown toolset starts no supervisor.
-    Catalog::<All>::select(&profiles, toolset).map_err(|error| local_session::failed(&error))?;
+    let catalog =
+        Catalog::<All>::select(&profiles, toolset).map_err(|error| local_session::failed(&error))?;
+    if args.agent.agent.is_some() && catalog.families() != [Family::Script] {
+        return Err(local_session::usage(
+            "--agent selects an agent of the tools `script`: add `--tools script`, or use --session",
+        ));
+    }
     let reply = local_session::wait(session.client().call(profiles, toolset, &args.tool, input))?;
     let result = ToolResult::from(reply);
     show::data(&format!("{}\n", result.content));

@@ -29,6 +29,15 @@ impl LocalSession {
         Ok(LocalSession { state: state(&args.project, args.state.as_deref())?, session })
     }
 
+    /// Returns the session that has the scripts of the agent that the arguments select. What an agent keeps is where its
+    /// namesake among the sessions keeps it, so both have the same.
+    pub(super) fn of_agent(agent: &args::AgentArgs, args: &args::SessionArgs) -> Result<Self, ExitCode> {
+        let of_session = Self::find(args)?;
+        let Some(agent) = &agent.agent else { return Ok(of_session) };
+        let agent = session::session(agent).map_err(|error| usage(&format!("--agent: {}", error.message)))?;
+        Ok(LocalSession { session: agent, ..of_session })
+    }
+
     /// Returns the client of the session's sandboxes.
     pub(super) fn client(&self) -> Client {
         Client::new(self.state.clone(), self.session.clone())
@@ -47,7 +56,7 @@ pub(super) fn state(project: &Path, named: Option<&Path>) -> Result<State, ExitC
 }
 
 /// Shows what is wrong with the arguments.
-fn usage(why: &str) -> ExitCode {
+pub(super) fn usage(why: &str) -> ExitCode {
     show::err(&format!("error: {why}\n"));
     ExitCode::from(2)
 }

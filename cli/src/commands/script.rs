@@ -11,23 +11,23 @@ use serde_json::{Value, json};
 use super::local_session::{self, LocalSession};
 use super::show;
 use super::table::{table, time};
-use crate::args::{self, ListFormat, ScriptAction, SessionArgs};
+use crate::args::{self, AgentArgs, ListFormat, ScriptAction, SessionArgs};
 
 /// The toolset.
 const TOOLSET: &str = "script";
 
 pub(super) fn run(args: &args::Script) -> ExitCode {
     let done = match &args.action {
-        ScriptAction::Run { file, session } => run_file(file, session),
-        ScriptAction::Tools { format, session } => tools(*format, session),
-        ScriptAction::Libs { format, session } => libraries(*format, session),
+        ScriptAction::Run { file, agent, session } => run_file(file, agent, session),
+        ScriptAction::Tools { format, agent, session } => tools(*format, agent, session),
+        ScriptAction::Libs { format, agent, session } => libraries(*format, agent, session),
     };
     done.unwrap_or_else(|code| code)
 }
 
 /// Calls a tool that returns JSON. Returns whether it is an error, too.
-fn call(args: &SessionArgs, tool: &str, input: Value) -> Result<(Value, bool), ExitCode> {
-    let session = LocalSession::find(args)?;
+fn call(agent: &AgentArgs, args: &SessionArgs, tool: &str, input: Value) -> Result<(Value, bool), ExitCode> {
+    let session = LocalSession::of_agent(agent, args)?;
     let profiles = local_session::profiles(args)?;
     let reply = local_session::wait(session.client().call(profiles, Some(TOOLSET), tool, input))?;
     let Reply { content, is_error } = reply.map_err(|error| local_session::failed(&error))?;
@@ -38,12 +38,12 @@ fn call(args: &SessionArgs, tool: &str, input: Value) -> Result<(Value, bool), E
     Err(local_session::failed(&error))
 }
 
-fn run_file(file: &Path, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
+fn run_file(file: &Path, agent: &AgentArgs, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
     let code = read(file).map_err(|error| {
         show::err(&format!("error: {} cannot be read: {error}\n", file.display()));
         ExitCode::from(2)
     })?;
-    let (done, is_error) = call(args, "run_sandbox_code", json!({ "code": code }))?;
+    let (done, is_error) = call(agent, args, "run_sandbox_code", json!({ "code": code }))?;
     for line in done["logs"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         show::err(&format!("{line}\n"));
     }
@@ -75,8 +75,8 @@ fn read(file: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(file)
 }
 
-fn tools(format: ListFormat, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
-    let (listed, _) = call(args, "list_tools", json!({ "include_disabled": true }))?;
+fn tools(format: ListFormat, agent: &AgentArgs, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
+    let (listed, _) = call(agent, args, "list_tools", json!({ "include_disabled": true }))?;
     let row = |tool: &Value| {
         let state = if tool["enabled"] == true { "enabled" } else { "disabled" };
         let [name, version, updated, description] = common(tool);
@@ -87,8 +87,8 @@ fn tools(format: ListFormat, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn libraries(format: ListFormat, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
-    let (listed, _) = call(args, "list_libraries", json!({}))?;
+fn libraries(format: ListFormat, agent: &AgentArgs, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
+    let (listed, _) = call(agent, args, "list_libraries", json!({}))?;
     let head = ["LIBRARY", "VERSION", "UPDATED", "DESCRIPTION"];
     list(format, &listed, "libraries", |list| table(head, list.iter().map(common)));
     Ok(ExitCode::SUCCESS)
@@ -104,7 +104,7 @@ fn list(format: ListFormat, listed: &Value, key: &str, shown: impl Fn(&[Value]) 
     match (format, listed[key].as_array().map_or(&[][..], Vec::as_slice)) {
         (ListFormat::Json, _) => show::data(&format!("{listed:#}\n")),
         (ListFormat::Human, []) => {
-            show::out(&format!("no {key}: the agent of this session has created none\n"));
+            show::out(&format!("no {key}: this agent has created none\n"));
         }
         (ListFormat::Human, all) => show::out(&shown(all)),
     }

@@ -73,10 +73,10 @@ fn files_are_run_and_tools_listed() {
     let none = [host.koze(&["script", "tools"]), host.koze(&["script", "libs"])];
     assert_snapshot!(none.map(|run| said(&run)).join("\n"), @"
     0
-    no tools: the agent of this session has created none
+    no tools: this agent has created none
 
     0
-    no libraries: the agent of this session has created none
+    no libraries: this agent has created none
     ");
     host.write("good.js", "console.log('one')\nreturn { a: [1, 'ü'] }\n");
     assert_snapshot!(said(&host.koze(&["script", "run", "good.js"])), @r#"
@@ -117,6 +117,42 @@ fn files_are_run_and_tools_listed() {
     let listed: Value =
         serde_json::from_str(&host.koze(&["script", "libs", "--format", "json"]).stdout).expect("JSON");
     assert_eq!(listed["libraries"][0]["name"], "numbers");
+}
+
+/// An agent has what its namesake among the sessions has.
+#[test]
+fn an_agent_can_be_selected() {
+    let host = scripts();
+    let run = |arguments: &[&str]| said(&host.piped("return state.get('key')", arguments));
+    let set = |arguments: &[&str], value: &str| {
+        let input = json!({ "key": "key", "value": value }).to_string();
+        let run = host.koze(&[&["call", "--tools", "script", "set_state", &input], arguments].concat());
+        assert_eq!(run.stdout, "{\"ok\":true}\n", "{run:?}");
+    };
+    set(&[], "of the session");
+    set(&["--agent", "a"], "of a");
+    assert_eq!(run(&["script", "run", "-"]), "0\n\"of the session\"\n");
+    assert_eq!(run(&["script", "run", "-", "--agent", "a"]), "0\n\"of a\"\n");
+    // Whatever the session is.
+    assert_eq!(run(&["script", "run", "-", "--agent", "a", "--session", "b"]), "0\n\"of a\"\n");
+    assert_eq!(run(&["script", "run", "-", "--session", "a"]), "0\n\"of a\"\n");
+    assert_eq!(run(&["script", "run", "-", "--session", "b"]), "0\nnull\n");
+    let library = json!({ "name": "mine", "code": "exports.a = 1" }).to_string();
+    assert_eq!(host.koze(&["call", "--tools", "script", "--agent", "a", "create_library", &library]).code, 0);
+    assert!(host.koze(&["script", "libs", "--agent", "a"]).stdout.contains("mine"));
+    assert!(host.koze(&["script", "libs"]).stdout.starts_with("no libraries"));
+    assert!(host.koze(&["script", "tools", "--agent", "a"]).stdout.starts_with("no tools"));
+
+    assert_snapshot!(said(&host.koze(&["script", "libs", "--agent", ""])), @"
+    2
+    error: --agent: a session ID must have 1 to 256 bytes and no control characters
+    ");
+    // Other tools have no agent.
+    let host = sandboxes();
+    assert_snapshot!(said(&host.koze(&["call", "shell", "{}", "--agent", "a"])), @"
+    2
+    error: --agent selects an agent of the tools `script`: add `--tools script`, or use --session
+    ");
 }
 
 /// What scripts may reach. No server is reached: the name does not exist, and the addresses are refused.
@@ -176,7 +212,7 @@ fn the_table_is_checked() {
         ("\n[package.metadata.koze]\nscript = true\n", "`package.metadata.koze.script` must be a table"),
         (
             "\n[package.metadata.koze.script]\nbrowser = true\n",
-            "`package.metadata.koze.script` has no key `browser`: it has `internet`, `allowed_hosts` and `denied_hosts`",
+            "`package.metadata.koze.script` has no key `browser`: it has `internet`, `allowed_hosts`, `denied_hosts` and `worker`",
         ),
         (
             "\n[package.metadata.koze.script]\nallowed_host = []\n",
@@ -195,6 +231,7 @@ fn the_table_is_checked() {
             "\"https://b.example\" is not valid in `package.metadata.koze.script.denied_hosts`: write host names in lower case",
         ),
         ("\n[package.metadata.koze.script]\nallowed_hosts = [1]\n", "1 is not valid in"),
+        ("\n[package.metadata.koze.script]\nworker = 0\n", "script.worker` must be `true` or `false`"),
     ] {
         let project = package();
         project.write("Cargo.toml", format!("{}{table}", project.read("Cargo.toml")));
@@ -277,6 +314,22 @@ fn created_tools_are_announced_to_clients() {
         client.ask("tools/call", &json!({ "name": "disable_tool", "arguments": { "name": "double" } }));
     assert_eq!(notified, ["notifications/tools/list_changed"]);
     assert!(has(&client.ask("tools/list", &json!({})).0).is_none());
+
+    // Values of secrets are masked here, too. A tool whose name contains one is not listed.
+    let tool = |name: &str| json!({ "name": name, "description": "Uses long_secret_1.", "parameter_schema": { "type": "object" }, "code": "1" });
+    for name in ["plain", "a_long_secret_1"] {
+        client.ask("tools/call", &json!({ "name": "create_tool", "arguments": tool(name) }));
+    }
+    assert_eq!(host.piped("long_secret_1", &["secret", "set", "KEY"]).code, 0);
+    let (listed, _) = client.ask("tools/list", &json!({}));
+    let listed = listed["tools"].as_array().expect("a list");
+    let created = listed.iter().filter(|tool| tool["description"].to_string().contains("Uses "));
+    let created: Vec<_> = created.map(|tool| (&tool["name"], &tool["description"])).collect();
+    assert_eq!(created, [(&json!("plain"), &json!("Uses [secret KEY]."))]);
+    let (refused, _) =
+        client.ask("tools/call", &json!({ "name": "create_tool", "arguments": tool("b_long_secret_1") }));
+    let text = "invalid_input: the name contains the value of the secret `KEY`: choose another name";
+    assert_eq!((&refused["isError"], &refused["content"][0]["text"]), (&json!(true), &json!(text)));
     // A call that fails changes nothing.
     let (refused, notified) =
         client.ask("tools/call", &json!({ "name": "delete_tool", "arguments": { "name": "none" } }));
