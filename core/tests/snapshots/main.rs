@@ -1,21 +1,20 @@
 //! Snapshots of workspaces in memory: what survives, what is refused, and that nothing half is ever listed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+mod failures;
+mod faulty;
+
 use std::time::Duration;
 
-use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{TryStreamExt as _, stream};
 use koze_core::id::{SandboxId, SandboxName};
 use koze_core::path::anywhere;
-use koze_core::provider::memory::{Memory, MemorySandbox, MemoryStore};
-use koze_core::provider::{Info, Opened, Profile, Settings, Size};
-use koze_core::sandbox::{Kind, MaybeSend, Piece, Sandbox, Write};
-use koze_core::store::{Expected, Key, Listed, ListedBlob, Range, Store, Value};
+use koze_core::provider::memory::Memory;
+use koze_core::provider::{Profile, Size};
+use koze_core::sandbox::{Kind, Sandbox, Write};
+use koze_core::store::{Range, Store};
 use koze_core::tool::Family;
-use koze_core::workspace::{
-    Capability, OpenLimits, Snapshot, SnapshotConfig, SnapshotId, Workspace, WorkspaceConfig,
-};
-use koze_core::{Code, Error, Profiles, Provider, Result, Session, SessionId};
+use koze_core::workspace::{Capability, Snapshot, SnapshotConfig, SnapshotId, Workspace, WorkspaceConfig};
+use koze_core::{Code, Profiles, Provider, Result, Session, SessionId};
 
 fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
@@ -390,237 +389,6 @@ fn an_exported_file_is_imported_whole_or_not_at_all() {
         let format = newer.windows(10).position(|part| part == b"\"format\":1").unwrap();
         newer[format + 9] = b'2';
         assert_eq!(import(&workspace, &newer).await.unwrap_err().code, Code::Unsupported);
-    });
-}
-
-/// A store whose blobs can be made to fail or to change.
-#[derive(Clone, Default)]
-struct Faulty {
-    memory: Memory,
-    limits: OpenLimits,
-    faults: Arc<Faults>,
-}
-
-#[derive(Default)]
-struct Faults {
-    /// How many bytes of a blob are written or read until the store fails; 0 means that it does not fail.
-    writes: AtomicU64,
-    reads: AtomicU64,
-    /// The byte that is wrong when a blob is read.
-    wrong: Mutex<Option<u64>>,
-    /// Whether values can be written.
-    read_only: Mutex<bool>,
-    /// Whether the store does not answer where it would fail.
-    hangs: Mutex<bool>,
-}
-
-impl Faults {
-    async fn fail(&self) -> Error {
-        if *self.hangs.lock().unwrap() {
-            std::future::pending::<()>().await;
-        }
-        broken()
-    }
-}
-
-#[derive(Clone)]
-struct FaultyStore(MemoryStore, Arc<Faults>);
-
-fn broken() -> Error {
-    Error::new(Code::Unavailable, "the store is broken")
-}
-
-impl Provider for Faulty {
-    type Sandbox = MemorySandbox;
-    type Store = FaultyStore;
-
-    fn open_limits(&self) -> &OpenLimits {
-        &self.limits
-    }
-
-    async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<MemorySandbox>> {
-        self.memory.open(id, settings).await
-    }
-
-    async fn find(&self, id: &SandboxId) -> Result<Option<Opened<MemorySandbox>>> {
-        self.memory.find(id).await
-    }
-
-    async fn list(&self, session: &SessionId) -> Result<Vec<Info>> {
-        self.memory.list(session).await
-    }
-
-    fn store(&self, session: &SessionId) -> Result<FaultyStore> {
-        Ok(FaultyStore(self.memory.store(session)?, Arc::clone(&self.faults)))
-    }
-}
-
-impl Store for FaultyStore {
-    async fn get(&self, key: &Key) -> Result<Option<Value>> {
-        self.0.get(key).await
-    }
-
-    async fn put(&self, key: &Key, bytes: Vec<u8>, expected: Expected) -> Result<Option<u64>> {
-        let read_only = *self.1.read_only.lock().unwrap();
-        if read_only {
-            return Err(self.1.fail().await);
-        }
-        self.0.put(key, bytes, expected).await
-    }
-
-    async fn delete(&self, key: &Key, expected: Expected) -> Result<bool> {
-        self.0.delete(key, expected).await
-    }
-
-    async fn list(&self, range: &Range) -> Result<Vec<Listed>> {
-        self.0.list(range).await
-    }
-
-    async fn put_blob(
-        &self,
-        key: &Key,
-        content: impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static,
-    ) -> Result<u64> {
-        let most = self.1.writes.load(Ordering::SeqCst);
-        let mut size = 0;
-        let content = content.map(move |piece| {
-            size += piece.as_ref().map_or(0, |piece| piece.len() as u64);
-            if most > 0 && size > most { Err(broken()) } else { piece }
-        });
-        self.0.put_blob(key, content).await
-    }
-
-    async fn read_blob(&self, key: &Key, offset: u64, limit: u64) -> Result<Option<Piece>> {
-        let most = self.1.reads.load(Ordering::SeqCst);
-        let limit = if most > 0 { limit.min(most) } else { limit };
-        if most > 0 && offset >= most {
-            return Err(self.1.fail().await);
-        }
-        let mut piece = self.0.read_blob(key, offset, limit).await?;
-        if let (Some(piece), Some(wrong)) = (&mut piece, *self.1.wrong.lock().unwrap())
-            && let Some(byte) = piece.bytes.get_mut(usize::try_from(wrong - offset).unwrap())
-        {
-            *byte ^= 1;
-        }
-        Ok(piece)
-    }
-
-    async fn delete_blob(&self, key: &Key) -> Result<bool> {
-        self.0.delete_blob(key).await
-    }
-
-    async fn list_blobs(&self, range: &Range) -> Result<Vec<ListedBlob>> {
-        self.0.list_blobs(range).await
-    }
-}
-
-#[test]
-fn a_store_that_fails_leaves_nothing_half() {
-    run(async {
-        let provider = Faulty::default();
-        let session = session(provider.clone(), "a", &config(SnapshotConfig::default()));
-        let workspace = open(&session).await;
-        let original = sandbox(&session, "box").await;
-        fill(&original).await;
-        let before = tree(&original, "/workspace").await;
-        let snapshots = workspace.snapshot().unwrap();
-        let store = session.store().unwrap();
-
-        provider.faults.writes.store(1_000_000, Ordering::SeqCst);
-        let failed = snapshots.create().await.unwrap_err();
-        assert_eq!(failed, broken());
-        provider.faults.writes.store(0, Ordering::SeqCst);
-        *provider.faults.read_only.lock().unwrap() = true;
-        assert_eq!(snapshots.create().await.unwrap_err(), broken(), "it cannot be listed");
-        *provider.faults.read_only.lock().unwrap() = false;
-        assert_eq!((snapshots.list().await.unwrap(), blobs(&store).await), (Vec::new(), 0));
-
-        let taken = snapshots.create().await.unwrap();
-        provider.faults.reads.store(1_000_000, Ordering::SeqCst);
-        assert_eq!(snapshots.restore(&taken.id, None).await.unwrap_err(), broken());
-        provider.faults.reads.store(0, Ordering::SeqCst);
-        for wrong in [5, 13, 1000, taken.archive_bytes / 2, taken.archive_bytes - 1] {
-            *provider.faults.wrong.lock().unwrap() = Some(wrong);
-            let damaged = snapshots.restore(&taken.id, None).await.unwrap_err();
-            assert!(damaged.message.contains("damaged"), "{wrong}: {damaged}");
-            let export = snapshots.export(&taken.id).await.unwrap().try_collect::<Vec<_>>().await;
-            assert_eq!(export.unwrap_err().code, Code::InvalidInput);
-        }
-        *provider.faults.wrong.lock().unwrap() = None;
-        assert_eq!(names(&session).await, ["box"], "what was half restored is destroyed");
-        assert_eq!(store.list(&Range::of("workspace/derived/")).await.unwrap(), []);
-        assert_eq!(tree(&original, "/workspace").await, before);
-        snapshots.restore(&taken.id, None).await.unwrap();
-    });
-}
-
-#[test]
-fn what_a_killed_program_has_left_is_removed() {
-    run(async {
-        let session = session(Memory::new(), "a", &config(SnapshotConfig::default()));
-        let workspace = open(&session).await;
-        write(&workspace, "a", b"a").await;
-        let snapshots = workspace.snapshot().unwrap();
-        let taken = snapshots.create().await.unwrap();
-        let store = session.store().unwrap();
-        let content = |bytes: &[u8]| stream::iter([Ok(bytes.to_vec())]);
-        // An archive that is not listed: one of long ago, and one that may still be added.
-        let key = |created: u64| {
-            Key::new(format!("workspace/snapshots/{created:012x}-snap_{}", "0".repeat(32))).unwrap()
-        };
-        store.put_blob(&key(1), content(b"old")).await.unwrap();
-        store.put_blob(&key(taken.created), content(b"new")).await.unwrap();
-        // Sandboxes that are not complete: one that nobody works on, and one that somebody does.
-        for (name, written) in [("box-restored-0000", 1), ("box-restored-1111", taken.created)] {
-            let id = SandboxId { session: session.id().clone(), name: SandboxName::new(name).unwrap() };
-            let profile = session.profiles().default_profile().clone();
-            let settings = Settings { profile, sleep_after: Duration::from_mins(1) };
-            session.provider().open(&id, &settings).await.unwrap();
-            let record = serde_json::json!({
-                "workspace": "box", "snapshot": taken.id, "complete": false, "written": written,
-            });
-            let key = Key::new(format!("workspace/derived/{name}")).unwrap();
-            store.put(&key, record.to_string().into_bytes(), Expected::Absent).await.unwrap();
-            let half = session.workspaces().restored("box", name).await.unwrap_err();
-            assert_eq!(half.error.code, Code::NotFound, "what is half is not handed out");
-        }
-        snapshots.create().await.unwrap();
-        assert_eq!(snapshots.list().await.unwrap().len(), 2);
-        assert_eq!(blobs(&store).await, 3);
-        assert_eq!(names(&session).await, ["box", "box-restored-1111"]);
-    });
-}
-
-#[test]
-fn a_call_that_is_dropped_leaves_nothing() {
-    run(async {
-        let provider = Faulty::default();
-        let session = session(provider.clone(), "a", &config(SnapshotConfig::default()));
-        let workspace = open(&session).await;
-        fill(&sandbox(&session, "box").await).await;
-        let snapshots = workspace.snapshot().unwrap();
-        let taken = snapshots.create().await.unwrap();
-        let store = session.store().unwrap();
-        let soon = Duration::from_millis(50);
-        *provider.faults.hangs.lock().unwrap() = true;
-
-        // What is dropped is cleaned up in the background.
-        *provider.faults.read_only.lock().unwrap() = true;
-        let create = tokio::time::timeout(soon, snapshots.create());
-        assert!(create.await.is_err(), "it hangs before it is listed");
-        while blobs(&store).await > 1 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        *provider.faults.read_only.lock().unwrap() = false;
-        provider.faults.reads.store(1_000_000, Ordering::SeqCst);
-        let restore = tokio::time::timeout(soon, snapshots.restore(&taken.id, None));
-        assert!(restore.await.is_err(), "it hangs in the middle");
-        while names(&session).await.len() > 1
-            || !store.list(&Range::of("workspace/derived/")).await.unwrap().is_empty()
-        {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        assert_eq!(snapshots.list().await.unwrap(), [taken]);
     });
 }
 
