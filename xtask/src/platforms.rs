@@ -32,12 +32,10 @@ const NO_RUSTUP: &str = "install rustup, which brings cargo and rustc";
 
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let zig = Zig::installed(root)?;
-    for system in &CHECKED {
-        setup::target::install(system.target, false)?;
-        let mut clippy = cargo(root, &zig, system, "clippy")?;
-        clippy.args(["--", "-D", "warnings"]);
-        done(&mut clippy)?;
-    }
+    // In one run, cargo always has work for every processor.
+    let mut clippy = cargo(root, &zig, &CHECKED, "clippy")?;
+    clippy.args(["--", "-D", "warnings"]);
+    done(&mut clippy)?;
     windows(root, &zig)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -53,8 +51,7 @@ pub(crate) fn program_of_windows(root: &Path) -> Result<()> {
 
 /// Builds the program of Windows, and the library that wine lacks.
 fn windows(root: &Path, zig: &Zig) -> Result<()> {
-    setup::target::install(WINDOWS.target, false)?;
-    let mut build = cargo(root, zig, &WINDOWS, "build")?;
+    let mut build = cargo(root, zig, &[WINDOWS], "build")?;
     // Flags of the target do not reach build scripts and macros.
     let flags = format!("-Dwarnings\x1f-Cdlltool={}", zig.tool("dlltool").display());
     build.env("CARGO_ENCODED_RUSTFLAGS", flags).env("CARGO_PROFILE_DEV_DEBUG", "0");
@@ -67,12 +64,16 @@ fn windows(root: &Path, zig: &Zig) -> Result<()> {
     done(&mut cc)
 }
 
-/// Returns a cargo command for the program on a system, with a C compiler for it.
-fn cargo(root: &Path, zig: &Zig, system: &System, command: &str) -> Result<Command> {
+/// Returns a cargo command for the program on these systems, with a C compiler for each.
+fn cargo(root: &Path, zig: &Zig, systems: &[System], command: &str) -> Result<Command> {
     let mut cargo = process::cargo(root);
-    cargo.args([command, "--locked", "--package", "koze-cli", "--bin", "koze", "--target", system.target]);
-    let target = system.target.replace('-', "_");
-    cargo.env(format!("CC_{target}"), zig.cc(system.zig)?).env(format!("AR_{target}"), zig.tool("ar"));
+    cargo.args([command, "--locked", "--package", "koze-cli", "--bin", "koze"]);
+    for system in systems {
+        setup::target::install(system.target, false)?;
+        cargo.args(["--target", system.target]);
+        let target = system.target.replace('-', "_");
+        cargo.env(format!("CC_{target}"), zig.cc(system.zig)?).env(format!("AR_{target}"), zig.tool("ar"));
+    }
     Ok(cargo)
 }
 
