@@ -13,8 +13,9 @@ use crate::project::{TIMEOUT, Worker};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Returns cargo in a project, as its user would run it, without the environment of tests. All projects share a target
-/// directory, so that `worker` is compiled once per target.
+/// Returns cargo in a project, as its user would run it, without the environment of tests.
+///
+/// It builds into the target directory of this workspace, where the dependencies that both have are built already.
 pub(crate) fn cargo(project: &Project) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
@@ -27,28 +28,36 @@ pub(crate) fn cargo(project: &Project) -> Command {
         .current_dir(project.dir())
         .env("CARGO_TARGET_DIR", target_dir())
         .env("CARGO_TERM_COLOR", "never")
-        // The same value for every run, because another one would recompile the dependencies.
-        .env("RUSTFLAGS", "-D warnings")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env_remove("CARGO_BUILD_TARGET")
-        // The same profile for every project, without the options that make the build slow.
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
-        // `RUSTFLAGS` replaces the flags of the project, without which names must not be stripped.
-        .env("CARGO_PROFILE_RELEASE_STRIP", "none");
+        .env_remove("CARGO_BUILD_TARGET");
     command
 }
 
-/// Returns `fixtures` in the directory where cargo builds this test.
+/// Returns the directory where cargo builds this test.
 fn target_dir() -> PathBuf {
     let test = std::env::current_exe().expect("the path of the running test");
     // <target>/<profile>/deps/<test>
-    test.ancestors().nth(3).expect("a test in cargo's target directory").join("fixtures")
+    test.ancestors().nth(3).expect("a test in cargo's target directory").to_owned()
 }
 
-/// Runs cargo on a project with warnings as errors, and returns its output or its messages.
-pub(crate) fn check(worker: &Worker, args: &[&str]) -> Result<String, String> {
+/// Runs cargo on a project for this machine, and fails if it warns.
+///
+/// With the profile of this workspace and without flags, its dependencies are up to date. `-D warnings` would be a flag.
+pub(crate) fn check(worker: &Worker, args: &[&str]) -> Result<(), String> {
+    let (_, messages) = run_cargo(worker, args, |cargo| {
+        cargo.args(["--config", "profile.dev.package.\"*\".debug=false"]);
+    })?;
+    if messages.contains("warning: ") {
+        return Err(failure(worker, args, &messages));
+    }
+    Ok(())
+}
+
+/// Runs cargo on a project, and returns its output and its messages, or, if it fails, its messages as an error.
+fn run_cargo(
+    worker: &Worker,
+    args: &[&str],
+    configure: impl FnOnce(&mut Command),
+) -> Result<(String, String), String> {
     let project = &worker.project;
     // With the versions of this workspace, which are already on this machine, no registry is contacted.
     fetch();
@@ -60,12 +69,19 @@ pub(crate) fn check(worker: &Worker, args: &[&str]) -> Result<String, String> {
         let runtime = root().join("runtime");
         command.arg("--config").arg(format!("patch.crates-io.koze.path={:?}", runtime.to_string_lossy()));
     }
+    configure(&mut command);
     let output = run(command, TIMEOUT);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let messages = text(&output.stderr);
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        Ok((text(&output.stdout), messages))
+    } else {
+        Err(failure(worker, args, &messages))
     }
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{}: cargo {}\n{stderr}", worker.name, args.join(" ")))
+}
+
+fn failure(worker: &Worker, args: &[&str], messages: &str) -> String {
+    format!("{}: cargo {}\n{messages}", worker.name, args.join(" "))
 }
 
 /// Builds the Rust Worker for wasm, and returns cargo's module. Equal projects are built only once.
@@ -86,10 +102,8 @@ pub(crate) fn wasm(worker: &Worker) -> Result<PathBuf, String> {
 }
 
 fn build(worker: &Worker) -> Result<PathBuf, String> {
-    let messages = check(
-        worker,
-        &["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"],
-    )?;
+    let args = ["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"];
+    let (messages, _) = run_cargo(worker, &args, |cargo| profile(cargo, &worker.project))?;
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -98,6 +112,24 @@ fn build(worker: &Worker) -> Result<PathBuf, String> {
         .filter_map(|file| file.as_str().map(PathBuf::from))
         .find(|file| file.extension().is_some_and(|extension| extension == "wasm"))
         .ok_or_else(|| format!("{}: cargo names no .wasm", worker.name))
+}
+
+/// Sets the same profile for the dependencies of every project, without the options that make a build slow. The project's own
+/// code is not optimized: most of the time would be spent on generic code that the dependencies already contain.
+fn profile(cargo: &mut Command, project: &Project) {
+    let manifest: Value = toml_edit::de::from_str(&project.read("Cargo.toml")).expect("a manifest");
+    let package = manifest["package"]["name"].as_str().expect("a name");
+    cargo
+        // With a target, flags do not reach build scripts and macros.
+        .env("RUSTFLAGS", "-D warnings")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+        // `RUSTFLAGS` replaces the flags of the project, without which names must not be stripped.
+        .env("CARGO_PROFILE_RELEASE_STRIP", "none")
+        .arg("--config")
+        .arg(format!("profile.release.package.{package}.opt-level=0"));
 }
 
 /// Downloads what only the wasm build of a Worker needs.

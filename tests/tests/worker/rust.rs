@@ -12,7 +12,7 @@ use crate::project::{self, TIMEOUT};
 fn every_project_compiles_natively_and_for_wasm() {
     let mut wrong = String::new();
     for worker in project::all() {
-        let here = check(&worker, &["check", "--release", "--all-targets"]);
+        let here = check(&worker, &["check", "--all-targets"]);
         let there = wasm(&worker);
         for error in [here.err(), there.err()].into_iter().flatten() {
             wrong += &error;
@@ -28,7 +28,7 @@ fn the_strictest_lints_pass() {
         let (docs, rest) = lib.split_once("\n\n").expect("documentation, then the program");
         let strict = format!("{docs}\n#![deny(missing_docs, clippy::all, clippy::pedantic)]\n\n{rest}");
         worker.project.write("src/lib.rs", strict);
-        check(&worker, &["clippy", "--release", "--all-targets"]).unwrap_or_else(|error| panic!("{error}"));
+        check(&worker, &["clippy", "--all-targets"]).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
@@ -45,7 +45,7 @@ fn the_documentation_of_every_accessor_is_valid() {
     assert!(worker.project.read("src/generated/env.rs").contains("`[Env]`"));
     let lib = worker.project.read("src/lib.rs").replacen("\n\n", "\n#![deny(rustdoc::all)]\n\n", 1);
     worker.project.write("src/lib.rs", lib);
-    check(&worker, &["doc", "--release", "--no-deps"]).unwrap_or_else(|error| panic!("{error}"));
+    check(&worker, &["doc", "--no-deps"]).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
@@ -90,5 +90,5 @@ fn valid_cases_compile_without_warnings() {
     );
     let run = worker.project.koze(&["build"]);
     assert_eq!(run.code, 0, "{run:?}");
-    check(&worker, &["check", "--release"]).unwrap_or_else(|error| panic!("{error}"));
+    check(&worker, &["check"]).unwrap_or_else(|error| panic!("{error}"));
 }
