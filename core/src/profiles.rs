@@ -14,6 +14,9 @@ pub struct Profiles {
     /// What scripts may reach, if the project serves the tools `script`, which need no sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scripts: Option<Egress>,
+    /// Whether scripts have a browser.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    browser: bool,
 }
 
 impl Profiles {
@@ -26,18 +29,29 @@ impl Profiles {
             let message = format!("`{default}` is not an image of this project");
             return Err(Error::new(Code::InvalidInput, message));
         };
-        Ok(Profiles { list, default, scripts: None })
+        Ok(Profiles { list, default, scripts: None, browser: false })
     }
 
     /// Creates the profiles of a project that has no sandboxes and serves the tools `script`.
     pub fn of_scripts() -> Self {
-        Profiles { list: Vec::new(), default: 0, scripts: Some(Egress::default()) }
+        Profiles { list: Vec::new(), default: 0, scripts: Some(Egress::default()), browser: false }
     }
 
     /// Adds the tools `script`, and sets the hosts that scripts may reach.
     #[must_use]
     pub fn with_script_egress(self, egress: Egress) -> Self {
         Profiles { scripts: Some(egress), ..self }
+    }
+
+    /// Sets whether scripts have a browser, which can reach the same hosts.
+    #[must_use]
+    pub fn with_script_browser(self, browser: bool) -> Self {
+        Profiles { browser, ..self }
+    }
+
+    /// Returns whether scripts have a browser.
+    pub fn has_script_browser(&self) -> bool {
+        self.browser && self.scripts.is_some()
     }
 
     /// Returns the hosts that scripts may reach, if the project serves the tools `script`.
@@ -81,6 +95,7 @@ impl Profiles {
             list,
             default: default.unwrap_or(0),
             scripts: self.scripts.clone(),
+            browser: self.browser,
         })
     }
 

@@ -219,6 +219,9 @@ impl Engine {
                     let args = globals::from_json(&ctx, args)?;
                     ctx.globals().prop("args", Property::from(args).writable().configurable())?;
                 }
+                if !start.browser {
+                    ctx.globals().remove("browser")?;
+                }
                 add_secrets(&ctx, &start.secrets)?;
                 let promise = match compiled {
                     Compiled::Program(program) => program.run(&ctx)?,

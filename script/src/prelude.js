@@ -105,6 +105,34 @@
     };
   });
 
+  const selector = (value) => optional(value, (given) => text(given, 'the selector'));
+  const browse = (action, fields) => ask('browser', { __proto__: null, action, ...fields });
+  define('browser', freeze({
+    navigate: async (url, options) => browse('navigate', {
+      url: text(url, 'the URL'),
+      wait_until: optional(options?.wait_until, (value) => text(value, 'wait_until')),
+    }),
+    screenshot: async (options) => browse('screenshot', {
+      selector: selector(options?.selector),
+      full_page: Boolean(options?.full_page),
+    }),
+    click: async (element) => { await browse('click', { selector: text(element, 'the selector') }); },
+    type: async (element, content, options) => {
+      await browse('type', {
+        selector: text(element, 'the selector'),
+        text: text(content, 'the text'),
+        clear_first: Boolean(options?.clear_first),
+      });
+    },
+    extractText: async (element) => browse('extract_text', { selector: selector(element) }),
+    extractHtml: async (element, options) => browse('extract_html', {
+      selector: selector(element),
+      outer: Boolean(options?.outer),
+    }),
+    evaluate: async (code) => browse('evaluate', { code: text(code, 'the code') }),
+    close: async () => { await browse('close'); },
+  }));
+
   const loaded = new Map();
   const running = [];
   const get = (name) => Map.prototype.get.call(loaded, name);

@@ -61,6 +61,9 @@ pub struct Start {
     /// The secrets.
     #[serde(default)]
     pub secrets: Secrets,
+    /// Whether it has the global `browser`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub browser: bool,
     /// The limits.
     #[serde(default)]
     pub limits: Limits,
@@ -139,6 +142,81 @@ pub enum Call {
     DbSchema,
     /// `fetch`: returns the status, the headers and the body.
     Fetch(Fetch),
+    /// A function of `browser`.
+    Browser(Browse),
+}
+
+/// What the browser of an agent is to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Browse {
+    /// Opens a page: returns its URL, its title and its status.
+    Navigate {
+        /// The URL.
+        url: String,
+        /// What to wait for.
+        #[serde(default)]
+        wait_until: WaitUntil,
+    },
+    /// Takes a picture: returns it in base64, its width and its height.
+    Screenshot {
+        /// The element; all that is visible without it.
+        #[serde(default)]
+        selector: Option<String>,
+        /// Whether to take the whole page.
+        #[serde(default)]
+        full_page: bool,
+    },
+    /// Clicks an element: returns null.
+    Click {
+        /// The element.
+        selector: String,
+    },
+    /// Types into an element: returns null.
+    Type {
+        /// The element.
+        selector: String,
+        /// The text.
+        text: String,
+        /// Whether to remove what the element contains.
+        #[serde(default)]
+        clear_first: bool,
+    },
+    /// Returns the visible text of an element, or of the page.
+    ExtractText {
+        /// The element.
+        #[serde(default)]
+        selector: Option<String>,
+    },
+    /// Returns the HTML of an element, or of the page.
+    ExtractHtml {
+        /// The element.
+        #[serde(default)]
+        selector: Option<String>,
+        /// Whether the element itself is a part of it.
+        #[serde(default)]
+        outer: bool,
+    },
+    /// Runs JavaScript in the page: returns its value.
+    Evaluate {
+        /// The code.
+        code: String,
+    },
+    /// Closes the browser: returns null.
+    Close,
+}
+
+/// What a navigation waits for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitUntil {
+    /// The page and what it embeds.
+    #[default]
+    Load,
+    /// The document.
+    DomContentLoaded,
+    /// Half a second without requests.
+    NetworkIdle,
 }
 
 /// A request of `fetch`.

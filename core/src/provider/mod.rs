@@ -10,7 +10,9 @@ use koze_protocol::Family;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
-use crate::script::{self, Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start};
+use crate::script::{
+    self, Calls, Check, Egress, Exchange, Exchanged, Failure, NoBrowser, Query, Ran, Secrets, Start, Wire,
+};
 use crate::store::Store;
 use crate::workspace::{OpenLimits, WorkspaceConfig};
 
@@ -127,6 +129,32 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
         let _ = (agent, egress, exchange);
         let message = "this provider has no network for scripts: use koze on a Linux machine";
         async move { Err(Error::new(Code::Unsupported, message)) }
+    }
+
+    /// Connects to the browser of an agent. Starts it if it does not run, with the hosts that it may reach. A browser has one
+    /// connection at a time; others wait, and all of this takes at most `time`. The connection ends when it is dropped, and
+    /// the browser stays until it was idle for a while.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if the provider has no browsers, [`Code::Unavailable`] if none can be started, and
+    /// [`Code::Timeout`].
+    fn open_browser(
+        &self,
+        agent: &SessionId,
+        egress: &Egress,
+        time: Duration,
+    ) -> impl Future<Output = Result<impl Wire>> + MaybeSend {
+        let _ = (agent, egress, time);
+        async { Err::<NoBrowser, _>(script::browser::unsupported()) }
+    }
+
+    /// Ends the browser of an agent, with its cookies and its page. Succeeds if there is none.
+    ///
+    /// # Errors
+    /// As [`open_browser`](Self::open_browser).
+    fn close_browser(&self, agent: &SessionId) -> impl Future<Output = Result<()>> + MaybeSend {
+        let _ = agent;
+        async { Err(script::browser::unsupported()) }
     }
 
     /// Compiles the source of a script or library without running it. Returns the first error in it, if there is one.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::fetch::Fetches;
 use super::state::State;
-use super::{Call, Calls, Egress, Query};
+use super::{Call, Calls, Egress, Query, browser};
 use crate::error::Result;
 use crate::id::SessionId;
 use crate::provider::Provider;
@@ -15,12 +15,25 @@ pub(crate) struct Answers<'a, P: Provider> {
     agent: &'a SessionId,
     state: State<P::Store>,
     egress: &'a Egress,
+    has_browser: bool,
     fetches: Fetches,
 }
 
 impl<'a, P: Provider> Answers<'a, P> {
     pub(crate) fn new(provider: &'a P, agent: &'a SessionId, store: P::Store, egress: &'a Egress) -> Self {
-        Answers { provider, agent, state: State::new(store), egress, fetches: Fetches::default() }
+        Answers {
+            provider,
+            agent,
+            state: State::new(store),
+            egress,
+            has_browser: false,
+            fetches: Fetches::default(),
+        }
+    }
+
+    /// Sets whether scripts can use the browser of the agent.
+    pub(crate) fn with_browser(self, has_browser: bool) -> Self {
+        Answers { has_browser, ..self }
     }
 
     async fn answer(&self, call: Call) -> Result<Value> {
@@ -40,6 +53,11 @@ impl<'a, P: Provider> Answers<'a, P> {
                 // Boxed, because its state is large.
                 let fetching = Box::pin(self.fetches.fetch(self.provider, self.agent, self.egress, fetch));
                 fetching.await.map(Value::Object)
+            }
+            // Without it, scripts do not have the global. A script may still say the words.
+            Call::Browser(_) if !self.has_browser => Err(browser::off()),
+            Call::Browser(browse) => {
+                Box::pin(browser::browse(self.provider, self.agent, self.egress, browse)).await
             }
         }
     }

@@ -77,6 +77,7 @@ impl Mask {
         match content {
             Content::Json(value) => Content::Json(self.value(value)),
             Content::Text(text) => Content::Text(self.text(text)),
+            Content::Picture(value) => Content::Picture(self.value(value)),
         }
     }
 

@@ -8,11 +8,13 @@
 //! | `answers` | answers the calls of a script |
 //! | `network` | the hosts that scripts may reach, and one exchange of `fetch` |
 //! | `fetch` | `fetch` itself: validates requests, follows redirects |
+//! | `browser` | the browser: a client of the `DevTools` protocol |
 //! | `mask` | masks the values of secrets |
 //! | `url` | URLs |
 
 #[cfg(feature = "script")]
 pub(crate) mod answers;
+pub(crate) mod browser;
 #[cfg(feature = "script")]
 pub(crate) mod fetch;
 #[cfg(feature = "script")]
@@ -33,8 +35,11 @@ use serde_json::Value;
 
 pub use koze_script::Limits;
 pub use koze_script::limits::Limit;
-pub use koze_script::protocol::{Call, Check, Failure, Fetch, Method, Place, Secrets, Start};
+pub use koze_script::protocol::{
+    Browse, Call, Check, Failure, Fetch, Method, Place, Secrets, Start, WaitUntil,
+};
 
+pub use self::browser::{MAX_MESSAGE, NoBrowser, Refusal, Wire};
 pub use self::network::{Egress, Exchange, Exchanged};
 use crate::error::{Code, Error};
 use crate::sandbox::{MaybeSend, MaybeSync};

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use koze_script::protocol::Method;
 
+#[cfg(feature = "script")]
+use crate::error::{Code, Error, Result};
+
 /// The hosts that the scripts of a project may reach, with the same meaning as for a sandbox. By default, there are none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Egress {
@@ -19,6 +22,17 @@ impl Egress {
     /// Returns whether no host can be reached.
     pub fn is_off(&self) -> bool {
         !self.internet && self.allowed_hosts.is_empty()
+    }
+
+    /// Fails if no host can be reached.
+    #[cfg(feature = "script")]
+    pub(crate) fn check_on(&self) -> Result<()> {
+        if !self.is_off() {
+            return Ok(());
+        }
+        let message = "scripts of this project may not reach the internet. To allow it, people set `internet = true`, or hosts \
+                       in `allowed_hosts`, in `[package.metadata.koze.script]` of `Cargo.toml`";
+        Err(Error::new(Code::PermissionDenied, message))
     }
 }
 

@@ -87,6 +87,7 @@ pub fn reply(reply: Result<Reply>) -> CallToolResult {
     match reply {
         Ok(Reply { content: Content::Json(value), is_error }) => as_result(text(&value), value, is_error),
         Ok(Reply { content: Content::Text(text), is_error }) => as_text(text, None, is_error),
+        Ok(Reply { content: Content::Picture(value), is_error }) => as_picture(value, is_error),
         Err(error) => as_text(error.to_string(), None, true),
     }
 }
@@ -98,6 +99,16 @@ fn as_result(content: String, mut value: Value, is_error: bool) -> CallToolResul
     }
     let structured = (content.len() <= MAX_STRUCTURED).then_some(value);
     as_text(content, structured, is_error)
+}
+
+/// A picture, and a text with the other fields.
+fn as_picture(mut value: Value, is_error: bool) -> CallToolResult {
+    let image = value.as_object_mut().and_then(|fields| fields.remove("image"));
+    let mut result = as_text(text(&value), Some(value), is_error);
+    if let Some(Value::String(image)) = image {
+        result.content.insert(0, ContentBlock::image(image, "image/png"));
+    }
+    result
 }
 
 /// The length of a text as a JSON string; for a short text, a lower bound.
@@ -159,6 +170,16 @@ mod tests {
         let told = reply(Ok(Reply::text(r#"{"a":1}"#)));
         assert_eq!(told.content[0].as_text().unwrap().text, r#"{"a":1}"#);
         assert_eq!((told.structured_content, told.is_error), (None, Some(false)));
+    }
+
+    #[test]
+    fn a_picture_is_sent_as_one() {
+        let value = json!({ "image": "AAAA", "width": 1, "height": 2 });
+        let told = reply(Ok(Reply { content: Content::Picture(value), is_error: false }));
+        let image = told.content[0].as_image().unwrap();
+        assert_eq!((image.data.as_str(), image.mime_type.as_str()), ("AAAA", "image/png"));
+        assert_eq!(told.content[1].as_text().unwrap().text, r#"{"height":2,"width":1}"#);
+        assert_eq!(told.structured_content, Some(json!({ "width": 1, "height": 2 })));
     }
 
     #[test]

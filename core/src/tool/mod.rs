@@ -79,13 +79,15 @@ pub enum Content {
     Json(Value),
     /// Text, which is sent as it is.
     Text(String),
+    /// A value with a picture in its field `image`, as PNG in base64. Models that see pictures get it as one; others get JSON.
+    Picture(Value),
 }
 
 impl Content {
     /// Returns the text that a model reads.
     fn into_text(self) -> String {
         match self {
-            Content::Json(value) => text(&value),
+            Content::Json(value) | Content::Picture(value) => text(&value),
             Content::Text(text) => text,
         }
     }

@@ -144,6 +144,53 @@ fn state_of_the_host() {
 }
 
 #[test]
+fn browser() {
+    let with = |code: &str| {
+        start(Start { code: code.into(), browser: true, ..Start::default() })
+            .done
+            .map_err(|failure| failure.message)
+    };
+    for (code, sent) in [
+        (
+            "browser.navigate('http://a')",
+            json!({ "action": "navigate", "url": "http://a", "wait_until": "load" }),
+        ),
+        (
+            "browser.navigate('http://a', { wait_until: 'networkidle' })",
+            json!({ "action": "navigate", "url": "http://a", "wait_until": "networkidle" }),
+        ),
+        ("browser.screenshot()", json!({ "action": "screenshot", "selector": null, "full_page": false })),
+        (
+            "browser.screenshot({ selector: 'a', full_page: true })",
+            json!({ "action": "screenshot", "selector": "a", "full_page": true }),
+        ),
+        ("browser.extractText()", json!({ "action": "extract_text", "selector": null })),
+        (
+            "browser.extractHtml('a', { outer: true })",
+            json!({ "action": "extract_html", "selector": "a", "outer": true }),
+        ),
+        ("browser.evaluate('1')", json!({ "action": "evaluate", "code": "1" })),
+        ("browser.click('a')", json!(null)),
+        ("browser.type('a', 'b', { clear_first: true })", json!(null)),
+        ("browser.close()", json!(null)),
+    ] {
+        assert_eq!(with(&format!("return {code}")), Ok(sent), "{code}");
+    }
+    for (code, part) in [
+        ("browser.navigate(1)", "the URL must be a string"),
+        ("browser.navigate('http://a', { wait_until: 'idle' })", "wrong arguments: unknown variant `idle`"),
+        ("browser.click()", "the selector must be a string"),
+        ("browser.type('a')", "the text must be a string"),
+        ("browser.evaluate(() => 1)", "the code must be a string"),
+    ] {
+        let message = with(&format!("return {code}")).unwrap_err();
+        assert!(message.contains(part), "{code}: {message}");
+    }
+    assert_eq!(value("typeof browser"), "undefined");
+    assert_eq!(with("return [Object.isFrozen(browser), Object.keys(globalThis)]"), Ok(json!([true, []])));
+}
+
+#[test]
 fn fetch() {
     let code = "const r = await fetch('http://a', { method: 'POST', headers: { x: '1' }, body: 'b' }); \
                 return [r.ok, r.status, r.headers, await r.json(), typeof await r.text()]";

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use koze_script::native::{Received, Wire, serve};
-use koze_script::protocol::{Call, Failure, FromScript, ToScript};
+use koze_script::protocol::{Browse, Call, Failure, FromScript, ToScript};
 use serde_json::{Value, json};
 
 /// A host that has one script run, and answers its calls from a table.
@@ -47,6 +47,10 @@ impl Wire for Script {
                         "status": 200, "url": fetch.url, "headers": { "content-type": "application/json" },
                         "body": serde_json::to_string(&fetch).unwrap(),
                     })),
+                    Call::Browser(Browse::Click { .. } | Browse::Type { .. } | Browse::Close) => {
+                        Ok(Value::Null)
+                    }
+                    Call::Browser(browse) => Ok(serde_json::to_value(browse).unwrap()),
                     Call::DbSql { .. } | Call::DbSchema => Err("no database".to_owned()),
                 };
                 self.0.inbox.borrow_mut().push_back(ToScript::Answer { id, result });

@@ -62,11 +62,7 @@ impl Fetches {
     ) -> Result<Map<String, Value>> {
         let time = Duration::from_millis(request::timeout(fetch.timeout)?);
         let mut request = Request::new(fetch)?;
-        if egress.is_off() {
-            let message = "scripts of this project may not reach the internet. To allow it, people set `internet = true`, or hosts \
-                           in `allowed_hosts`, in `[package.metadata.koze.script]` of `Cargo.toml`";
-            return Err(Error::new(Code::PermissionDenied, message));
-        }
+        egress.check_on()?;
         // Before it waits, so that requests that wait hold a limited number of bytes, too.
         self.spend(request.length())?;
         let closed = |_| Error::new(Code::Unavailable, "the script has ended");

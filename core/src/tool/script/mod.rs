@@ -6,11 +6,13 @@
 //! | `state` | the tools over the state |
 //! | `database` | the tools over the database |
 //! | `fetch` | `fetch_url` |
+//! | `browser` | the tools over the browser |
 //! | `libraries` | the tools over libraries |
 //! | `tools` | the tools over created tools |
 //! | `stored` | what the tools over libraries and created tools share |
 //! | `created` | the created tools themselves |
 
+mod browser;
 mod created;
 mod database;
 mod fetch;
@@ -24,6 +26,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use self::browser::{
+    BrowserClick, BrowserClose, BrowserEvaluate, BrowserExtractHtml, BrowserExtractText, BrowserNavigate,
+    BrowserScreenshot, BrowserType,
+};
 use self::database::{DbSchema, DbSql};
 use self::fetch::FetchUrl;
 use self::libraries::{CreateLibrary, DeleteLibrary, ListLibraries, ReadLibrary, UpdateLibrary};
@@ -32,7 +38,7 @@ use self::state::{DeleteState, GetState, ListStateKeys, SetState};
 use self::tools::{CreateTool, DeleteTool, DisableTool, EnableTool, ListTools, ReadTool, UpdateTool};
 use super::dialect::Definition;
 use super::family::family;
-use super::{Family, Reply, ToolFamily, unknown_tool};
+use super::{Family, Reply, Tool as _, ToolFamily, unknown_tool};
 use crate::error::Result;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
@@ -50,26 +56,16 @@ struct Script;
 family!(
     Script: RunSandboxCode, GetState, SetState, DeleteState, ListStateKeys, DbSql, DbSchema, FetchUrl,
     CreateLibrary, UpdateLibrary, DeleteLibrary, ListLibraries, ReadLibrary,
-    CreateTool, UpdateTool, DeleteTool, EnableTool, DisableTool, ListTools, ReadTool;
+    CreateTool, UpdateTool, DeleteTool, EnableTool, DisableTool, ListTools, ReadTool,
+    BrowserNavigate, BrowserScreenshot, BrowserClick, BrowserType, BrowserExtractText, BrowserExtractHtml,
+    BrowserEvaluate, BrowserClose;
     schemas "schemas.json";
     with |_: &mut [_], _: &_| ()
 );
 
-/// The names of tools that this version does not have, so that a created tool cannot have them either.
-const RESERVED: &[&str] = &[
-    "browser_navigate",
-    "browser_screenshot",
-    "browser_click",
-    "browser_type",
-    "browser_extract_text",
-    "browser_extract_html",
-    "browser_evaluate",
-    "browser_close",
-];
-
 /// Returns whether a name is that of a built-in tool of any family.
 fn is_built_in(name: &str) -> bool {
-    let all = [Script::NAMES, RESERVED, super::agent::Agent::NAMES, super::thread::Thread::NAMES];
+    let all = [Script::NAMES, super::agent::Agent::NAMES, super::thread::Thread::NAMES];
     all.iter().any(|names| names.contains(&name)) || super::workspace::WorkspaceTools::has(name)
 }
 
@@ -78,8 +74,20 @@ impl ToolFamily for Scripts {
     const NAMES: &'static [&'static str] = Script::NAMES;
     const CREATES: bool = true;
 
+    fn names(profiles: &Profiles) -> Vec<Cow<'static, str>> {
+        let served = Self::NAMES.iter().filter(|name| browser::serves(profiles, name));
+        served.map(|name| Cow::Borrowed(*name)).collect()
+    }
+
     fn definitions(profiles: &Profiles) -> Vec<Definition> {
-        Script::definitions(profiles)
+        let mut all = Script::definitions(profiles);
+        all.retain(|definition| browser::serves(profiles, &definition.name));
+        if profiles.has_script_browser() {
+            for run in all.iter_mut().filter(|definition| definition.name == RunSandboxCode::NAME) {
+                run.description.to_mut().push_str(browser::GLOBAL);
+            }
+        }
+        all
     }
 
     async fn created<P: Provider>(session: &Session<P>) -> Result<Vec<Definition>> {
@@ -107,7 +115,7 @@ impl Scripts {
         }
         let created = created::definitions(session).await?.into_iter().map(|definition| definition.name);
         let names: Vec<Cow<'static, str>> =
-            Self::NAMES.iter().map(|name| Cow::Borrowed(*name)).chain(created).collect();
+            Self::names(session.profiles()).into_iter().chain(created).collect();
         Err(unknown_tool(name, &names.iter().map(|name| &**name).collect::<Vec<_>>()))
     }
 }

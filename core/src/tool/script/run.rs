@@ -55,9 +55,10 @@ pub(super) async fn run<P: Provider>(
     let secrets = session.provider().script_secrets(session.agent())?;
     // The secrets that the script gets, even if others are set meanwhile.
     let mask = Mask::new(&secrets)?;
-    let start = Start { code, args, libraries, secrets, ..Start::default() };
+    let browser = session.profiles().has_script_browser();
+    let start = Start { code, args, libraries, secrets, browser, ..Start::default() };
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
-    let answers = Answers::new(session.provider(), session.agent(), store, &egress);
+    let answers = Answers::new(session.provider(), session.agent(), store, &egress).with_browser(browser);
     let ran = session.provider().run_script(session.agent(), start, &answers).await;
     mask.outcome(ran.map(reply))
 }

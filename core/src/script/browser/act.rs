@@ -1,0 +1,73 @@
+//! Clicks and types, as a person does.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Wire;
+use super::page::Page;
+use super::{ELEMENT_MS, of_element};
+use crate::error::Result;
+
+/// The Enter key.
+const ENTER: &str = "Enter";
+
+#[derive(Deserialize)]
+struct Point {
+    x: f64,
+    y: f64,
+}
+
+/// A field that has the focus, unless it has its value already.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Field {
+    done: bool,
+    /// Whether it takes one line.
+    single: bool,
+}
+
+impl<W: Wire> Page<W> {
+    /// Clicks the middle of an element.
+    pub(super) async fn click(&mut self, selector: &str) -> Result<()> {
+        let input = json!({ "action": "click", "selector": selector, "wait": ELEMENT_MS });
+        let Point { x, y } = self.run(input).await.map_err(|error| of_element(selector, error))?;
+        self.client.known().for_each(drop);
+        for (kind, clicks) in [("mouseMoved", 0), ("mousePressed", 1), ("mouseReleased", 1)] {
+            let button = if clicks == 0 { "none" } else { "left" };
+            let params = json!({ "type": kind, "x": x, "y": y, "button": button, "clickCount": clicks });
+            self.client.page("Input.dispatchMouseEvent", params).await?;
+        }
+        self.follow().await
+    }
+
+    /// Types a text into a field. In a field of one line, a line break is the Enter key.
+    pub(super) async fn type_text(&mut self, selector: &str, text: &str, clear: bool) -> Result<()> {
+        let input = json!({
+            "action": "type", "selector": selector, "wait": ELEMENT_MS, "text": text, "clear_first": clear,
+        });
+        let Field { done, single } = self.run(input).await.map_err(|error| of_element(selector, error))?;
+        self.client.known().for_each(drop);
+        if !done {
+            let lines: Vec<&str> = if single { text.split('\n').collect() } else { vec![text] };
+            for (number, line) in lines.into_iter().enumerate() {
+                if number > 0 {
+                    self.enter_key().await?;
+                }
+                if !line.is_empty() {
+                    self.client.page("Input.insertText", json!({ "text": line })).await?;
+                }
+            }
+        }
+        self.follow().await
+    }
+
+    async fn enter_key(&mut self) -> Result<()> {
+        for (kind, text) in [("keyDown", Some("\r")), ("keyUp", None)] {
+            let params = json!({
+                "type": kind, "key": ENTER, "code": ENTER, "windowsVirtualKeyCode": 13, "text": text.unwrap_or_default(),
+            });
+            self.client.page("Input.dispatchKeyEvent", params).await?;
+        }
+        Ok(())
+    }
+}

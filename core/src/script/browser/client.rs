@@ -1,0 +1,284 @@
+//! Commands and events of the `DevTools` protocol, over one connection.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Wire;
+use crate::error::{Code, Error, Result};
+use crate::time::Start;
+
+/// How many events are kept until something waits for them.
+const EVENTS: usize = 4096;
+/// The events that something waits for.
+const AWAITED: &[&str] = &[
+    "Page.frameRequestedNavigation",
+    "Page.frameStartedLoading",
+    "Page.frameStoppedLoading",
+    "Page.lifecycleEvent",
+];
+/// How many characters of a browser's message an error repeats.
+const SHOWN: usize = 300;
+
+/// The client of a browser, during one call.
+pub(super) struct Client<W: Wire> {
+    pub(super) wire: W,
+    /// The session of the page, once it is attached.
+    session: Option<String>,
+    events: VecDeque<Event>,
+    /// The session of a page whose process has crashed.
+    crashed: bool,
+    start: Start,
+    time: Duration,
+    /// Whether nothing is in progress in the page.
+    settled: bool,
+}
+
+/// An event of the page.
+#[derive(Debug, Deserialize)]
+pub(super) struct Event {
+    pub(super) method: String,
+    #[serde(default)]
+    pub(super) params: Value,
+}
+
+/// A message of the browser.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Message {
+    id: Option<u32>,
+    session_id: Option<String>,
+    method: Option<String>,
+    #[serde(default)]
+    params: Value,
+    result: Option<Value>,
+    error: Option<Refused>,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    message: String,
+}
+
+/// What a command came to.
+pub(super) enum Done {
+    /// Its result.
+    Result(Value),
+    /// The browser refused it, and why.
+    Refused(String),
+    /// There was no answer in time.
+    Late,
+    /// The process of the page has crashed, or the page was closed.
+    Crashed,
+}
+
+impl<W: Wire> Client<W> {
+    /// Creates a client whose commands end after this time in all.
+    pub(super) fn new(wire: W, start: Start, time: Duration) -> Self {
+        Client { wire, session: None, events: VecDeque::new(), crashed: false, start, time, settled: true }
+    }
+
+    /// Returns the time that is left.
+    pub(super) fn left(&self) -> Duration {
+        self.time.saturating_sub(self.start.elapsed())
+    }
+
+    /// Sets the session of the page.
+    pub(super) fn enter(&mut self, session: String) {
+        self.session = Some(session);
+        self.crashed = false;
+        self.events.clear();
+    }
+
+    /// Says whether something is in progress in the page, which has to end with this client.
+    pub(super) fn settle(&mut self, settled: bool) {
+        self.settled = settled;
+    }
+
+    /// Gives commands this much time from now on.
+    pub(super) fn extend(&mut self, time: Duration) {
+        self.time = self.start.elapsed() + time;
+    }
+
+    /// Returns whether the process of the page has crashed, or the page was closed.
+    pub(super) fn has_crashed(&self) -> bool {
+        self.crashed
+    }
+
+    /// Leaves the page, and ends what is in progress in it. The browser closes a dialog that the page has open.
+    pub(super) fn leave(&mut self) {
+        self.crashed = false;
+        let Some(session) = self.session.take() else { return };
+        if !self.settled {
+            for method in ["Runtime.terminateExecution", "Page.stopLoading"] {
+                let _ = self.post(method, &json!({}), Some(&session));
+            }
+        }
+        let _ = self.post("Target.detachFromTarget", &json!({ "sessionId": session }), None);
+    }
+
+    /// Sends a command to the browser. Its answer is ignored.
+    pub(super) fn tell(&mut self, method: &str, params: &Value) -> Result<()> {
+        self.post(method, params, None).map(drop)
+    }
+
+    /// Sends a command to the page. Its answer is ignored.
+    pub(super) fn tell_page(&mut self, method: &str, params: &Value) -> Result<()> {
+        let session = self.session.clone();
+        self.post(method, params, session.as_deref()).map(drop)
+    }
+
+    /// Sends a command to the browser itself, and returns its result.
+    pub(super) async fn browser(&mut self, method: &str, params: Value) -> Result<Value> {
+        let id = self.post(method, &params, None)?;
+        match self.answer(id, self.left()).await? {
+            Done::Result(result) => Ok(result),
+            Done::Refused(why) => Err(refused(method, &why)),
+            Done::Late | Done::Crashed => Err(late()),
+        }
+    }
+
+    /// Sends a command to the page, and returns its result.
+    pub(super) async fn page(&mut self, method: &str, params: Value) -> Result<Value> {
+        match self.page_within(method, &params, self.left()).await? {
+            Done::Result(result) => Ok(result),
+            Done::Refused(why) => Err(refused(method, &why)),
+            Done::Late => Err(late()),
+            Done::Crashed => Err(crashed()),
+        }
+    }
+
+    /// Sends a command to the page, and waits for its result, at most for this time.
+    pub(super) async fn page_within(&mut self, method: &str, params: &Value, wait: Duration) -> Result<Done> {
+        let session = self.session.clone();
+        let id = self.post(method, params, session.as_deref())?;
+        self.answer(id, wait).await
+    }
+
+    /// Returns the next event of the page, or nothing if there is none in time.
+    pub(super) async fn event(&mut self, wait: Duration) -> Result<Option<Event>> {
+        let start = Start::now();
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
+            }
+            if self.crashed {
+                return Err(crashed());
+            }
+            let Some(text) = self.wire.receive(wait.saturating_sub(start.elapsed())).await? else {
+                return Ok(None);
+            };
+            self.take(&text, None);
+        }
+    }
+
+    /// Removes the events that are known, and returns them.
+    pub(super) fn known(&mut self) -> impl Iterator<Item = Event> {
+        self.events.drain(..)
+    }
+
+    async fn answer(&mut self, id: u32, wait: Duration) -> Result<Done> {
+        let start = Start::now();
+        loop {
+            if self.crashed {
+                return Ok(Done::Crashed);
+            }
+            let left = wait.saturating_sub(start.elapsed());
+            let Some(text) = self.wire.receive(left).await? else { return Ok(Done::Late) };
+            if let Some(done) = self.take(&text, Some(id)) {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Sends a command, and returns its number.
+    fn post(&mut self, method: &str, params: &Value, session: Option<&str>) -> Result<u32> {
+        // Unique among all clients, because one may receive the answers to another one, which was dropped before.
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff;
+        let mut command = json!({ "id": id, "method": method, "params": params });
+        if let Some(session) = session {
+            command["sessionId"] = session.into();
+        }
+        self.wire.send(command.to_string())?;
+        Ok(id)
+    }
+
+    /// Takes a message. Returns the answer to the command with this number, if it is that.
+    fn take(&mut self, text: &str, id: Option<u32>) -> Option<Done> {
+        // What is not a message of this client is for another one, or of a later version of the protocol.
+        let message: Message = serde_json::from_str(text).ok()?;
+        if message.id.is_some() {
+            if message.id != id {
+                return None;
+            }
+            return Some(match (message.result, message.error) {
+                (Some(result), _) => Done::Result(result),
+                (None, Some(error)) => Done::Refused(error.message),
+                (None, None) => Done::Refused("it says nothing".to_owned()),
+            });
+        }
+        let (method, params) = (message.method?, message.params);
+        let ours = self.session.as_deref()?;
+        if method == "Target.detachedFromTarget" && params["sessionId"] == ours {
+            self.crashed = true;
+        }
+        if message.session_id.as_deref() != Some(ours) {
+            return None;
+        }
+        match method.as_str() {
+            "Inspector.targetCrashed" => self.crashed = true,
+            "Page.javascriptDialogOpening" => {
+                // Nobody reads it. A page that asks whether to leave it is left, and every other question is answered with no.
+                let accept = matches!(params["type"].as_str(), Some("alert" | "beforeunload"));
+                let _ = self.tell_page("Page.handleJavaScriptDialog", &json!({ "accept": accept }));
+            }
+            _ if AWAITED.contains(&method.as_str()) => {
+                if self.events.len() >= EVENTS {
+                    self.events.pop_front();
+                }
+                self.events.push_back(Event { method, params });
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+impl<W: Wire> Drop for Client<W> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Returns the error for a command that the browser refused.
+pub(super) fn refused(method: &str, why: &str) -> Error {
+    let why = shown(why);
+    Error::new(
+        Code::Unavailable,
+        format!("the browser cannot do this now: {why} ({method}). Try again, or navigate again"),
+    )
+}
+
+/// Returns the error for a call that has used up its time.
+pub(super) fn late() -> Error {
+    let text = format!(
+        "the page did not answer within {} s, and what it did was stopped: wait for less, do it in smaller steps, or navigate again",
+        super::TIME.as_secs()
+    );
+    Error::new(Code::Timeout, text)
+}
+
+/// Returns the error for a page whose process has crashed.
+pub(super) fn crashed() -> Error {
+    let text = "the page crashed, perhaps because it needs too much memory, and was closed: navigate again, or to another page";
+    Error::new(Code::Unavailable, text)
+}
+
+/// Returns the beginning of a text.
+pub(super) fn shown(text: &str) -> &str {
+    text.char_indices().nth(SHOWN).map_or(text, |(at, _)| &text[..at])
+}

@@ -1,0 +1,192 @@
+//! Opens pages, and waits for those that a click opens.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Wire;
+use super::client::{Event, late, shown};
+use super::page::{About, Page};
+use super::wire::Refusal;
+use crate::error::{Code, Error, Result};
+use crate::script::WaitUntil;
+use crate::script::url::Url;
+use crate::time::Start;
+
+/// The longest URL in bytes.
+const URL: usize = 8 << 10;
+/// How many characters of a title, and of the URL of a page, are returned.
+const ABOUT: usize = 2000;
+/// How long a page that a click has opened is waited for.
+const FOLLOWING: Duration = Duration::from_secs(10);
+
+/// Validates the URL of a page. Returns it as the browser gets it.
+pub(super) fn target(text: &str) -> Result<String> {
+    if text.len() > URL {
+        return Err(invalid(&format!("the URL has {} bytes, but may have {URL}", text.len())));
+    }
+    let url = Url::parse(text, None)?;
+    if !matches!(url.scheme.as_str(), "http" | "https") {
+        return Err(invalid(
+            "the browser opens URLs with `https:` or `http:` only: no files, and no `data:`",
+        ));
+    }
+    if url.has_user {
+        return Err(invalid("the URL contains a user or a password: sign in on the page instead"));
+    }
+    if url.port == Some(0) {
+        return Err(invalid("the port of the URL must be from 1 to 65535"));
+    }
+    let fragment = text.split_once('#').map(|(_, fragment)| format!("#{}", fragment.trim_end()));
+    Ok(url.text + &fragment.unwrap_or_default())
+}
+
+impl<W: Wire> Page<W> {
+    /// Opens a page. Returns its URL, its title and its status.
+    pub(super) async fn navigate(&mut self, url: &str, until: WaitUntil) -> Result<Value> {
+        self.client.known().for_each(drop);
+        let answer = self.client.page("Page.navigate", json!({ "url": url })).await;
+        let answer = answer.map_err(|error| match error.code {
+            Code::Timeout => silent(url),
+            _ => error,
+        })?;
+        if let Some(why) = answer.get("errorText").and_then(Value::as_str) {
+            let is_download = answer["isDownload"].as_bool().unwrap_or_default();
+            return Err(self.failed(url, why, is_download));
+        }
+        self.moved();
+        // Within the same document, nothing is loaded.
+        if let Some(loader) = answer.get("loaderId").and_then(Value::as_str) {
+            self.loaded(loader, until).await?;
+        }
+        let About { url, title, status } = self.about().await?;
+        if status >= 400
+            && let Some(refusal) = self.refusal(&url)
+        {
+            return Err(Error::new(refusal.code, refusal.message));
+        }
+        Ok(json!({ "url": cut(url), "title": cut(title), "status": status }))
+    }
+
+    /// Waits until a document is loaded, or the one that it redirects to.
+    async fn loaded(&mut self, loader: &str, until: WaitUntil) -> Result<()> {
+        let (wanted, shown) = match until {
+            WaitUntil::Load => ("load", "load"),
+            WaitUntil::DomContentLoaded => ("DOMContentLoaded", "domcontentloaded"),
+            WaitUntil::NetworkIdle => ("networkIdle", "networkidle"),
+        };
+        let mut loader = loader.to_owned();
+        loop {
+            let Some(event) = self.client.event(self.client.left()).await? else {
+                let text = format!(
+                    "the page is open, but did not reach `{shown}` in time: use it as it is, or navigate with `wait_until` set to \
+                     `domcontentloaded`"
+                );
+                return Err(Error::new(Code::Timeout, text));
+            };
+            if event.method != "Page.lifecycleEvent" || event.params["frameId"] != self.target {
+                continue;
+            }
+            let of = event.params["loaderId"].as_str().unwrap_or_default();
+            match event.params["name"].as_str() {
+                Some("init") => of.clone_into(&mut loader),
+                Some(name) if name == wanted && of == loader => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    /// After an action, waits for the page that it opens, if it opens one.
+    pub(super) async fn follow(&mut self) -> Result<()> {
+        // Behind what the action has caused. A page that is just being replaced cannot answer.
+        let ours = |event: &Event, target: &str| event.params["frameId"] == target;
+        let _barrier = self
+            .client
+            .page("Runtime.evaluate", json!({ "expression": "1" }))
+            .await
+            .or_else(|error| if error.code == Code::Timeout { Err(error) } else { Ok(Value::Null) })?;
+        let (mut begun, start) = (false, Start::now());
+        let events: Vec<Event> = self.client.known().collect();
+        for event in events.iter().filter(|event| ours(event, &self.target)) {
+            match event.method.as_str() {
+                "Page.frameRequestedNavigation" | "Page.frameStartedLoading" => begun = true,
+                "Page.frameStoppedLoading" => begun = false,
+                _ => {}
+            }
+        }
+        while begun {
+            let left = FOLLOWING.min(self.client.left()).saturating_sub(start.elapsed());
+            // The action has succeeded, whatever follows it.
+            let Some(event) = self.client.event(left).await? else { break };
+            begun = !(event.method == "Page.frameStoppedLoading" && ours(&event, &self.target));
+        }
+        self.moved();
+        Ok(())
+    }
+
+    /// Returns why a request to the host of a URL was refused, if it was.
+    fn refusal(&self, url: &str) -> Option<Refusal> {
+        let url = Url::parse(url, None).ok()?;
+        let port = url.port.unwrap_or(if url.scheme == "https" { 443 } else { 80 });
+        let is = |refusal: &Refusal| refusal.host.eq_ignore_ascii_case(&url.host) && refusal.port == port;
+        self.client.wire.refusals().into_iter().rev().find(is)
+    }
+
+    /// Returns the error for a page that could not be opened.
+    fn failed(&self, url: &str, why: &str, is_download: bool) -> Error {
+        // The proxy refuses a tunnel, also that of a redirect.
+        let refusals = self.client.wire.refusals();
+        let refusal = self.refusal(url).or_else(|| {
+            let refused = why == "net::ERR_TUNNEL_CONNECTION_FAILED";
+            refused.then(|| refusals.last().cloned()).flatten()
+        });
+        if let Some(Refusal { code, message, .. }) = refusal {
+            return Error::new(code, message);
+        }
+        let (code, hint) = match why {
+            "net::ERR_ABORTED" if is_download => (
+                Code::Unsupported,
+                "the URL is a download, and the browser downloads nothing: request it with fetch",
+            ),
+            "net::ERR_ABORTED" => (
+                Code::Unavailable,
+                "the server sent no page, as with the status 204, or redirects to a URL that the browser does not open: the page \
+                 before it is still open",
+            ),
+            "net::ERR_UNSAFE_REDIRECT" => (
+                Code::PermissionDenied,
+                "it redirects to a URL without `https:` or `http:`, which the browser does not open",
+            ),
+            "net::ERR_UNSAFE_PORT" => {
+                (Code::PermissionDenied, "browsers do not open this port, which other protocols use")
+            }
+            "net::ERR_TOO_MANY_REDIRECTS" => (Code::Unavailable, "it redirects in a circle: use another URL"),
+            why if why.starts_with("net::ERR_CERT_") || why.starts_with("net::ERR_SSL_") => {
+                (Code::Unavailable, "the connection is not secure: check the host, or use another URL")
+            }
+            _ => (Code::Unavailable, "check the URL, or try again later"),
+        };
+        Error::new(code, format!("the page cannot be opened ({}): {hint}", shown(why)))
+    }
+}
+
+/// Returns the error for a server that does not answer.
+fn silent(url: &str) -> Error {
+    let host = Url::parse(url, None).map(|url| url.host).unwrap_or_default();
+    let seconds = super::TIME.as_secs();
+    let text = format!("{host} sent no page within {seconds} s: try again, or use another URL");
+    Error::new(late().code, text)
+}
+
+/// Returns the beginning of a text that a page can make as long as it wants.
+fn cut(mut text: String) -> String {
+    if let Some((at, _)) = text.char_indices().nth(ABOUT) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(Code::InvalidInput, message)
+}

@@ -1,0 +1,248 @@
+//! The page of a browser: attaches to it, runs koze's own code in it, and replaces one that does not respond.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::Wire;
+use super::client::{Client, Done, crashed, late, refused};
+use crate::error::{Code, Error, Result};
+
+/// How long a page may take to run any code. A page that takes longer is closed.
+const RESPONSE: Duration = Duration::from_secs(8);
+/// How long a script that has used up its time may take to end.
+const ENDING: Duration = Duration::from_secs(3);
+/// How long a page that does not respond may take to be replaced.
+const REPAIR: Duration = Duration::from_secs(15);
+/// How often it is looked at whether a page is closed, and how long is waited in between.
+const CLOSING: usize = 100;
+const LOOK: Duration = Duration::from_millis(50);
+/// How often code is run again in a page that navigates meanwhile.
+const ATTEMPTS: usize = 5;
+/// How a page is called that shows nothing.
+const BLANK: &str = "about:blank";
+
+/// koze's own code for pages: a function.
+const CODE: &str = include_str!("page.js");
+
+/// A page that a client is attached to.
+pub(super) struct Page<W: Wire> {
+    pub(super) client: Client<W>,
+    /// The target, which is also the ID of its main frame.
+    pub(super) target: String,
+    /// The context of koze's own code in the document.
+    world: Option<i64>,
+    /// Whether it is a new one, because the page before it did not respond.
+    is_replaced: bool,
+}
+
+/// What a page says of itself.
+#[derive(Deserialize)]
+pub(super) struct About {
+    pub(super) url: String,
+    pub(super) title: String,
+    pub(super) status: u16,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Target {
+    #[serde(rename = "targetId")]
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    opener_id: Option<String>,
+}
+
+impl<W: Wire> Page<W> {
+    /// Attaches to the page of the browser. Opens one if there is none.
+    pub(super) async fn attach(client: Client<W>) -> Result<Self> {
+        let mut page = Page { client, target: String::new(), world: None, is_replaced: false };
+        page.client.tell("Browser.setDownloadBehavior", &json!({ "behavior": "deny" }))?;
+        match page.existing().await? {
+            Some(target) => {
+                page.enter(target.id).await?;
+                if !page.responds(RESPONSE).await? {
+                    page.replace().await?;
+                }
+            }
+            None => page.open().await?,
+        }
+        Ok(page)
+    }
+
+    /// Returns the pages of the browser.
+    async fn targets(&mut self) -> Result<Vec<Target>> {
+        let targets = self.client.browser("Target.getTargets", json!({})).await?;
+        let mut targets: Vec<Target> = field(targets, "targetInfos")?;
+        targets.retain(|target| target.kind == "page");
+        Ok(targets)
+    }
+
+    /// Finds the page of the browser, and closes all others.
+    async fn existing(&mut self) -> Result<Option<Target>> {
+        let mut pages = self.targets().await?;
+        let ours = pages.iter().position(|target| target.opener_id.is_none()).unwrap_or(0);
+        let found = (!pages.is_empty()).then(|| pages.swap_remove(ours));
+        for other in pages {
+            self.client.tell("Target.closeTarget", &json!({ "targetId": other.id }))?;
+        }
+        Ok(found)
+    }
+
+    /// Opens a new page.
+    async fn open(&mut self) -> Result<()> {
+        let created = self.client.browser("Target.createTarget", json!({ "url": BLANK })).await?;
+        self.enter(field(created, "targetId")?).await?;
+        // It does nothing yet, so only a busy machine delays it.
+        if self.responds(self.client.left()).await? { Ok(()) } else { Err(late()) }
+    }
+
+    /// Attaches to a target.
+    async fn enter(&mut self, target: String) -> Result<()> {
+        let how = json!({ "targetId": target, "flatten": true });
+        let session = field(self.client.browser("Target.attachToTarget", how).await?, "sessionId")?;
+        self.client.enter(session);
+        (self.target, self.world) = (target, None);
+        for (method, params) in [
+            ("Inspector.enable", json!({})),
+            ("Page.enable", json!({})),
+            ("Page.setLifecycleEventsEnabled", json!({ "enabled": true })),
+        ] {
+            self.client.tell_page(method, &params)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the page runs code within this time.
+    async fn responds(&mut self, wait: Duration) -> Result<bool> {
+        let wait = wait.min(self.client.left());
+        self.world = None;
+        for _ in 0..ATTEMPTS {
+            match self.client.page_within("Page.createIsolatedWorld", &self.world_of(), wait).await? {
+                Done::Result(created) => {
+                    self.world = Some(field(created, "executionContextId")?);
+                    return Ok(true);
+                }
+                // It navigates just now.
+                Done::Refused(_) => {}
+                Done::Late | Done::Crashed => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    fn world_of(&self) -> Value {
+        json!({ "frameId": self.target, "worldName": "koze" })
+    }
+
+    /// Closes the page, whatever it does, and opens another one. Cookies stay.
+    async fn replace(&mut self) -> Result<()> {
+        self.client.settle(true);
+        self.client.leave();
+        self.client.tell("Target.closeTarget", &json!({ "targetId": self.target }))?;
+        // A later client must not find it.
+        for _ in 0..CLOSING {
+            if self.targets().await?.iter().all(|target| target.id != self.target) {
+                break;
+            }
+            self.client.event(LOOK).await?;
+        }
+        self.is_replaced = true;
+        self.open().await
+    }
+
+    /// Ends what is in progress in the page after its time is over, and replaces it if that does not help. Returns whether
+    /// there is a page that can be used.
+    pub(super) async fn recover(&mut self) -> bool {
+        for method in ["Runtime.terminateExecution", "Page.stopLoading"] {
+            if self.client.tell_page(method, &json!({})).is_err() {
+                return false;
+            }
+        }
+        self.client.extend(REPAIR);
+        if self.client.has_crashed() || matches!(self.responds(ENDING).await, Ok(false)) {
+            return self.replace().await.is_ok();
+        }
+        true
+    }
+
+    /// Fails if the page shows nothing.
+    pub(super) async fn shows(&mut self) -> Result<()> {
+        if self.is_replaced {
+            let text = "the page crashed, or its scripts ran without a pause for seconds, and it was closed: navigate again, or to \
+                        another page";
+            return Err(Error::new(Code::Unavailable, text));
+        }
+        let About { url, .. } = self.about().await?;
+        // A page that could not be opened leaves an error of the browser.
+        if url.starts_with("about:") || url.starts_with("chrome-error:") {
+            return Err(Error::new(Code::NotFound, "no page is open: navigate to a URL first"));
+        }
+        Ok(())
+    }
+
+    /// Returns what the page says of itself.
+    pub(super) async fn about(&mut self) -> Result<About> {
+        self.run(json!({ "action": "about" })).await
+    }
+
+    /// Says that the page may show another document.
+    pub(super) fn moved(&mut self) {
+        self.world = None;
+    }
+
+    /// Runs koze's own code in the page. Runs it again if the page navigates meanwhile.
+    pub(super) async fn run<T: DeserializeOwned>(&mut self, input: Value) -> Result<T> {
+        for _ in 0..ATTEMPTS {
+            let Some(world) = self.world else {
+                if !self.responds(self.client.left()).await? {
+                    return Err(if self.client.left().is_zero() { late() } else { crashed() });
+                }
+                continue;
+            };
+            let params = json!({
+                "functionDeclaration": CODE, "executionContextId": world, "arguments": [{ "value": input }],
+                "awaitPromise": true, "returnByValue": true,
+            });
+            let wait = self.client.left();
+            match self.client.page_within("Runtime.callFunctionOn", &params, wait).await? {
+                Done::Result(done) if done.get("exceptionDetails").is_none() => {
+                    let value = done["result"].get("value").cloned().unwrap_or_default();
+                    if let Some(code) =
+                        value.get("code").and_then(|code| serde_json::from_value::<Code>(code.clone()).ok())
+                    {
+                        let message = value["message"].as_str().unwrap_or_default();
+                        return Err(Error::new(code, message));
+                    }
+                    return serde_json::from_value(value).map_err(|error| unexpected().with_source(error));
+                }
+                Done::Result(done) => {
+                    let why =
+                        done["exceptionDetails"]["exception"]["description"].as_str().unwrap_or_default();
+                    return Err(refused("Runtime.callFunctionOn", why));
+                }
+                // The document is gone.
+                Done::Refused(_) => self.world = None,
+                Done::Late => return Err(late()),
+                Done::Crashed => return Err(crashed()),
+            }
+        }
+        Err(Error::new(
+            Code::Unavailable,
+            "the page does not stop navigating: wait for it, or navigate to another page",
+        ))
+    }
+}
+
+/// Returns a field of a result.
+pub(super) fn field<T: DeserializeOwned>(mut result: Value, name: &str) -> Result<T> {
+    let field = result.get_mut(name).map(Value::take).unwrap_or_default();
+    serde_json::from_value(field).map_err(|error| unexpected().with_source(error))
+}
+
+fn unexpected() -> Error {
+    Error::new(Code::Internal, "the browser returned an unexpected answer")
+}

@@ -1,0 +1,202 @@
+//! Reads pages: text, HTML, values of code, and pictures.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Wire;
+use super::client::shown;
+use super::page::{Page, field};
+use super::{ELEMENT_MS, of_element};
+use crate::error::{Code, Error, Result};
+
+/// The longest text, HTML or value in bytes.
+const TEXT: usize = 2 << 20;
+/// The longest picture in bytes.
+const IMAGE: usize = 5 << 19;
+/// The greatest width and height of a picture in pixels.
+const PIXELS: f64 = 16_384.0;
+
+/// A text of the page, unless it is too long.
+#[derive(Deserialize)]
+struct Extract {
+    text: Option<String>,
+    #[serde(default)]
+    length: u64,
+}
+
+/// An area of the page in pixels.
+#[derive(Deserialize)]
+struct Area {
+    x: f64,
+    y: f64,
+    width: f64,
+    height: f64,
+}
+
+impl<W: Wire> Page<W> {
+    /// Returns the visible text of an element, or of the page.
+    pub(super) async fn text(&mut self, selector: Option<&str>) -> Result<String> {
+        self.extract(json!({ "action": "text", "selector": selector }), selector).await
+    }
+
+    /// Returns the HTML of an element, or of the page.
+    pub(super) async fn html(&mut self, selector: Option<&str>, outer: bool) -> Result<String> {
+        self.extract(json!({ "action": "html", "selector": selector, "outer": outer }), selector).await
+    }
+
+    async fn extract(&mut self, mut input: Value, selector: Option<&str>) -> Result<String> {
+        input["wait"] = ELEMENT_MS.into();
+        input["limit"] = TEXT.into();
+        let extract: Result<Extract> = self.run(input).await;
+        let Extract { text, length } = match selector {
+            Some(selector) => extract.map_err(|error| of_element(selector, error))?,
+            None => extract?,
+        };
+        match text {
+            Some(text) if text.len() <= TEXT => Ok(text),
+            text => {
+                let length = text.map_or(length, |text| text.len() as u64);
+                let what = "select a smaller part with `selector`, or compute what you need with evaluate";
+                Err(too_long("the text", length, what))
+            }
+        }
+    }
+
+    /// Runs code in the page, and returns its value as JSON.
+    pub(super) async fn evaluate(&mut self, code: &str) -> Result<Value> {
+        let code = self.compile(code).await?;
+        // As in a console: a later call can declare the same names.
+        let params =
+            json!({ "expression": code, "replMode": true, "awaitPromise": true, "userGesture": true });
+        let mut result = thrown(self.client.page("Runtime.evaluate", params).await?)?;
+        if result["subtype"] == "promise" {
+            let params = json!({ "promiseObjectId": result["objectId"] });
+            result = thrown(self.client.page("Runtime.awaitPromise", params).await?)?;
+        }
+        let Some(object) = result.get("objectId").and_then(Value::as_str) else { return primitive(&result) };
+        let params = json!({
+            "functionDeclaration": format!(
+                "function () {{ const text = JSON.stringify(this); return text !== undefined && text.length > {TEXT} ? text.length : text }}"
+            ),
+            "objectId": object, "returnByValue": true,
+        });
+        let text = thrown(self.client.page("Runtime.callFunctionOn", params).await?)?;
+        match &text["value"] {
+            Value::String(text) if text.len() <= TEXT => serde_json::from_str(text)
+                .map_err(|_| Error::new(Code::TooLarge, "the value is nested too deeply: return less of it")),
+            Value::String(text) => Err(too_long("the value", text.len() as u64, "return less of it")),
+            Value::Number(length) => {
+                Err(too_long("the value", length.as_u64().unwrap_or_default(), "return less of it"))
+            }
+            // What has no JSON, such as a function.
+            _ => Ok(Value::Null),
+        }
+    }
+
+    /// Returns code as it can be run: as a program, whose value is that of its last expression, as an expression that awaits
+    /// something, or as the body of an async function. Only compiles it, because running it twice would do things twice.
+    async fn compile<'a>(&mut self, code: &'a str) -> Result<Cow<'a, str>> {
+        // Needed to compile. It also sends what the page writes to its console, so only meanwhile.
+        self.client.tell_page("Runtime.enable", &json!({}))?;
+        let compiled = self.compiled(code).await;
+        self.client.tell_page("Runtime.disable", &json!({}))?;
+        compiled
+    }
+
+    async fn compiled<'a>(&mut self, code: &'a str) -> Result<Cow<'a, str>> {
+        let Some(wrong) = self.wrong(code).await? else { return Ok(code.into()) };
+        for wrapped in [format!("(async () => (\n{code}\n))()"), format!("(async () => {{\n{code}\n}})()")] {
+            if self.wrong(&wrapped).await?.is_none() {
+                return Ok(wrapped.into());
+            }
+        }
+        Err(Error::new(Code::InvalidInput, format!("the code does not compile: {}", shown(&wrong))))
+    }
+
+    /// Returns what is wrong with the syntax of code, if anything is.
+    async fn wrong(&mut self, code: &str) -> Result<Option<String>> {
+        let params = json!({ "expression": code, "sourceURL": "", "persistScript": false });
+        let compiled = self.client.page("Runtime.compileScript", params).await?;
+        Ok(compiled.get("exceptionDetails").map(description))
+    }
+
+    /// Takes a picture: of an element, of the whole page, or of what is visible.
+    pub(super) async fn screenshot(&mut self, selector: Option<&str>, full: bool) -> Result<Value> {
+        let area = match selector {
+            Some(selector) => {
+                let input = json!({ "action": "box", "selector": selector, "wait": ELEMENT_MS });
+                Some(self.run::<Area>(input).await.map_err(|error| of_element(selector, error))?)
+            }
+            None if full => {
+                let metrics = self.client.page("Page.getLayoutMetrics", json!({})).await?;
+                Some(field::<Area>(metrics, "cssContentSize")?)
+            }
+            None => None,
+        };
+        let mut params = json!({ "format": "png", "captureBeyondViewport": area.is_some() });
+        if let Some(Area { x, y, width, height }) = area {
+            if width > PIXELS || height > PIXELS {
+                let text = format!(
+                    "the picture would have {width:.0} x {height:.0} pixels, and may have {PIXELS} x {PIXELS}: select an \
+                     element, or leave out `full_page`"
+                );
+                return Err(Error::new(Code::TooLarge, text));
+            }
+            params["clip"] =
+                json!({ "x": x, "y": y, "width": width.max(1.0), "height": height.max(1.0), "scale": 1 });
+        }
+        let image: String = field(self.client.page("Page.captureScreenshot", params).await?, "data")?;
+        if image.len() > IMAGE.div_ceil(3) * 4 {
+            let what = "select an element, or leave out `full_page`";
+            return Err(too_long("the picture", (image.len() / 4 * 3) as u64, what));
+        }
+        let (width, height) = size(&image)
+            .ok_or_else(|| Error::new(Code::Internal, "the browser returned a picture that is not PNG"))?;
+        Ok(json!({ "image": image, "width": width, "height": height }))
+    }
+}
+
+/// Returns the width and the height in the header of a picture.
+fn size(image: &str) -> Option<(u32, u32)> {
+    // The signature, the length and name of the first chunk, and two numbers, in three bytes for every four characters.
+    let head = STANDARD.decode(image.get(..32)?).ok()?;
+    let number = |at: usize| Some(u32::from_be_bytes(head.get(at..at + 4)?.try_into().ok()?));
+    (head.get(1..4)? == b"PNG").then_some((number(16)?, number(20)?))
+}
+
+/// Returns the result of code, or the error for what it threw.
+fn thrown(mut done: Value) -> Result<Value> {
+    if let Some(details) = done.get("exceptionDetails") {
+        let text = description(details);
+        return Err(Error::new(Code::InvalidInput, format!("the code failed in the page: {}", shown(&text))));
+    }
+    Ok(done["result"].take())
+}
+
+/// Returns what was thrown, without the stack.
+fn description(details: &Value) -> String {
+    let thrown = &details["exception"];
+    let text = thrown["description"].as_str().or(thrown["value"].as_str()).or(details["text"].as_str());
+    text.unwrap_or("unknown").lines().next().unwrap_or_default().to_owned()
+}
+
+/// Returns a value that is not an object as JSON.
+fn primitive(result: &Value) -> Result<Value> {
+    match &result["value"] {
+        Value::String(text) if text.len() > TEXT => {
+            Err(too_long("the value", text.len() as u64, "return less of it"))
+        }
+        // Of a BigInt and of numbers that JSON does not have.
+        Value::Null => Ok(result.get("unserializableValue").cloned().unwrap_or_default()),
+        value => Ok(value.clone()),
+    }
+}
+
+fn too_long(what: &str, length: u64, next: &str) -> Error {
+    let most = if what == "the picture" { IMAGE } else { TEXT };
+    Error::new(Code::TooLarge, format!("{what} has {length} bytes, and may have {most}: {next}"))
+}
