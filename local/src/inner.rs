@@ -8,17 +8,22 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::ahead::{self, Ahead};
+use super::cgroup::Group;
 use super::claim::{claim, claimed, elsewhere};
 use super::disk::Walks;
 use super::errors::{destroyed, disk_full, state_failed};
 use super::launch::{Weakness, Weaknesses};
-use super::network::egress;
+use super::network::egress::{self, Policy, Refusals};
 use super::registry::Registry;
 use super::running::Running;
 use super::{Shared, engine, layout, owner, staging};
 use koze_core::error::Result;
 use koze_core::id::{SandboxName, SessionId};
 use koze_core::provider::Settings;
+use koze_core::script::Egress;
+
+/// The name of browsers in the egress journal. No sandbox can have it.
+const IN_JOURNAL: &str = "(browser)";
 
 /// The state that all handles of a sandbox share.
 #[derive(Debug)]
@@ -29,6 +34,7 @@ pub(super) struct Inner {
     /// The state directory of the provider.
     state_directory: PathBuf,
     pub(super) settings: Settings,
+    role: Role,
     pub(super) registry: Arc<Registry>,
     ahead: Arc<Ahead>,
     pub(super) provider: Weak<Shared>,
@@ -43,6 +49,26 @@ pub(super) struct Inner {
     pub(super) walks: Arc<Walks>,
     used: Mutex<Instant>,
     calls: AtomicUsize,
+}
+
+/// What a sandbox is for.
+#[derive(Debug)]
+enum Role {
+    /// It is one of a session, and the registry knows it.
+    OfSession,
+    /// It runs the browser of an agent.
+    Browser(BrowserRole),
+}
+
+/// What the sandbox of a browser has in place of a profile.
+#[derive(Debug)]
+pub(super) struct BrowserRole {
+    /// The agent.
+    pub(super) agent: SessionId,
+    /// The hosts that it may reach.
+    pub(super) egress: Egress,
+    /// Its refused requests.
+    pub(super) refusals: Arc<Refusals>,
 }
 
 /// The state of a sandbox.
@@ -61,6 +87,7 @@ impl Inner {
             directory: layout::directory(&provider.state, key),
             state_directory: provider.state.clone(),
             settings,
+            role: Role::OfSession,
             registry: Arc::clone(&provider.registry),
             ahead: Arc::clone(&provider.ahead),
             provider: Arc::downgrade(provider),
@@ -73,6 +100,18 @@ impl Inner {
             used: Mutex::new(Instant::now()),
             calls: AtomicUsize::new(0),
         }
+    }
+
+    /// Creates the sandbox of a browser.
+    pub(super) fn browser(
+        name: &SandboxName,
+        settings: Settings,
+        browser: BrowserRole,
+        provider: &Arc<Shared>,
+    ) -> Self {
+        let key = browser.agent.key();
+        let directory = layout::directory(&provider.state.join("browsers"), &key);
+        Inner { directory, role: Role::Browser(browser), ..Inner::new(&key, name, settings, provider) }
     }
 
     /// Returns the name of its session, which is the start of its key.
@@ -91,6 +130,11 @@ impl Inner {
             State::Destroyed => return Err(destroyed()),
         }
         *state = State::Asleep;
+        if let Role::Browser(browser) = &self.role {
+            let running = Arc::new(self.start_browser(browser).await?);
+            *state = State::Awake(Arc::clone(&running));
+            return Ok(running);
+        }
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
         let used = (key.clone(), Arc::clone(&registry));
@@ -121,12 +165,34 @@ impl Inner {
         let running = Arc::new(running?);
         let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
         let (internet, weak) = (Arc::clone(&self.internet), self.weak.has(&Weakness::Egress));
-        egress::open(&running, &self.settings.profile, internet, journal, weak).await?;
+        let policy = Policy::of(&self.settings.profile)?.map(|policy| policy.weakened(weak));
+        egress::open(&running, policy, internet, journal, None).await?;
         staging::sweep(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
         if self.weak.are_none() {
             ahead::prepare_next(Weak::clone(&self.provider));
         }
+        Ok(running)
+    }
+
+    /// Starts the sandbox of a browser, which has no files that outlive it.
+    async fn start_browser(&self, browser: &BrowserRole) -> Result<Running> {
+        let policy = Policy::of_scripts(&browser.egress)?;
+        let (directory, settings) = (self.directory.clone(), self.settings.clone());
+        let prepared = engine::block(move || {
+            layout::make(&directory).map_err(state_failed)?;
+            let lock = claim(&directory)?;
+            let owner = owner::settle(&directory, &Weaknesses::default()).map_err(state_failed)?;
+            let (memory, processors) = (layout::memory(&settings), layout::processors(&settings));
+            let group = Group::new().and_then(|group| group.limited(memory, layout::PROCESSES, processors));
+            let spec = layout::browser(&settings, owner, group.is_some())?;
+            Ok((spec, group, lock))
+        });
+        let (spec, group, lock) = prepared.await?;
+        let running = Running::start(spec, group, lock).await?;
+        let journal = egress::Journal::new(&self.state_directory, browser.agent.session(), IN_JOURNAL);
+        let (internet, refusals) = (Arc::clone(&self.internet), Arc::clone(&browser.refusals));
+        egress::open(&running, policy, internet, journal, Some(refusals)).await?;
         Ok(running)
     }
 

@@ -18,6 +18,11 @@ pub(super) const PROCESSES: u64 = 512;
 /// descriptors.
 pub(super) const MAX_DEPTH: usize = 1500;
 
+/// The size of `/dev/shm` of a sandbox in MiB.
+const SHARED: u32 = 64;
+/// The same for a browser, whose programs share their memory there.
+const BROWSER_SHARED: u32 = 512;
+
 /// A sandbox's own directories: their path below its directory on the host, their path in the sandbox, and their mode.
 const OWN: &[(&str, &str, u32)] = &[
     ("files/home", "home/user", 0o755),
@@ -107,11 +112,42 @@ pub(super) fn spec(
     group: bool,
     weak: &Weaknesses,
 ) -> Result<Spec> {
+    let mut spec = bare(hostname, settings, owner, group, weak)?;
+    for (path, target, _) in OWN.iter().filter(|(_, target, _)| !target.is_empty()) {
+        bind(&mut spec, &directory.join(path), (*target).to_owned(), BindKind::Writable);
+    }
+    for path in weak.files() {
+        let kind = if path.is_dir() { BindKind::Writable } else { BindKind::File };
+        bind(&mut spec, path, path.to_string_lossy().trim_start_matches('/').to_owned(), kind);
+    }
+    if weak.has(&Weakness::Processes) {
+        bind(&mut spec, Path::new("/proc"), "proc".to_owned(), BindKind::Writable);
+    }
+    Ok(spec)
+}
+
+/// Returns the specification of a browser's sandbox, which has no files on disk: all that it writes is in `/dev/shm`.
+pub(super) fn browser(settings: &Settings, owner: Option<u32>, group: bool) -> Result<Spec> {
+    let mut spec = bare("browser", settings, owner, group, &Weaknesses::default())?;
+    spec.shared_mib = BROWSER_SHARED;
+    spec.links.extend(["tmp", "home/user"].map(|path| (path.to_owned(), "/dev/shm".to_owned())));
+    Ok(spec)
+}
+
+/// Returns the parts of a specification that all sandboxes have in common: what they see of the host.
+fn bare(
+    hostname: &str,
+    settings: &Settings,
+    owner: Option<u32>,
+    group: bool,
+    weak: &Weaknesses,
+) -> Result<Spec> {
     let mut spec = Spec {
         binds: Vec::new(),
         links: Vec::new(),
         texts: Vec::new(),
         hostname: hostname.to_owned(),
+        shared_mib: SHARED,
         processes: PROCESSES,
         file_size: disk(settings),
         filters: super::filter::last(group)?,
@@ -127,16 +163,6 @@ pub(super) fn spec(
     }
     for name in DEVICES {
         bind(&mut spec, &Path::new("/dev").join(name), format!("dev/{name}"), BindKind::Device);
-    }
-    for (path, target, _) in OWN.iter().filter(|(_, target, _)| !target.is_empty()) {
-        bind(&mut spec, &directory.join(path), (*target).to_owned(), BindKind::Writable);
-    }
-    for path in weak.files() {
-        let kind = if path.is_dir() { BindKind::Writable } else { BindKind::File };
-        bind(&mut spec, path, path.to_string_lossy().trim_start_matches('/').to_owned(), kind);
-    }
-    if weak.has(&Weakness::Processes) {
-        bind(&mut spec, Path::new("/proc"), "proc".to_owned(), BindKind::Writable);
     }
     let link = |path: &str, target: &str| (path.to_owned(), target.to_owned());
     spec.links.extend([

@@ -15,6 +15,10 @@
 //! **Scripts** have no network at all. For their `fetch`, this process sends the requests, under the policy of the project's
 //! scripts ([`Profiles::script_egress`]) and the same rules for addresses, on every redirect.
 //!
+//! **The browser** of scripts is Chromium in a sandbox of its own, without files on disk. It reaches the network through the same
+//! proxy as a sandbox, under the policy of scripts. [`Provider::open_browser`] starts it; it ends when nothing used it for
+//! five minutes, and with this process.
+//!
 //! **Previews.** [`Sandbox::expose`] returns `http://<port>-<name>-<token>.localhost:<p>/`. One listener on 127.0.0.1
 //! serves all previews while [`Local`] exists. Its port is stored in the state directory, so the URL of a sandbox stays
 //! the same when this program restarts. (Of several concurrent programs with one state directory, the first gets that
@@ -56,6 +60,7 @@ mod ahead;
 mod archive;
 pub mod archives;
 mod background;
+mod browser;
 mod cgroup;
 mod claim;
 mod disk;
@@ -94,9 +99,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use self::ahead::Ahead;
+use self::browser::Browsers;
 pub use self::handles::{NewFile, TreePipe};
 use self::inner::{Inner, State};
 #[doc(hidden)]
@@ -124,7 +130,9 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Info, Opened, Provider, Settings};
 use koze_core::sandbox::Status;
-use koze_core::script::{Calls, Check, Egress, Exchange, Exchanged, Failure, NoCalls, Query, Ran, Start};
+use koze_core::script::{
+    Calls, Check, Egress, Exchange, Exchanged, Failure, NoCalls, Query, Ran, Start, Wire,
+};
 use koze_core::workspace::OpenLimits;
 use koze_script::protocol::ToScript;
 
@@ -152,6 +160,14 @@ pub enum Groups {
 #[must_use]
 pub fn groups() -> Groups {
     launch::groups()
+}
+
+/// Checks whether this machine has a browser for scripts: Chromium, in a place that sandboxes see.
+///
+/// # Errors
+/// [`Code::Unavailable`] otherwise, with what to install.
+pub fn check_browser() -> Result<()> {
+    browser::check()
 }
 
 /// Returns whether groups can be created in this process's version 2 control group, for a test.
@@ -192,6 +208,7 @@ struct Shared {
     scripts: Scripts,
     databases: Arc<Databases>,
     fetching: Fetching,
+    browsers: Browsers,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
     /// Whether all sandboxes share one host user, although this is root.
@@ -199,8 +216,10 @@ struct Shared {
 }
 
 impl Shared {
+    /// Returns this program's sandboxes, and those of browsers.
     fn sandboxes(&self) -> Vec<Arc<Inner>> {
-        self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        let sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        sandboxes.values().cloned().chain(self.browsers.sandboxes()).collect()
     }
 
     /// Returns a sandbox that runs in this program. The registry need not be read, because no other program can destroy
@@ -298,6 +317,7 @@ impl Local {
             scripts,
             databases,
             fetching,
+            browsers: Browsers::default(),
             sandboxes,
             weak,
             one_user: owner::shared(),
@@ -466,6 +486,14 @@ impl Provider for Local {
         exchange: Exchange,
     ) -> Result<Exchanged> {
         self.0.fetching.send(agent, egress, exchange).await
+    }
+
+    async fn open_browser(&self, agent: &SessionId, egress: &Egress, time: Duration) -> Result<impl Wire> {
+        self.0.browsers.open(&self.0, agent, egress, time).await
+    }
+
+    async fn close_browser(&self, agent: &SessionId) -> Result<()> {
+        self.0.browsers.close(agent).await
     }
 
     async fn check_script(

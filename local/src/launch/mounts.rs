@@ -1,6 +1,6 @@
 //! Builds the file system of a sandbox: a small root of its own, with a few directories of the host.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -62,7 +62,8 @@ pub(super) fn root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
     for (path, target) in &spec.links {
         below_parents(Path::new(path), || std::os::unix::fs::symlink(target, path))?;
     }
-    mount("tmpfs", "dev/shm", "tmpfs", shut, c"size=64m,nr_inodes=4k,mode=1777")?;
+    let shared = CString::new(format!("size={}m,nr_inodes=4k,mode=1777", spec.shared_mib))?;
+    mount("tmpfs", "dev/shm", "tmpfs", shut, shared.as_c_str())?;
     let terminals = MountFlags::NOSUID | MountFlags::NOEXEC;
     // The number of terminals is limited for the whole machine (`kernel.pty.max`).
     Ok(mount("devpts", "dev/pts", "devpts", terminals, c"newinstance,ptmxmode=0666,mode=0620,max=256")?)

@@ -59,6 +59,8 @@ pub(crate) struct Spec {
     pub(crate) texts: Vec<(String, String)>,
     /// Its host name.
     pub(crate) hostname: String,
+    /// The size of `/dev/shm` in MiB.
+    pub(crate) shared_mib: u32,
     /// The maximum number of processes and threads.
     pub(crate) processes: u64,
     /// The maximum length of a file in bytes.

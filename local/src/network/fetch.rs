@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::super::engine;
-use super::egress::{Internet, Journal, LOOKUPS, Policy, Reach};
+use super::egress::{Internet, Journal, LOOKUPS, Policy, Reach, code};
 use super::http::{self, Refusal};
 use koze_core::SessionId;
 use koze_core::error::{Code, Error, Result};
@@ -105,12 +105,7 @@ async fn sent(reach: &Reach, exchange: Exchange, tls: Option<Arc<ClientConfig>>)
 }
 
 fn refused(Refusal { status, text }: Refusal) -> Error {
-    let code = match status {
-        StatusCode::BAD_REQUEST => Code::InvalidInput,
-        StatusCode::FORBIDDEN => Code::PermissionDenied,
-        _ => Code::Unavailable,
-    };
-    Error::new(code, text)
+    Error::new(code(status), text)
 }
 
 /// Begins TLS with the host.

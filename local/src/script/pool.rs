@@ -107,6 +107,7 @@ impl Pool {
             links: Vec::new(),
             texts: Vec::new(),
             hostname: "script".into(),
+            shared_mib: 0,
             processes: 1,
             file_size: 0,
             filters: filter::script()?,

@@ -3,6 +3,7 @@
 
 mod agent;
 mod api;
+mod browser;
 mod code;
 mod commands;
 mod control_groups;
@@ -122,11 +123,17 @@ fn main() -> ExitCode {
         transfer::TESTS,
         scripts::TESTS,
         fetch::TESTS,
+        browser::TESTS,
         escapes::TESTS,
     ]
     .concat();
     let kind = if plain { "plain user" } else { "this user" };
-    let tests = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind));
+    let missing = browser::missing();
+    let is_left_out =
+        |name: &str| missing.is_some() && browser::TESTS.iter().any(|(known, _)| *known == name);
+    let tests = all
+        .into_iter()
+        .map(|(name, run)| Trial::test(name, run).with_kind(kind).with_ignored_flag(is_left_out(name)));
     let trials = tests.chain(escapes::trials(kind)).chain(groups::trials(kind)).collect();
     let failed = libtest_mimic::run(&arguments, trials).has_failed();
     if failed || plain || !stage::is_root() || arguments.list {

@@ -1,5 +1,5 @@
 //! Installs Debian's packages for the tests: podman, its dependencies and the contents of the images for those with real
-//! containers, and wine for those of the program of Windows.
+//! containers, Chromium for those of the browser, and wine for those of the program of Windows.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use super::say;
 use crate::{Result, process};
 
 /// The packages, with a file of each. netavark and the DNS server are outside the `PATH`.
-const PACKAGES: [(&str, &[&str]); 7] = [
+const PACKAGES: [(&str, &[&str]); 8] = [
     ("podman", &["/usr/bin/podman"]),
     ("runc", &["/usr/sbin/runc", "/usr/bin/runc"]),
     ("netavark", &["/usr/lib/podman/netavark", "/usr/libexec/podman/netavark"]),
@@ -17,6 +17,8 @@ const PACKAGES: [(&str, &[&str]); 7] = [
     ("openssl", &["/usr/bin/openssl"]),
     // Needed by local sandboxes of an unprivileged user.
     ("uidmap", &["/usr/bin/newgidmap"]),
+    // The browser of scripts.
+    ("chromium-headless-shell", &["/usr/lib/chromium/chromium-headless-shell"]),
 ];
 
 /// Runs the program of Windows, which is one for x86-64 (`tests/tests/windows`).
@@ -28,18 +30,18 @@ const NO_APT: &str = "install them by hand";
 /// too, and fail if `CI` is set.
 pub(crate) fn install() -> Result<()> {
     if !cfg!(target_os = "linux") {
-        say("containers and wine run on Linux only: their tests are left out");
+        say("containers, the browser of scripts and wine run on Linux only: their tests are left out");
         return Ok(());
     }
     let missing = missing();
     if missing.is_empty() {
-        say("podman and wine are installed, and what they need");
+        say("podman, Chromium and wine are installed, and what they need");
         return Ok(());
     }
     let line = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
     if !Path::new("/usr/bin/apt-get").exists() || !is_root()? {
         say(&format!(
-            "the tests with containers and with wine need missing packages; as root, on Debian: {line}"
+            "the tests with containers, a browser and wine need missing packages; as root, on Debian: {line}"
         ));
         return Ok(());
     }

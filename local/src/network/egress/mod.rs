@@ -8,6 +8,7 @@ mod listening;
 mod policy;
 mod proxy;
 mod reach;
+mod refusals;
 mod rule;
 
 use std::collections::HashMap;
@@ -16,8 +17,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::journal::Reached;
 pub(in super::super) use self::journal::{Journal, read as read_journal};
-pub(super) use self::policy::Policy;
+pub(in super::super) use self::policy::Policy;
 pub(super) use self::reach::{LOOKUPS, Reach};
+pub(in super::super) use self::refusals::Refusals;
+pub(super) use self::refusals::code;
 use super::super::engine::engine;
 use super::super::running::Running;
 use super::accept;
@@ -26,7 +29,7 @@ use koze_core::error::Result;
 use koze_core::provider::Profile;
 
 /// The port of the proxy in a sandbox.
-const PORT: u16 = 3128;
+pub(in super::super) const PORT: u16 = 3128;
 
 /// The internet of a test: servers on this machine. By default, it is empty, and names and addresses are the real ones.
 #[doc(hidden)]
@@ -74,17 +77,17 @@ pub(in super::super) fn check_all(profiles: &Profiles) -> Result<()> {
     profiles.script_egress().map_or(Ok(()), |egress| Policy::of_scripts(egress).map(drop))
 }
 
-/// Starts the proxy of a sandbox if its profile allows egress. It stops with the sandbox.
+/// Starts the proxy of a sandbox if it has a policy. It stops with the sandbox. `refusals` gets the requests that it refuses.
 pub(in super::super) async fn open(
     running: &Running,
-    profile: &Profile,
+    policy: Option<Policy>,
     internet: Arc<Internet>,
     journal: Journal,
-    weak: bool,
+    refusals: Option<Arc<Refusals>>,
 ) -> Result<()> {
-    let Some(policy) = Policy::of(profile)? else { return Ok(()) };
+    let Some(policy) = policy else { return Ok(()) };
     let listener = super::listen(running, PORT).await?;
-    let reach = Arc::new(Reach::new(policy.weakened(weak), internet, journal));
+    let reach = Arc::new(Reach::new(policy, internet, journal).with_refusals(refusals));
     let ended = running.end_of();
     engine()?.spawn(async move {
         tokio::select! {

@@ -11,7 +11,7 @@ use koze_core::script::Egress;
 /// The policy of a profile, with the same meaning as for its class in a Worker: denied hosts are denied, and allowed
 /// hosts can be reached even if internet access is off.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) struct Policy {
+pub(in super::super::super) struct Policy {
     /// If empty, any host is allowed.
     allowed: Vec<Rule>,
     denied: Vec<Rule>,
@@ -48,12 +48,12 @@ impl Policy {
     /// # Errors
     /// [`Code::InvalidInput`](crate::Code::InvalidInput) if an entry is invalid, because it would neither match nor
     /// deny anything.
-    pub(super) fn of(profile: &Profile) -> error::Result<Option<Self>> {
+    pub(in super::super::super) fn of(profile: &Profile) -> error::Result<Option<Self>> {
         Self::new(profile.internet, &profile.allowed_hosts, &profile.denied_hosts, &SANDBOX)
     }
 
     /// The same for scripts.
-    pub(in super::super) fn of_scripts(egress: &Egress) -> error::Result<Option<Self>> {
+    pub(in super::super::super) fn of_scripts(egress: &Egress) -> error::Result<Option<Self>> {
         Self::new(egress.internet, &egress.allowed_hosts, &egress.denied_hosts, &SCRIPTS)
     }
 
@@ -73,7 +73,7 @@ impl Policy {
     }
 
     /// Weakens the policy, for the controls of tests only.
-    pub(super) fn weakened(self, weak: bool) -> Self {
+    pub(in super::super::super) fn weakened(self, weak: bool) -> Self {
         Policy { weak, ..self }
     }
 

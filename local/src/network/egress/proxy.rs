@@ -26,13 +26,19 @@ pub(super) async fn serve(stream: TcpStream, proof: Proof, reach: Arc<Reach>) {
         // Only programs in the sandbox can connect, so any request counts as proof.
         proof.give();
         let reach = Arc::clone(&reach);
+        let asked = request.uri().clone();
         async move {
             let answered = if request.method() == Method::CONNECT {
                 connect(&reach, request, &after).await
             } else {
                 forward(&reach, request).await
             };
-            answered.unwrap_or_else(Refusal::into_response)
+            answered.unwrap_or_else(|refusal| {
+                if let Some(refusals) = &reach.refusals {
+                    refusals.add(&asked, &refusal);
+                }
+                refusal.into_response()
+            })
         }
     })
     .await;

@@ -14,6 +14,7 @@ use super::super::http::Refusal;
 use super::host::Host;
 use super::journal::{Journal, Reached};
 use super::policy::{Policy, Refused};
+use super::refusals::Refusals;
 use super::{Internet, address};
 
 /// The timeout for one address, and for a lookup.
@@ -27,6 +28,8 @@ pub(in super::super) const LOOKUPS: usize = 8;
 pub(in super::super) struct Reach {
     pub(super) policy: Policy,
     pub(super) journal: Journal,
+    /// Gets the requests that are refused, if somebody wants to know them.
+    pub(super) refusals: Option<Arc<Refusals>>,
     internet: Arc<Internet>,
     lookups: Arc<Semaphore>,
 }
@@ -41,12 +44,17 @@ pub(in super::super) struct Connected {
 
 impl Reach {
     pub(in super::super) fn new(policy: Policy, internet: Arc<Internet>, journal: Journal) -> Self {
-        Reach { policy, journal, internet, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+        Reach { policy, journal, refusals: None, internet, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
     }
 
     /// Shares the limit of lookups with others.
     pub(in super::super) fn with_lookups(self, lookups: Arc<Semaphore>) -> Self {
         Reach { lookups, ..self }
+    }
+
+    /// Sets what gets the requests that are refused.
+    pub(super) fn with_refusals(self, refusals: Option<Arc<Refusals>>) -> Self {
+        Reach { refusals, ..self }
     }
 
     /// Connects to a host if the policy allows it.

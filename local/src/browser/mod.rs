@@ -1,0 +1,164 @@
+//! The browsers of agents: Chromium, each in a sandbox of its own, which is started for the first call.
+//!
+//! The sandbox has no files on disk and no network but koze's proxy, so the rules for the hosts of scripts hold for all that a
+//! page does: redirects, frames, scripts, sockets. The browser is driven over two pipes.
+//!
+//! | module | job |
+//! |---|---|
+//! | `program` | finds Chromium, and says how it is started |
+//! | `pipes` | one running browser: messages over its pipes |
+//! | `connection` | the one connection to a browser |
+
+mod connection;
+mod pipes;
+mod program;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio::time::timeout;
+
+use self::connection::Connection;
+use self::pipes::Pipes;
+use self::program::Chromium;
+use super::inner::{BrowserRole, Inner};
+use super::{Shared, engine};
+use koze_core::SandboxName;
+use koze_core::error::{Code, Error, Result};
+use koze_core::id::SessionId;
+use koze_core::provider::{Profile, Settings, Size};
+use koze_core::script::Egress;
+
+/// What a browser may use. Its files are in memory, too.
+const SIZE: Size = Size { memory_mib: 2048, disk_mb: 1000 };
+/// The idle time before a browser ends.
+const IDLE: Duration = Duration::from_mins(5);
+
+/// Checks whether this machine has Chromium.
+pub(super) fn check() -> Result<()> {
+    Chromium::find().map(drop)
+}
+
+/// The browsers of a state directory, by the keys of their agents.
+#[derive(Debug, Default)]
+pub(super) struct Browsers(Mutex<HashMap<String, Arc<Browser>>>);
+
+/// The right to use a browser, which one call has at a time. `None` if the browser does not run.
+type Turn = OwnedMutexGuard<Option<Pipes>>;
+
+/// The browser of an agent.
+#[derive(Debug)]
+struct Browser {
+    sandbox: Arc<Inner>,
+    egress: Egress,
+    refusals: Arc<super::network::egress::Refusals>,
+    turn: Arc<AsyncMutex<Option<Pipes>>>,
+}
+
+/// Starts a browser in its sandbox.
+async fn start(mut turn: Turn, sandbox: Arc<Inner>) -> Result<Turn> {
+    *turn = None;
+    // Fails before there is a sandbox.
+    let chromium = Chromium::find()?;
+    sandbox.sleep().await;
+    let running = sandbox.wake().await?;
+    let environment = sandbox.environment(&[]);
+    *turn = Some(Pipes::start(running, &chromium, environment).await?);
+    Ok(turn)
+}
+
+impl Browsers {
+    /// Returns their sandboxes.
+    pub(super) fn sandboxes(&self) -> Vec<Arc<Inner>> {
+        self.all().values().map(|browser| Arc::clone(&browser.sandbox)).collect()
+    }
+
+    /// Connects to the browser of an agent, and starts it if it does not run.
+    pub(super) async fn open(
+        &self,
+        provider: &Arc<Shared>,
+        agent: &SessionId,
+        egress: &Egress,
+        time: Duration,
+    ) -> Result<Connection> {
+        let (browser, former) = self.of(provider, agent, egress)?;
+        let opening = async move {
+            if let Some(former) = former {
+                // The hosts that it may reach have changed.
+                former.end().await;
+            }
+            browser.connect().await
+        };
+        let late = |_| {
+            let text = "the browser was busy with other calls for too long, or did not start in time: try again later";
+            Error::new(Code::Timeout, text)
+        };
+        engine::run_while_waited(async move {
+            timeout(time, opening).await.unwrap_or_else(|error| Err(late(error)))
+        })
+        .await
+    }
+
+    /// Ends the browser of an agent, if it runs.
+    pub(super) async fn close(&self, agent: &SessionId) -> Result<()> {
+        let Some(browser) = self.all().remove(&agent.key()) else { return Ok(()) };
+        // A call that is in progress fails.
+        engine::run(async move {
+            browser.end().await;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns the browser of an agent with these hosts, and a former one with others.
+    fn of(
+        &self,
+        provider: &Arc<Shared>,
+        agent: &SessionId,
+        egress: &Egress,
+    ) -> Result<(Arc<Browser>, Option<Arc<Browser>>)> {
+        let mut all = self.all();
+        let key = agent.key();
+        if let Some(known) = all.get(&key).filter(|known| known.egress == *egress) {
+            return Ok((Arc::clone(known), None));
+        }
+        let new = Arc::new(Browser::new(provider, agent, egress)?);
+        let former = all.insert(key, Arc::clone(&new));
+        Ok((new, former))
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Browser>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Browser {
+    fn new(provider: &Arc<Shared>, agent: &SessionId, egress: &Egress) -> Result<Self> {
+        let profile = Profile::new("browser", "chromium", SIZE);
+        let settings = Settings { profile, sleep_after: IDLE };
+        let refusals = Arc::default();
+        let role =
+            BrowserRole { agent: agent.clone(), egress: egress.clone(), refusals: Arc::clone(&refusals) };
+        let sandbox = Inner::browser(&SandboxName::new("browser")?, settings, role, provider);
+        Ok(Browser { sandbox: Arc::new(sandbox), egress: egress.clone(), refusals, turn: Arc::default() })
+    }
+
+    /// Waits for its turn, and starts the browser if it does not run.
+    async fn connect(&self) -> Result<Connection> {
+        let mut turn = Arc::clone(&self.turn).lock_owned().await;
+        let using = self.sandbox.using();
+        if turn.as_ref().is_none_or(Pipes::has_ended) {
+            // To completion, even if the caller stops waiting: what is half started would be in the way of the next one.
+            turn = engine::run(start(turn, Arc::clone(&self.sandbox))).await?;
+        }
+        self.refusals.clear();
+        let pipes = turn.as_ref().ok_or_else(super::errors::gone)?;
+        Ok(pipes.connect(&self.refusals, using).held(turn))
+    }
+
+    async fn end(&self) {
+        self.sandbox.sleep().await;
+    }
+}

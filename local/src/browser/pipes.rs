@@ -1,0 +1,201 @@
+//! One running browser: messages over its pipes, each of which ends with a zero byte.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use koze_guest::message::Request;
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::sync::mpsc;
+
+use super::super::engine::engine;
+use super::super::inner::Use;
+use super::super::network::egress::Refusals;
+use super::super::running::Running;
+use super::connection::Connection;
+use super::program::Chromium;
+use koze_core::error::{Code, Error, Result};
+use koze_core::script::MAX_MESSAGE;
+
+/// How many messages wait for their receiver. The browser waits, too, if it has sent more.
+const WAITING: usize = 64;
+/// How many bytes of the errors that it prints are kept, and how many of them a message has.
+const PRINTED: usize = 4 << 10;
+const SHOWN: usize = 300;
+
+/// The pipes of a running browser.
+#[derive(Debug)]
+pub(super) struct Pipes {
+    running: Arc<Running>,
+    outgoing: mpsc::UnboundedSender<String>,
+    shared: Arc<Common>,
+}
+
+/// What a connection shares with the tasks of the pipes.
+#[derive(Debug, Default)]
+pub(super) struct Common {
+    /// Gets the messages of the browser while something is connected.
+    receiver: Mutex<Option<mpsc::Sender<String>>>,
+    has_ended: AtomicBool,
+    /// Whether it has sent anything.
+    has_begun: AtomicBool,
+    /// Why this program has ended it.
+    reason: Mutex<Option<&'static str>>,
+    /// The last of what it printed.
+    printed: Mutex<Vec<u8>>,
+}
+
+impl Pipes {
+    /// Starts the browser in its sandbox. Call this on the engine.
+    pub(super) async fn start(
+        running: Arc<Running>,
+        chromium: &Chromium,
+        environment: Vec<(String, String)>,
+    ) -> Result<Self> {
+        let failed = |error: io::Error| {
+            Error::new(Code::Unavailable, format!("the browser cannot be started: {error}"))
+                .with_source(error)
+        };
+        let open = || -> io::Result<_> {
+            let (stdin, input) = pipe_with(PipeFlags::CLOEXEC)?;
+            let (output, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+            let (errors, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+            Ok((sender(input)?, receiver(output)?, receiver(errors)?, [stdin, stdout, stderr]))
+        };
+        let (input, output, errors, inside) = open().map_err(failed)?;
+        let request = Request::Start {
+            argv: chromium.command(),
+            cwd: "/dev/shm".to_owned(),
+            env: environment,
+            terminal: false,
+            // Its end is noticed by its pipes.
+            ends: running.number(),
+        };
+        let descriptors: Vec<_> = inside.iter().map(AsFd::as_fd).collect();
+        running.call_with(&request, &descriptors).await?;
+        drop(inside);
+        let shared = Arc::<Common>::default();
+        let (outgoing, messages) = mpsc::unbounded_channel();
+        let engine = engine()?;
+        engine.spawn(send(input, messages));
+        engine.spawn(follow(errors, Arc::clone(&shared)));
+        let (of_reader, of_running) = (Arc::clone(&shared), Arc::downgrade(&running));
+        engine.spawn(async move {
+            if receive(output, &of_reader).await.is_err() {
+                *lock(&of_reader.reason) = Some("the page returned more than 16 MiB at once");
+            }
+            of_reader.has_ended.store(true, Ordering::Release);
+            // Nothing of it is left, and the next call starts it again.
+            if let Some(running) = of_running.upgrade() {
+                running.end().await;
+            }
+            lock(&of_reader.receiver).take();
+        });
+        Ok(Pipes { running, outgoing, shared })
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.running.ended() || self.shared.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Connects to it. There is one connection at a time.
+    pub(super) fn connect(&self, refusals: &Arc<Refusals>, using: Use) -> Connection {
+        let (receiver, incoming) = mpsc::channel(WAITING);
+        *lock(&self.shared.receiver) = Some(receiver);
+        let judgements = self.running.judgements();
+        Connection::new(self.outgoing.clone(), incoming, Arc::clone(&self.shared), refusals, using, {
+            let running = Arc::downgrade(&self.running);
+            Box::new(move || running.upgrade()?.judged_since(judgements))
+        })
+    }
+}
+
+impl Common {
+    /// Ends the connection.
+    pub(super) fn disconnect(&self) {
+        lock(&self.receiver).take();
+    }
+
+    /// Returns the error for a browser that has ended. `judged` is why its sandbox's programs were killed.
+    pub(super) fn ended(&self, judged: Option<String>) -> Error {
+        let reason = judged.or_else(|| lock(&self.reason).map(str::to_owned));
+        let begun = self.has_begun.load(Ordering::Acquire);
+        let printed = String::from_utf8_lossy(&lock(&self.printed)).into_owned();
+        let printed: String = printed.lines().last().unwrap_or_default().chars().take(SHOWN).collect();
+        let text = match reason {
+            Some(reason) => format!("the browser was ended: {reason}. Navigate again, which starts it again"),
+            None if begun => "the browser has ended: navigate again, which starts it again".to_owned(),
+            None => format!("Chromium does not start in a sandbox of this machine. It says: {printed}"),
+        };
+        Error::new(Code::Unavailable, text)
+    }
+}
+
+/// Writes the messages to the browser.
+async fn send(mut input: Sender, mut messages: mpsc::UnboundedReceiver<String>) {
+    while let Some(message) = messages.recv().await {
+        let mut bytes = message.into_bytes();
+        bytes.push(0);
+        if input.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads the messages of the browser until it ends. Fails if one of them is too long.
+async fn receive(mut output: Receiver, shared: &Common) -> std::result::Result<(), ()> {
+    let mut buffer = Vec::new();
+    let mut looked = 0;
+    loop {
+        buffer.reserve(64 << 10);
+        match output.read_buf(&mut buffer).await {
+            Ok(0) | Err(_) => return Ok(()),
+            Ok(_) => {}
+        }
+        let mut from = 0;
+        while let Some(length) = buffer[looked.max(from)..].iter().position(|byte| *byte == 0) {
+            let end = looked.max(from) + length;
+            let message = String::from_utf8_lossy(&buffer[from..end]).into_owned();
+            shared.has_begun.store(true, Ordering::Release);
+            let receiver = lock(&shared.receiver).clone();
+            if let Some(receiver) = receiver {
+                // If it is gone, nobody wants the message.
+                let _ = receiver.send(message).await;
+            }
+            from = end + 1;
+        }
+        buffer.drain(..from);
+        looked = buffer.len();
+        if looked > MAX_MESSAGE {
+            return Err(());
+        }
+    }
+}
+
+/// Keeps the end of what the browser prints.
+async fn follow(mut errors: Receiver, shared: Arc<Common>) {
+    let mut chunk = [0; 1024];
+    while let Ok(length @ 1..) = errors.read(&mut chunk).await {
+        let mut printed = lock(&shared.printed);
+        printed.extend_from_slice(&chunk[..length]);
+        let over = printed.len().saturating_sub(PRINTED);
+        printed.drain(..over);
+    }
+}
+
+fn sender(pipe: OwnedFd) -> io::Result<Sender> {
+    let _engine = engine().map_err(io::Error::other)?.enter();
+    Sender::from_owned_fd(pipe)
+}
+
+fn receiver(pipe: OwnedFd) -> io::Result<Receiver> {
+    let _engine = engine().map_err(io::Error::other)?.enter();
+    Receiver::from_owned_fd(pipe)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,132 @@
+//! Chromium: where it is, and how it is started.
+
+use std::path::PathBuf;
+
+use super::super::network::egress;
+use koze_core::error::{Code, Error, Result};
+
+/// Where distributions have it, and whether it has to be told not to open a window. The first one that exists is used. It is
+/// looked up on this machine, and a sandbox sees the same files.
+const PLACES: &[(&str, bool)] = &[
+    // Debian: `chromium-headless-shell`, and `chromium`.
+    ("/usr/lib/chromium/chromium-headless-shell", false),
+    ("/usr/lib/chromium/chromium", true),
+    // Fedora: `chromium-headless`, and `chromium`.
+    ("/usr/lib64/chromium-browser/headless_shell", false),
+    ("/usr/lib64/chromium-browser/chromium-browser", true),
+    // Arch: `chromium`. Alpine has it in the directory above.
+    ("/usr/bin/chromium", true),
+];
+
+/// The part of the file system that a sandbox sees.
+const VISIBLE: &str = "/usr";
+
+/// The directory of its files, which are in memory.
+const FILES: &str = "/dev/shm/profile";
+
+/// Passes its standard input and output on as the pipes of the protocol. The program and its arguments follow as arguments.
+const SHELL: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
+
+/// What it is started with, apart from the address of the proxy.
+const ARGUMENTS: &[&str] = &[
+    "--remote-debugging-pipe",
+    // It has koze's sandbox. Its own needs namespaces within it.
+    "--no-sandbox",
+    // Without boundaries between its processes, pages of different sites can share one, and need less memory.
+    "--disable-site-isolation-trials",
+    "--disable-features=IsolateOrigins,site-per-process,Translate,MediaRouter,OptimizationHints,DialMediaRouteProvider,\
+     AutofillServerCommunication,CertificateTransparencyComponentUpdater,NetworkTimeServiceQuerying",
+    // Also for the names of this machine, which the proxy refuses.
+    "--proxy-bypass-list=<-loopback>",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--disable-quic",
+    "--dns-prefetch-disable",
+    // New windows would be pages that nobody sees.
+    "--block-new-web-contents",
+    // Requests of its own.
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-extensions",
+    "--disable-sync",
+    "--no-default-browser-check",
+    "--no-first-run",
+    "--no-pings",
+    "--disable-breakpad",
+    "--disable-crash-reporter",
+    "--disable-dinosaur-easter-egg",
+    "--disable-gpu",
+    "--disable-hang-monitor",
+    "--disable-logging",
+    "--disable-notifications",
+    "--disable-print-preview",
+    "--disable-speech-api",
+    "--hide-scrollbars",
+    "--mute-audio",
+    "--password-store=basic",
+    "--use-mock-keychain",
+    "--disk-cache-size=33554432",
+    "--media-cache-size=1048576",
+    "--renderer-process-limit=4",
+    "--window-size=1280,720",
+    "--lang=en-US",
+];
+
+/// Chromium on this machine.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Chromium {
+    program: &'static str,
+    has_windows: bool,
+}
+
+impl Chromium {
+    /// Finds it.
+    pub(super) fn find() -> Result<Self> {
+        Chromium::among(PLACES).ok_or_else(|| {
+            let text = "the browser of scripts needs Chromium, which is not installed on this machine: run \
+                        `apt-get install chromium-headless-shell` on Debian, `dnf install chromium-headless` on Fedora, or install \
+                        Chromium below `/usr` (not as a snap or flatpak)";
+            Error::new(Code::Unavailable, text)
+        })
+    }
+
+    fn among(places: &[(&'static str, bool)]) -> Option<Self> {
+        let is_visible = |path: &str| {
+            let found: PathBuf = std::fs::canonicalize(path).ok()?;
+            (found.starts_with(VISIBLE) && found.is_file()).then_some(())
+        };
+        let found = places.iter().find(|(path, _)| is_visible(path).is_some());
+        found.map(|(program, has_windows)| Chromium { program, has_windows: *has_windows })
+    }
+
+    /// Returns the command that starts it. Nothing in it comes from a model.
+    pub(super) fn command(&self) -> Vec<String> {
+        let proxy = format!("--proxy-server=http://127.0.0.1:{}", egress::PORT);
+        let files = format!("--user-data-dir={FILES}");
+        let headless = self.has_windows.then(|| "--headless".to_owned());
+        ["/bin/sh", "-c", SHELL, self.program]
+            .iter()
+            .chain(ARGUMENTS)
+            .map(|&argument| argument.to_owned())
+            .chain([proxy, files])
+            .chain(headless)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_sandbox_sees_is_used() {
+        let missing = ("/usr/lib/koze-test/none", false);
+        assert_eq!(Chromium::among(&[missing, ("/proc/self/exe", false), ("/usr", false)]), None);
+        let found = Chromium::among(&[missing, ("/usr/bin/env", true)]).unwrap();
+        assert_eq!(found, Chromium { program: "/usr/bin/env", has_windows: true });
+        let command = found.command();
+        assert_eq!(command[..4], ["/bin/sh", "-c", SHELL, "/usr/bin/env"]);
+        assert_eq!(command.last().unwrap(), "--headless");
+    }
+}
