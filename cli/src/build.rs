@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use koze_core::script::Egress;
 use koze_model::names::{self, Names};
 use koze_model::{Backend, Sandbox};
 
@@ -19,6 +18,7 @@ use crate::generate;
 use crate::ignored::{self, Hidden};
 use crate::images::guest;
 use crate::lock::Lock;
+use crate::manifest::ScriptTable;
 use crate::own::Own;
 use crate::plan::{self, Inputs, Plan, Planned};
 use crate::platform;
@@ -62,8 +62,8 @@ pub struct Build {
     pub sdk: Option<Sdk>,
     /// The crate `worker`, if the project depends on it.
     pub worker: Option<WorkerCrate>,
-    /// What scripts may reach, if the project serves the tools `script`.
-    pub script: Option<Egress>,
+    /// What the manifest sets for scripts, if the project serves the tools `script`.
+    pub script: Option<ScriptTable>,
     /// Where scripts run, if the project serves the tools `script`.
     pub scripts: Option<Scripts>,
     /// The sandboxes.

@@ -5,13 +5,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use koze_core::script::Egress;
 use koze_model::{Report, Sandbox, project};
 use walkdir::{DirEntry, WalkDir};
 
 use crate::draft::Draft;
 use crate::finding::{Findings, Place, Stop};
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Manifest, ScriptTable};
 use crate::paths;
 use crate::platform;
 use crate::rules::Rule;
@@ -27,8 +26,8 @@ pub struct Project {
     pub environments: Option<Vec<String>>,
     /// Whether the Worker records the sandboxes of its sessions.
     pub registry: bool,
-    /// What scripts may reach, if the project serves the tools `script`.
-    pub script: Option<Egress>,
+    /// What the manifest sets for scripts, if the project serves the tools `script`.
+    pub script: Option<ScriptTable>,
     /// Whether the Worker serves them, too.
     pub script_worker: bool,
 }
@@ -101,8 +100,8 @@ impl Project {
         Ok(Project { dir, name, environments, registry, script, script_worker })
     }
 
-    /// Returns what scripts of the Worker may reach, if it serves the tools `script`.
-    pub fn worker_scripts(&self) -> Option<&Egress> {
+    /// Returns what the manifest sets for scripts of the Worker, if it serves the tools `script`.
+    pub fn worker_scripts(&self) -> Option<&ScriptTable> {
         self.script.as_ref().filter(|_| self.script_worker)
     }
 

@@ -17,7 +17,7 @@ use crate::source::{module, split_mark};
 const KEYS: &[&str] = &["environments", "registry", "sandbox-sdk", "script"];
 
 /// The keys of `package.metadata.koze.script`.
-const SCRIPT_KEYS: &[&str] = &["internet", "allowed_hosts", "denied_hosts", "worker"];
+const SCRIPT_KEYS: &[&str] = &["internet", "allowed_hosts", "denied_hosts", "browser", "worker"];
 
 /// The default library root.
 pub const LIBRARY: &str = "src/lib.rs";
@@ -31,10 +31,19 @@ pub struct Manifest {
     pub environments: Option<Vec<String>>,
     /// `package.metadata.koze.registry`: whether the Worker records the sandboxes of its sessions.
     pub registry: bool,
-    /// `package.metadata.koze.script`: what scripts may reach, if the project serves the tools `script`.
-    pub script: Option<Egress>,
+    /// `package.metadata.koze.script`, if the project serves the tools `script`.
+    pub script: Option<ScriptTable>,
     /// `package.metadata.koze.script.worker`: whether the Worker serves the tools `script`, too.
     pub script_worker: bool,
+}
+
+/// `package.metadata.koze.script`, without `worker`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScriptTable {
+    /// The hosts that scripts may reach.
+    pub egress: Egress,
+    /// Whether scripts have a browser.
+    pub browser: bool,
 }
 
 /// Reads a manifest.
@@ -91,8 +100,8 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
             });
         }
         if key == "script" {
-            let (egress, mut wrong) = scripts(value);
-            script = Some(egress);
+            let (table, mut wrong) = scripts(value);
+            script = Some(table);
             if let Some(value) = value.get("worker") {
                 script_worker = value.as_bool().unwrap_or_else(|| {
                     let message =
@@ -112,23 +121,19 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
 /// A message, and where it belongs.
 type Wrong = (String, Option<Range<usize>>);
 
-/// Reads `package.metadata.koze.script`. Returns what scripts may reach, and what is wrong.
-fn scripts(value: &Item) -> (Egress, Vec<Wrong>) {
-    let (mut egress, mut wrong) = (Egress::default(), Vec::new());
+/// Reads `package.metadata.koze.script`. Returns what it sets, and what is wrong.
+fn scripts(value: &Item) -> (ScriptTable, Vec<Wrong>) {
+    let (mut scripts, mut wrong) = (ScriptTable::default(), Vec::new());
+    let ScriptTable { egress, browser } = &mut scripts;
     let Some(table) = value.as_table_like() else {
         let message =
             "`package.metadata.koze.script` must be a table: write `[package.metadata.koze.script]`";
-        return (egress, vec![(message.to_owned(), value.span())]);
+        return (scripts, vec![(message.to_owned(), value.span())]);
     };
     for (key, value) in table.iter() {
         match key {
-            "internet" => match value.as_bool() {
-                Some(internet) => egress.internet = internet,
-                None => wrong.push((
-                    "`package.metadata.koze.script.internet` must be `true` or `false`".to_owned(),
-                    value.span(),
-                )),
-            },
+            "internet" => egress.internet = switch(key, value, &mut wrong),
+            "browser" => *browser = switch(key, value, &mut wrong),
             "allowed_hosts" => egress.allowed_hosts = hosts(key, value, &mut wrong),
             "denied_hosts" => egress.denied_hosts = hosts(key, value, &mut wrong),
             "worker" => {}
@@ -146,7 +151,16 @@ fn scripts(value: &Item) -> (Egress, Vec<Wrong>) {
     if table.contains_key("allowed_hosts") && egress.allowed_hosts.is_empty() {
         egress.internet = false;
     }
-    (egress, wrong)
+    (scripts, wrong)
+}
+
+/// Reads `true` or `false`.
+fn switch(key: &str, value: &Item, wrong: &mut Vec<Wrong>) -> bool {
+    value.as_bool().unwrap_or_else(|| {
+        let message = format!("`package.metadata.koze.script.{key}` must be `true` or `false`");
+        wrong.push((message, value.span()));
+        false
+    })
 }
 
 /// Reads a list of hosts.

@@ -7,6 +7,7 @@ use crate::args::ProjectArgs;
 use crate::build::{self, Build, Options};
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
+use crate::manifest::ScriptTable;
 use crate::output::github;
 use crate::rules::Rule;
 
@@ -18,9 +19,11 @@ pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<(B
     build::run(&options, &mut build, findings)?;
     let offered = build.plan.as_ref().and_then(|plan| plan.offered.clone());
     match (offered, build.script.clone()) {
-        (Some(profiles), Some(egress)) => Ok((build, profiles.with_script_egress(egress))),
+        (offered, Some(ScriptTable { egress, browser })) => {
+            let profiles = offered.unwrap_or_else(Profiles::of_scripts).with_script_egress(egress);
+            Ok((build, profiles.with_script_browser(browser)))
+        }
         (Some(profiles), None) => Ok((build, profiles)),
-        (None, Some(egress)) => Ok((build, Profiles::of_scripts().with_script_egress(egress))),
         (None, None) => findings.fail(Rule::NoImage {}, None),
     }
 }

@@ -75,6 +75,15 @@ impl Check {
     }
 }
 
+/// Whether this machine has the browser of scripts.
+#[cfg(target_os = "linux")]
+fn browser() -> Check {
+    match koze_local::check_browser() {
+        Ok(()) => Check::ok("browser", "Chromium, for scripts on this machine"),
+        Err(error) => Check::warning("browser", "no Chromium, which `browser = true` needs", error.message),
+    }
+}
+
 /// Runs all checks after a dry-run build. `build` and `findings` are its results, and `config` is the configuration
 /// that it would edit.
 pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now: SystemTime) -> Vec<Check> {
@@ -85,6 +94,10 @@ pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now:
     }
     let command = config.and_then(|config| settings::build_command(config.document.value(), None));
     checks.extend(tools::checks(build, command));
+    #[cfg(target_os = "linux")]
+    if build.script.as_ref().is_some_and(|script| script.browser) {
+        checks.push(browser());
+    }
     checks.extend(platform::checks());
     checks
 }

@@ -210,7 +210,10 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let images = || planning.iter().map(|sandbox| (sandbox.sandbox(), sandbox.image()));
     let offered = images::offered(images(), new_lock.default.as_deref());
     let offered = match project.worker_scripts() {
-        Some(egress) => Some(offered.unwrap_or_else(Profiles::of_scripts).with_script_egress(egress.clone())),
+        // The Worker has no browser.
+        Some(scripts) => {
+            Some(offered.unwrap_or_else(Profiles::of_scripts).with_script_egress(scripts.egress.clone()))
+        }
         None => offered,
     };
     let guests = guests::files(images().map(|(_, image)| image));

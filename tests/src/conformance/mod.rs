@@ -135,11 +135,13 @@ pub enum Capability {
     StatementTime,
     /// Scripts reach the server [`origin`] by its name, and no other host is there.
     Network,
+    /// Scripts have a browser, which reaches the same server.
+    Browser,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Capability; 17] = [
+    pub const ALL: [Capability; 18] = [
         Capability::Exec,
         Capability::Expose,
         Capability::Big,
@@ -157,6 +159,7 @@ impl Capability {
         Capability::Database,
         Capability::StatementTime,
         Capability::Network,
+        Capability::Browser,
     ];
 }
 

@@ -8,12 +8,17 @@ use serde_json::{Map, Value, json};
 /// The name by which scripts reach the server.
 pub const NAME: &str = "origin.example";
 
+/// A page with a form.
+const PAGE: &str = "<!DOCTYPE html><title>A page</title><h1>Hello <b>ü</b></h1><form action=/form><input name=a value=old>\
+                    <button>Send</button></form>";
+
 /// Starts the server, which ends with this process.
 ///
 /// - `/echo` answers with the request as JSON;
 /// - `/to/URL` redirects with status 302 to the URL, and `/keep/URL` with 307;
 /// - `/status/N` answers with that status and a text;
-/// - `/bytes/N` answers with so many bytes.
+/// - `/bytes/N` answers with so many bytes;
+/// - `/page` answers with a page that sets a cookie, and `/form` with one whose text is what a form sends.
 ///
 /// # Panics
 /// If it cannot listen on 127.0.0.1.
@@ -49,6 +54,19 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
         "to" => (302, format!("Location: {rest}\r\n"), Vec::new()),
         "keep" => (307, format!("Location: {rest}\r\n"), Vec::new()),
         "status" => (rest.parse().unwrap_or(400), String::new(), b"a text".to_vec()),
+        "page" => (
+            200,
+            "Set-Cookie: seen=yes\r\nContent-Type: text/html; charset=utf-8\r\n".to_owned(),
+            PAGE.into(),
+        ),
+        _ if kind.starts_with("form?") => {
+            let cookie = headers.get("cookie").and_then(Value::as_str).unwrap_or("none");
+            (
+                200,
+                "Content-Type: text/html\r\n".to_owned(),
+                format!("<p>{path}</p><i>{cookie}</i>").into_bytes(),
+            )
+        }
         "bytes" => (200, String::new(), vec![b'x'; rest.parse().unwrap_or(0)]),
         _ => {
             let body = String::from_utf8_lossy(&body);

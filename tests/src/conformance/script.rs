@@ -32,6 +32,9 @@ pub(super) const CASES: &[Case] = &[
     case("script_fetch", fetch).needs(&[Capability::Network]),
     case("script_fetch_refused", fetch_refused).needs(&[Capability::Network]),
     case("script_without_a_network", without_a_network).lacks(&[Capability::Network]),
+    case("script_browser", browser).needs(&[Capability::Browser]),
+    case("script_browser_refused", browser_refused).needs(&[Capability::Browser]),
+    case("script_without_a_browser", without_a_browser).lacks(&[Capability::Browser]),
     case("script_restart", restart).needs(&[Capability::Restart]),
     case("script_at_once", at_once).needs(&[Capability::AtOnce]),
 ];
@@ -599,6 +602,90 @@ fn sql_schema(session: &Session) {
         (&json!("by_name"), &json!("t"))
     );
     assert_eq!(result(session, "return db.schema()"), schema);
+}
+
+fn browser(session: &Session) {
+    let url = format!("http://{}/page", origin::NAME);
+    let opened = session.ok("browser_navigate", json!({ "url": url, "wait_until": "load" }));
+    assert_eq!(opened, json!({ "url": url, "title": "A page", "status": 200 }));
+    let text = session.ok("browser_extract_text", json!({ "selector": "h1" }));
+    assert_eq!(text, json!({ "text": "Hello ü" }));
+    let html = session.ok("browser_extract_html", json!({ "selector": "b", "outer": true }));
+    assert_eq!(html, json!({ "html": "<b>ü</b>" }));
+    let value = session
+        .ok("browser_evaluate", json!({ "code": "return [document.title, await Promise.resolve(1)]" }));
+    assert_eq!(value, json!({ "result": ["A page", 1] }));
+    let picture = session.ok("browser_screenshot", json!({ "full_page": true }));
+    assert!(picture["image"].as_str().is_some_and(|image| image.starts_with("iVBORw0KGgo")), "{picture}");
+    assert!(
+        picture["width"].as_u64().is_some_and(|width| width > 0) && picture["height"].is_u64(),
+        "{picture}"
+    );
+    let typed = json!({ "selector": "input", "text": "new ü", "clear_first": true });
+    assert_eq!(session.ok("browser_type", typed), json!({ "ok": true }));
+    assert_eq!(session.ok("browser_click", json!({ "selector": "button" })), json!({ "ok": true }));
+    // A script goes on with the same page and the same cookies.
+    let code = "return [await browser.extractText('p'), await browser.extractText('i'), (await browser.screenshot()).image.length > 100, \
+                await browser.evaluate('location.pathname')]";
+    assert_eq!(result(session, code), json!(["/form?a=new+%C3%BC", "seen=yes", true, "/form"]));
+    let code = format!(
+        "const page = await browser.navigate('{url}'); await browser.type('input', ' text'); await browser.click('button'); \
+         return [page, await browser.extractHtml('p')]"
+    );
+    let page = json!({ "url": url, "title": "A page", "status": 200 });
+    assert_eq!(result(session, &code), json!([page, "/form?a=old+text"]));
+    // Closing it forgets both.
+    assert_eq!(session.ok("browser_close", json!({})), json!({ "ok": true }));
+    refused(session, "browser_extract_text", json!({}), "not_found");
+    session.ok("browser_navigate", json!({ "url": format!("http://{}/form?", origin::NAME) }));
+    assert_eq!(session.ok("browser_extract_text", json!({ "selector": "i" })), json!({ "text": "none" }));
+}
+
+fn browser_refused(session: &Session) {
+    for url in [
+        "http://127.0.0.1/",
+        "https://127.0.0.1/",
+        "http://[::1]/",
+        "http://169.254.169.254/latest/",
+        "http://2130706433/",
+    ] {
+        refused(session, "browser_navigate", json!({ "url": url }), "permission_denied");
+        let to = format!("http://{}/to/{url}", origin::NAME);
+        refused(session, "browser_navigate", json!({ "url": to }), "permission_denied");
+    }
+    for url in [
+        "file:///etc/passwd",
+        "chrome://version",
+        "data:text/html,a",
+        "about:blank",
+        "javascript:1",
+        "/page",
+        "",
+    ] {
+        refused(session, "browser_navigate", json!({ "url": url }), "invalid_input");
+    }
+    session.ok("browser_navigate", json!({ "url": format!("http://{}/page", origin::NAME) }));
+    for (tool, input, code) in [
+        ("browser_click", json!({ "selector": "#[" }), "invalid_input"),
+        ("browser_click", json!({}), "invalid_input"),
+        ("browser_type", json!({ "selector": "h1", "text": "a" }), "invalid_input"),
+        ("browser_extract_text", json!({ "selector": "#none" }), "not_found"),
+        ("browser_evaluate", json!({ "code": "throw new Error('mine')" }), "invalid_input"),
+        ("browser_evaluate", json!({ "code": "'x'.repeat(3 << 20)" }), "too_large"),
+        ("browser_navigate", json!({ "url": "http://a.example/", "wait_until": "ready" }), "invalid_input"),
+        ("browser_close", json!({ "now": true }), "invalid_input"),
+    ] {
+        refused(session, tool, input, code);
+    }
+    let failure = failed(session, "run_sandbox_code", json!({ "code": "\nawait browser.click('#none')" }));
+    assert_eq!(failure["line"], 2, "{failure}");
+    assert!(failure["error"].as_str().is_some_and(|error| error.contains("`#none`")), "{failure}");
+}
+
+fn without_a_browser(session: &Session) {
+    let error = refused(session, "browser_navigate", json!({ "url": "http://a.example/" }), "unsupported");
+    assert!(error.contains("`browser = true`"), "{error}");
+    assert_eq!(result(session, "return typeof browser"), json!("undefined"));
 }
 
 fn fetch(session: &Session) {

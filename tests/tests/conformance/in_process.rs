@@ -28,6 +28,7 @@ pub(crate) const MEMORY: Hosted = Hosted {
         Capability::Database,
         Capability::StatementTime,
         Capability::Network,
+        Capability::Browser,
     ],
     start: || Box::new(InProcess::new(Memory::new, Vec::new())),
 };
@@ -159,7 +160,12 @@ mod local {
             let internet = Internet { names, ..Internet::default() };
             Local::with_internet(state.path(), internet).expect("a state directory")
         };
-        Box::new(InProcess { profiles: super::of_scripts, ..InProcess::new(begin, secrets) })
+        Box::new(InProcess { profiles: with_a_browser, ..InProcess::new(begin, secrets) })
+    }
+
+    /// The profiles of a project whose scripts have a browser, too.
+    fn with_a_browser() -> koze_core::Profiles {
+        super::of_scripts().with_script_browser(true)
     }
 
     fn started() -> InProcess<Local> {

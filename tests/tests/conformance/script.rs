@@ -12,14 +12,23 @@ fn hosts() -> Vec<Hosted> {
         Hosted { name: "scripts in memory", start: in_process::scripts_in_memory, ..in_process::MEMORY };
     let mut hosts = vec![memory];
     #[cfg(target_os = "linux")]
-    hosts.push(Hosted { name: "scripts, local", start: in_process::start_scripts, ..in_process::LOCAL });
+    hosts.push(Hosted { name: "scripts, local", start: in_process::start_scripts, lacks: without_browser() });
     hosts
+}
+
+/// Returns what a machine without Chromium lacks: there, the cases of the browser are left out.
+#[cfg(target_os = "linux")]
+fn without_browser() -> &'static [Capability] {
+    let Err(missing) = koze_local::check_browser() else { return &[] };
+    assert!(std::env::var_os("CI").is_none(), "the browser cannot be tested: {missing}");
+    eprintln!("scripts, local: the cases of the browser are left out: {missing}");
+    &[Capability::Browser]
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![
         Trial::test("the_definitions_of_scripts_are_as_committed", || {
-            let profiles = Profiles::of_scripts();
+            let profiles = Profiles::of_scripts().with_script_browser(true);
             let catalog = Catalog::<All>::select(&profiles, None).expect("the only family");
             schema::in_every_dialect("script.json", &catalog.definitions(&profiles));
             Ok(())

@@ -206,13 +206,55 @@ fn hosts_are_those_of_the_table() {
     ");
 }
 
+/// The browser of the supervisor, which all programs share. No server is reached: the addresses are refused.
+#[test]
+fn the_browser_is_an_option() {
+    let host = scripts();
+    let manifest = host.read("Cargo.toml");
+    host.write("Cargo.toml", format!("{manifest}internet = true\n"));
+    let open = || said(&call(&host, "browser_navigate", &json!({ "url": "http://127.0.0.1/" })));
+    assert_snapshot!(open(), @"
+    1
+    unsupported: this project has no browser for scripts: people set `browser = true` in `[package.metadata.koze.script]` of `Cargo.toml`
+    ");
+    assert!(!host.koze(&["tools"]).stdout.contains("browser_"));
+    host.write("Cargo.toml", format!("{manifest}internet = true\nbrowser = true\n"));
+    assert!(host.koze(&["tools"]).stdout.contains("\"name\": \"browser_navigate\""));
+    if let Err(missing) = koze_local::check_browser() {
+        assert!(std::env::var_os("CI").is_none(), "the browser cannot be tested: {missing}");
+        eprintln!("the browser is not started: {missing}");
+        return;
+    }
+    assert_snapshot!(open(), @"
+    1
+    permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks
+    ");
+    host.write("browse.js", "await browser.navigate('http://[::1]:81/')\n");
+    assert_snapshot!(said(&host.koze(&["script", "run", "browse.js"])), @"
+    1
+    error: Error: ::1 is not on the internet: scripts cannot reach private or local networks (browse.js:1:14)
+    ");
+    let journal = host.koze(&["sandboxes", "--egress"]).stdout;
+    let rows =
+        journal.lines().skip(1).map(|line| line.split_whitespace().skip(1).collect::<Vec<_>>().join(" "));
+    assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @"
+    default (browser) 127.0.0.1:80 - refused not on the internet
+    default (browser) ::1:81 - refused not on the internet
+    ");
+    assert!(!host.koze(&["sandboxes"]).stdout.contains("browser"), "it is no sandbox of the session");
+}
+
 #[test]
 fn the_table_is_checked() {
     for (table, part) in [
         ("\n[package.metadata.koze]\nscript = true\n", "`package.metadata.koze.script` must be a table"),
         (
-            "\n[package.metadata.koze.script]\nbrowser = true\n",
-            "`package.metadata.koze.script` has no key `browser`: it has `internet`, `allowed_hosts`, `denied_hosts` and `worker`",
+            "\n[package.metadata.koze.script]\nlibraries = true\n",
+            "`package.metadata.koze.script` has no key `libraries`: it has `internet`, `allowed_hosts`, `denied_hosts`, `browser` and `worker`",
+        ),
+        (
+            "\n[package.metadata.koze.script]\nbrowser = \"chromium\"\n",
+            "script.browser` must be `true` or `false`",
         ),
         (
             "\n[package.metadata.koze.script]\nallowed_host = []\n",

@@ -17,6 +17,7 @@ use crate::served::{Host, TOKEN};
 const LACKS: &[(Capability, &str)] = &[
     (Capability::Restart, "no request ends a Worker"),
     (Capability::StatementTime, "statements of Durable Objects have no timeout"),
+    (Capability::Browser, "Workers have no browser"),
 ];
 
 /// Creates a project without sandboxes and its Rust Worker. With `loader`, it can load dynamic Workers.
