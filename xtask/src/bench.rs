@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: measures `koze build` as a whole process, from spawn to exit; sandboxes on this machine; and
-//! the size and speed of a new project's Worker.
+//! `cargo xtask bench`: measures `koze build` as a whole process, from spawn to exit; sandboxes on this machine; scripts;
+//! and the size and speed of a new project's Worker.
 //!
 //! Compared commands run interleaved, so that a temporary slowdown of the machine affects all of them alike. The
 //! benchmark does not judge the numbers.
@@ -13,6 +13,7 @@ mod peers;
 mod project;
 mod report;
 mod sandboxes;
+mod scripts;
 #[cfg(target_os = "linux")]
 mod sdk;
 mod watch;
@@ -62,7 +63,7 @@ enum Part {
     Build,
     /// Sandboxes on this machine
     Sandboxes,
-    /// Scripts of agents on this machine
+    /// Scripts of agents, on this machine and in a Worker
     Script,
     /// The Worker of a new project: the size of its upload, and calls through it
     Worker,
@@ -105,9 +106,12 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
         numbers["sandboxes"] = report.json();
     }
     if args.is_asked(Part::Script) {
-        let report = sandboxes::scripts(root, args.quick)?;
+        let report = scripts::on_this_machine(root, args.quick)?;
         print!("{report}");
         numbers["script"] = report.json();
+        let report = scripts::in_a_worker(root, &koze, args.quick)?;
+        print!("{report}");
+        numbers["script_worker"] = report.json();
     }
     if args.is_asked(Part::Worker) {
         let report = worker::run(root, &koze, args.quick)?;

@@ -4,10 +4,10 @@
 // Usage: node run.mjs DIRECTORY RUNS; DIRECTORY contains `rust.mjs`, `http.mjs`, `mcp.mjs` and their imports.
 
 import { readdirSync } from "node:fs";
-import { connect } from "node:net";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Miniflare, convertV4MiniflareOptions } from "miniflare";
+import { connection, post, read } from "../connection.mjs";
 
 const [directory, runs] = process.argv.slice(2);
 const TOKEN = "a token of the benchmark";
@@ -53,51 +53,9 @@ function worker(name, entry) {
   };
 }
 
-/** Opens a connection for sequential requests. */
-async function connection(url) {
-  const socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true });
-  let [read, answered] = ["", undefined];
-  socket.setEncoding("latin1");
-  socket.on("data", (chunk) => {
-    read += chunk;
-    const end = read.indexOf("\r\n\r\n");
-    const length = Number(/\r\ncontent-length: (\d+)\r\n/i.exec(read.slice(0, end + 2))?.[1]);
-    if (end >= 0 && !(read.length < end + 4 + length)) answered?.resolve(read);
-  });
-  socket.on("error", (error) => answered?.reject(error));
-  return {
-    /** Sends a request, and returns the whole answer and the microseconds until its end. */
-    async send(request) {
-      answered = Promise.withResolvers();
-      read = "";
-      const start = performance.now();
-      socket.write(request);
-      const answer = await answered.promise;
-      return { answer, us: (performance.now() - start) * 1000 };
-    },
-    end: () => socket.destroy(),
-  };
-}
-
 function request(way, call) {
-  const body = JSON.stringify(way.body(call.tool, call.input));
-  return [
-    `POST ${way.path(call.tool)} HTTP/1.1`,
-    "host: localhost",
-    `authorization: Bearer ${TOKEN}`,
-    `accept: ${way.accept}`,
-    "mcp-protocol-version: 2025-06-18",
-    "content-type: application/json",
-    `content-length: ${body.length}`,
-    "",
-    body,
-  ].join("\r\n");
-}
-
-/** Returns the JSON of an answer. */
-function read(answer) {
-  if (!answer.startsWith("HTTP/1.1 200 ")) throw new Error(`a Worker refuses:\n${answer}`);
-  return JSON.parse(answer.slice(answer.indexOf("\r\n\r\n")));
+  const headers = { authorization: `Bearer ${TOKEN}`, accept: way.accept, "mcp-protocol-version": "2025-06-18" };
+  return post(way.path(call.tool), headers, way.body(call.tool, call.input));
 }
 
 /** Compares the two Workers in their own workerd. Another one in parallel would share the processor's cache. */

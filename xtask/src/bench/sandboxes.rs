@@ -31,7 +31,7 @@ pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<R
     let mut report = Report::of("Sandboxes on this machine, interleaved with their peers");
     eprintln!("bench: sandboxes on this machine");
     for part in ["local", "workspace"] {
-        report.add(&measured(root, part, quick)?)?;
+        report.add(&measured(root, part, quick, &[])?)?;
     }
     eprintln!("bench: MCP");
     let project = Project::new(&dir.join("mcp"), 1, 0);
@@ -56,21 +56,14 @@ pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<R
     Ok(report)
 }
 
-/// Measures scripts.
-pub(super) fn scripts(root: &Path, quick: bool) -> Result<Report> {
-    let mut report = Report::of("Scripts on this machine");
-    eprintln!("bench: scripts");
-    report.add(&measured(root, "script", quick)?)?;
-    Ok(report)
-}
-
-/// Runs a benchmark of the local sandboxes. Returns what it prints.
-fn measured(root: &Path, part: &str, quick: bool) -> Result<String> {
+/// Runs a benchmark of `koze-local`. Returns what it prints.
+pub(super) fn measured(root: &Path, part: &str, quick: bool, arguments: &[&Path]) -> Result<String> {
     let mut bench = process::cargo(root);
     bench.args(["bench", "--package", "koze-local", "--bench", part, "--"]);
     if quick {
         bench.arg("--quick");
     }
+    bench.args(arguments);
     process::stdout(&mut bench, "see what it said above")
 }
 
@@ -95,6 +88,11 @@ impl Report {
             found["notes"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned),
         );
         Ok(())
+    }
+
+    /// Adds a note for the reader of the numbers.
+    pub(super) fn note(&mut self, text: String) {
+        self.notes.push(text);
     }
 
     /// Returns the numbers as JSON, with times in microseconds.

@@ -18,10 +18,10 @@ pub(super) struct Report {
 }
 
 /// The size of an upload in KiB, as wrangler reports it.
-struct Upload {
+pub(super) struct Upload {
     what: &'static str,
     raw: f64,
-    gzipped: f64,
+    pub(super) gzipped: f64,
 }
 
 /// A tool, the Worker by hand (`http` or `mcp`) to compare with, and the times of calls in microseconds: through the
@@ -37,9 +37,9 @@ pub(super) fn run(root: &Path, koze: &Path, quick: bool) -> Result<Report> {
     eprintln!("bench: the Worker of a new project");
     let built = Built::new(root, koze)?;
     let uploads = vec![
-        upload("with the SDK and the guest", &built.dry_run(true)?)?,
-        upload("without the SDK", &built.dry_run(false)?)?,
-        upload("without both", &built.dry_run_bare()?)?,
+        Upload::read("with the SDK and the guest", &built.dry_run(true)?)?,
+        Upload::read("without the SDK", &built.dry_run(false)?)?,
+        Upload::read("without both", &built.dry_run_bare()?)?,
     ];
     built.write_benchmark()?;
     eprintln!("bench: calls through it");
@@ -51,12 +51,15 @@ pub(super) fn run(root: &Path, koze: &Path, quick: bool) -> Result<Report> {
     Ok(Report { uploads, rows })
 }
 
-fn upload(what: &'static str, printed: &str) -> Result<Upload> {
-    let sizes = printed.lines().find_map(|line| {
-        line.strip_prefix("Total Upload: ")?.strip_suffix(" KiB")?.split_once(" KiB / gzip: ")
-    });
-    let (raw, gzipped) = sizes.ok_or_else(|| format!("wrangler tells no size:\n{printed}"))?;
-    Ok(Upload { what, raw: raw.parse()?, gzipped: gzipped.parse()? })
+impl Upload {
+    /// Reads the size from the output of wrangler.
+    pub(super) fn read(what: &'static str, printed: &str) -> Result<Self> {
+        let sizes = printed.lines().find_map(|line| {
+            line.strip_prefix("Total Upload: ")?.strip_suffix(" KiB")?.split_once(" KiB / gzip: ")
+        });
+        let (raw, gzipped) = sizes.ok_or_else(|| format!("wrangler tells no size:\n{printed}"))?;
+        Ok(Upload { what, raw: raw.parse()?, gzipped: gzipped.parse()? })
+    }
 }
 
 impl Report {

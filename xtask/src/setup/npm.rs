@@ -1,5 +1,5 @@
 //! Installs the JavaScript tools: Node 22, wrangler, tsc, the sandbox SDK and MCP clients, from
-//! `tests/package-lock.json`.
+//! `tests/package-lock.json`. Engines that a benchmark compares with have a lock file of their own.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,34 +20,48 @@ const MISSING: &str = "install Node 20 or newer, which brings npm, and run `carg
 
 /// Updates `tests/node_modules` to match the lock file.
 pub(crate) fn install(tests: &Path) -> Result<()> {
-    let lock_file = tests.join("package-lock.json");
+    let content = "Node 22, wrangler, tsc, the sandbox SDK, MCP clients";
+    install_in(tests, content, &[], || check_node(tests))
+}
+
+/// Updates `node_modules` of a benchmark to match its lock file, without the install scripts of the packages.
+pub(crate) fn install_peers(bench: &Path) -> Result<()> {
+    install_in(bench, "to compare with", &["--ignore-scripts"], || Ok(()))
+}
+
+fn install_in(
+    directory: &Path,
+    content: &str,
+    options: &[&str],
+    check: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let lock_file = directory.join("package-lock.json");
     // Wait for another `cargo xtask`: `npm ci` deletes the directory before it fills it again.
     let guard =
         std::fs::File::open(&lock_file).map_err(|error| format!("{}: {error}", lock_file.display()))?;
     guard.lock()?;
 
+    let shown = directory.display();
     let lock = fs::read(&lock_file)?;
-    if fs::read(tests.join(STAMP)).is_ok_and(|stamp| stamp == lock) {
-        say("tests/node_modules agrees with tests/package-lock.json");
+    if fs::read(directory.join(STAMP)).is_ok_and(|stamp| stamp == lock) {
+        say(&format!("{shown}/node_modules agrees with its package-lock.json"));
         return Ok(());
     }
     let node = process::stdout(Command::new("node").arg("--version"), MISSING)?;
-    say(&format!(
-        "npm ci in tests/ (with Node {node}; Node 22, wrangler, tsc, the sandbox SDK, MCP clients)"
-    ));
+    say(&format!("npm ci in {shown} (with Node {node}; {content})"));
     // npm warns about the machine's older Node, which installs these packages but never runs them.
     let mut npm = Command::new("npm");
-    npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(tests);
+    npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).args(options).current_dir(directory);
     let status = process::status(&mut npm, MISSING)?;
     if !status.success() {
         return Err(format!(
-            "`{}` failed in tests/ ({status}); npm says why above. Once that is mended, run `cargo xtask setup` again",
+            "`{}` failed in {shown} ({status}); npm says why above. Once that is mended, run `cargo xtask setup` again",
             process::line(&npm)
         )
         .into());
     }
-    check_node(tests)?;
-    fs::write(tests.join(STAMP), lock)?;
+    check()?;
+    fs::write(directory.join(STAMP), lock)?;
     Ok(())
 }
 

@@ -43,16 +43,41 @@ pub(in crate::bench) struct Built {
 impl Built {
     /// Creates the project and builds its Worker.
     pub(in crate::bench) fn new(root: &Path, koze: &Path) -> Result<Self> {
+        Self::with(root, koze, "project", |_| Ok(()))
+    }
+
+    /// Creates a project with a Worker that runs scripts, also in dynamic Workers, and builds it.
+    pub(in crate::bench) fn with_scripts(root: &Path, koze: &Path) -> Result<Self> {
+        Self::with(root, koze, "scripts", |project| {
+            let edit = |file: &str, from: &str, to: &str| -> Result<()> {
+                let path = project.join(file);
+                let text = fs::read_to_string(&path)?;
+                if !text.contains(from) {
+                    return Err(format!("{}: no {from:?}", path.display()).into());
+                }
+                Ok(fs::write(path, text.replacen(from, to, 1))?)
+            };
+            edit("Cargo.toml", "/runtime\" }", "/runtime\", features = [\"script\"] }")?;
+            edit("Cargo.toml", "[dependencies]", "[package.metadata.koze.script]\n\n[dependencies]")?;
+            edit("wrangler.jsonc", "{", "{\n  \"worker_loaders\": [{ \"binding\": \"LOADER\" }],")?;
+            let mut build = Command::new(koze);
+            process::stdout(build.arg("build").current_dir(project), "see what it said above").map(drop)
+        })
+    }
+
+    /// Creates a project in a directory of this name, changes it, and builds its Worker.
+    fn with(root: &Path, koze: &Path, name: &str, change: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
         // A fixed path, so that cargo finds the results of earlier builds.
         let dir = root.join("target/bench-worker");
-        let built = Built { root: root.to_owned(), project: dir.join("project") };
+        let built = Built { root: root.to_owned(), project: dir.join(name) };
         if built.project.exists() {
             fs::remove_dir_all(&built.project)?;
         }
         fs::create_dir_all(&dir)?;
         let mut new = Command::new(koze);
-        new.args(["new", "project", "--name", "bench-worker", "--runtime-path"]).arg(root.join("runtime"));
+        new.args(["new", name, "--name", "bench-worker", "--runtime-path"]).arg(root.join("runtime"));
         process::stdout(new.current_dir(&dir), "see what it said above")?;
+        change(&built.project)?;
         let modules = root.join("tests/node_modules");
         fs::os::unix::fs::symlink(modules, built.project.join("node_modules"))?;
         // Use the versions of this workspace.
