@@ -168,10 +168,12 @@ impl<W: Wire> Client<W> {
             if self.crashed {
                 return Err(crashed());
             }
-            let Some(text) = self.wire.receive(wait.saturating_sub(start.elapsed())).await? else {
-                return Ok(None);
-            };
+            let left = wait.saturating_sub(start.elapsed());
+            let Some(text) = self.wire.receive(left).await? else { return Ok(None) };
             self.take(&text, None);
+            if left.is_zero() && self.events.is_empty() {
+                return Ok(None);
+            }
         }
     }
 
@@ -190,6 +192,10 @@ impl<W: Wire> Client<W> {
             let Some(text) = self.wire.receive(left).await? else { return Ok(Done::Late) };
             if let Some(done) = self.take(&text, Some(id)) {
                 return Ok(done);
+            }
+            // A page can send events without end.
+            if left.is_zero() {
+                return Ok(Done::Late);
             }
         }
     }

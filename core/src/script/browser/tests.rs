@@ -37,12 +37,14 @@ struct Fake {
     incoming: Arc<Mutex<VecDeque<String>>>,
     /// Whether waiting for a message never ends, in place of ending at once.
     waits: bool,
+    /// Whether the page sends events without end, and nothing else.
+    floods: bool,
 }
 
 impl Fake {
     fn new(answer: Answer) -> Self {
         let (sent, incoming) = (Arc::default(), Arc::default());
-        Fake { answer, refusals: Vec::new(), sent, incoming, waits: false }
+        Fake { answer, refusals: Vec::new(), sent, incoming, waits: false, floods: false }
     }
 
     fn methods(&self) -> Vec<String> {
@@ -85,6 +87,10 @@ impl Wire for Fake {
     }
 
     async fn receive(&mut self, _: Duration) -> Result<Option<String>> {
+        if self.floods {
+            let event = lifecycle("t", "1", "load");
+            return Ok(Some(json!({ "method": event.0, "params": event.1, "sessionId": "s" }).to_string()));
+        }
         let next = self.incoming.lock().unwrap().pop_front();
         if next.is_none() && self.waits {
             return std::future::pending().await;
@@ -236,6 +242,16 @@ fn a_call_that_is_dropped_leaves_the_page() {
     let methods = fake.methods();
     let last = &methods[methods.len() - 3..];
     assert_eq!(last, ["Runtime.terminateExecution", "Page.stopLoading", "Target.detachFromTarget"]);
+}
+
+#[test]
+fn events_without_end_do_not_delay_the_end() {
+    let fake = Fake { floods: true, ..Fake::new(usual) };
+    let mut client = Client::new(fake, Start::now(), Duration::from_millis(20));
+    let error = pollster::block_on(client.browser("Target.getTargets", json!({}))).unwrap_err();
+    assert_eq!(error.code, Code::Timeout);
+    // Without a page, they are nobody's.
+    assert!(pollster::block_on(client.event(Duration::from_millis(20))).unwrap().is_none());
 }
 
 #[test]
