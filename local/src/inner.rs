@@ -17,7 +17,7 @@ use super::network::egress::{self, Policy, Refusals};
 use super::registry::Registry;
 use super::running::Running;
 use super::{Shared, engine, layout, owner, staging};
-use koze_core::error::Result;
+use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxName, SessionId};
 use koze_core::provider::Settings;
 use koze_core::script::Egress;
@@ -181,7 +181,10 @@ impl Inner {
         let (directory, settings) = (self.directory.clone(), self.settings.clone());
         let prepared = engine::block(move || {
             layout::make(&directory).map_err(state_failed)?;
-            let lock = claim(&directory)?;
+            let lock = claim(&directory).map_err(|error| match error.code {
+                Code::Unavailable => in_another_program(),
+                _ => error,
+            })?;
             let owner = owner::settle(&directory, &Weaknesses::default()).map_err(state_failed)?;
             let (memory, processors) = (layout::memory(&settings), layout::processors(&settings));
             let group = Group::new().and_then(|group| group.limited(memory, layout::PROCESSES, processors));
@@ -301,6 +304,13 @@ impl Inner {
         *state = State::Destroyed;
         Ok(())
     }
+}
+
+/// Returns the error for a browser that another program runs.
+fn in_another_program() -> Error {
+    let text =
+        "another koze process on this machine runs the browser of this agent; use that process, or end it";
+    Error::new(Code::Unavailable, text)
 }
 
 /// A call in progress, or a request to a port.

@@ -343,6 +343,13 @@ impl Local {
         Local(self.0, OpenLimits::new(opens), self.2)
     }
 
+    /// Sets how long a browser of scripts runs without a call. By default, five minutes.
+    #[must_use]
+    pub fn with_browser_idle(self, idle: Duration) -> Self {
+        self.0.browsers.set_idle(idle);
+        self
+    }
+
     /// Sets the secrets that scripts get. By default, there are none.
     #[must_use]
     pub fn with_secrets(self, secrets: Secrets) -> Self {

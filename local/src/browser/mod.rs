@@ -33,7 +33,7 @@ use koze_core::script::Egress;
 
 /// What a browser may use. Its files are in memory, too.
 const SIZE: Size = Size { memory_mib: 2048, disk_mb: 1000 };
-/// The idle time before a browser ends.
+/// The idle time before a browser ends, by default.
 const IDLE: Duration = Duration::from_mins(5);
 
 /// Checks whether this machine has Chromium.
@@ -42,8 +42,17 @@ pub(super) fn check() -> Result<()> {
 }
 
 /// The browsers of a state directory, by the keys of their agents.
-#[derive(Debug, Default)]
-pub(super) struct Browsers(Mutex<HashMap<String, Arc<Browser>>>);
+#[derive(Debug)]
+pub(super) struct Browsers {
+    all: Mutex<HashMap<String, Arc<Browser>>>,
+    idle: Mutex<Duration>,
+}
+
+impl Default for Browsers {
+    fn default() -> Self {
+        Browsers { all: Mutex::default(), idle: Mutex::new(IDLE) }
+    }
+}
 
 /// The right to use a browser, which one call has at a time. `None` if the browser does not run.
 type Turn = OwnedMutexGuard<Option<Pipes>>;
@@ -70,6 +79,11 @@ async fn start(mut turn: Turn, sandbox: Arc<Inner>) -> Result<Turn> {
 }
 
 impl Browsers {
+    /// Sets the idle time of those that are started from now on.
+    pub(super) fn set_idle(&self, idle: Duration) {
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = idle;
+    }
+
     /// Returns their sandboxes.
     pub(super) fn sandboxes(&self) -> Vec<Arc<Inner>> {
         self.all().values().map(|browser| Arc::clone(&browser.sandbox)).collect()
@@ -119,25 +133,26 @@ impl Browsers {
         agent: &SessionId,
         egress: &Egress,
     ) -> Result<(Arc<Browser>, Option<Arc<Browser>>)> {
+        let idle = *self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = self.all();
         let key = agent.key();
         if let Some(known) = all.get(&key).filter(|known| known.egress == *egress) {
             return Ok((Arc::clone(known), None));
         }
-        let new = Arc::new(Browser::new(provider, agent, egress)?);
+        let new = Arc::new(Browser::new(provider, agent, egress, idle)?);
         let former = all.insert(key, Arc::clone(&new));
         Ok((new, former))
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Browser>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Browser {
-    fn new(provider: &Arc<Shared>, agent: &SessionId, egress: &Egress) -> Result<Self> {
+    fn new(provider: &Arc<Shared>, agent: &SessionId, egress: &Egress, idle: Duration) -> Result<Self> {
         let profile = Profile::new("browser", "chromium", SIZE);
-        let settings = Settings { profile, sleep_after: IDLE };
+        let settings = Settings { profile, sleep_after: idle };
         let refusals = Arc::default();
         let role =
             BrowserRole { agent: agent.clone(), egress: egress.clone(), refusals: Arc::clone(&refusals) };

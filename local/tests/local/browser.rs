@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::Test;
+use crate::fetch::Authority;
 use crate::server;
 use crate::stage::{until, within};
 
@@ -30,6 +31,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("browser_follows_the_policy", policy),
     ("browser_reaches_no_nearby_addresses", nearby),
     ("browser_opens_no_files", files),
+    ("browser_verifies_certificates", certificates),
     ("browser_limits_results", limits),
     ("browser_ends_scripts_of_pages", endless),
     ("browser_survives_pages", survives),
@@ -39,6 +41,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("browser_runs_one_call_at_a_time", at_once),
     ("browser_masks_secrets", masks),
     ("browser_ends", ends),
+    ("browser_ends_when_it_is_idle", idle),
+    ("browser_is_that_of_one_program", one_program),
 ];
 
 /// Returns why this machine cannot run the tests, which are left out then. Continuous integration runs all of them.
@@ -667,6 +671,25 @@ fn files() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
+/// The name in the handshake is judged, too, so this also says that the proxy reads Chromium's.
+fn certificates() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let server = Authority::new().server("origin.example");
+        for (allowed, start) in [
+            (
+                "origin.example",
+                "unavailable: the page cannot be opened (net::ERR_CERT_AUTHORITY_INVALID): the connection is not secure",
+            ),
+            ("other.example", "permission_denied: scripts may not reach origin.example"),
+        ] {
+            let egress = Egress { allowed_hosts: vec![allowed.to_owned()], ..Egress::default() };
+            let names = [("origin.example".to_owned(), server)].into();
+            let scene = Scene::new(Internet { names, ..Internet::default() }, egress);
+            fails(&scene.open("https://origin.example/").await, start);
+        }
+    })
+}
+
 fn limits() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::of("<pre id=a></pre>");
@@ -718,8 +741,18 @@ fn endless() -> Result<(), libtest_mimic::Failed> {
         let scene = Scene::with(&site);
         scene.home().await;
         // Code that never ends, and the page stays.
-        fails(&scene.evaluate("for (;;) {}").await, "timeout: the page did not answer within 25 s");
+        let other = Scene::on(scene.local.clone(), Arc::clone(&scene.state), online(), "other");
+        other.home().await;
+        // One that floods koze, too.
+        let (done, flooding) = tokio::join!(
+            scene.evaluate("for (;;) {}"),
+            other.evaluate("for (let at = 0; ; at++) { alert(at); history.replaceState(at, '') }")
+        );
+        for done in [done, flooding] {
+            fails(&done, "timeout: the page did not answer within 25 s");
+        }
         assert_eq!(scene.evaluate("document.title").await, Ok(json!("Home")));
+        other.home().await;
         // A script of the page that never ends, and the next call.
         assert_eq!(
             scene.evaluate("document.cookie = 'kept=yes'; setTimeout(() => { for (;;) {} }, 50); 1").await,
@@ -933,5 +966,38 @@ fn ends() -> Result<(), libtest_mimic::Failed> {
         let Scene { session, local, state } = scene;
         drop((session, local));
         until("the browser has ended", async || !runs(state.path())).await;
+    })
+}
+
+fn idle() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let site = Site::of("<title>Home</title>");
+        let scene = Scene::with(&site);
+        let local = scene.local.clone().with_browser_idle(Duration::from_millis(1500));
+        let scene = Scene::on(local, Arc::clone(&scene.state), online(), "scripts");
+        scene.home().await;
+        // A call keeps it alive, however long it takes.
+        let code = "new Promise((done) => setTimeout(() => done(document.title), 3000))";
+        assert_eq!(scene.evaluate(code).await, Ok(json!("Home")));
+        until("the browser has ended", async || !runs(scene.state.path())).await;
+        fails(&scene.evaluate("1").await, "not_found: no page is open");
+        scene.home().await;
+    })
+}
+
+fn one_program() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let site = Site::of("<title>Home</title>");
+        let scene = Scene::with(&site);
+        scene.home().await;
+        // As another program on the same state directory.
+        let local = Local::with_internet(scene.state.path(), internet(&site)).unwrap();
+        let other = Scene::on(local, Arc::clone(&scene.state), online(), "scripts");
+        fails(
+            &other.open("http://origin.example/").await,
+            "unavailable: another koze process on this machine runs the browser",
+        );
+        scene.call("browser_close", json!({})).await.unwrap();
+        other.home().await;
     })
 }

@@ -667,13 +667,13 @@ fn compressed() -> Result<(), libtest_mimic::Failed> {
 }
 
 /// An authority of the test.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     root: Vec<u8>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -682,7 +682,7 @@ impl Authority {
     }
 
     /// Starts a server with a certificate for a name.
-    fn server(&self, name: &str) -> SocketAddr {
+    pub(crate) fn server(&self, name: &str) -> SocketAddr {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap().der().clone();

@@ -31,7 +31,7 @@ pub struct Reached {
     pub time: u64,
     /// The session of the sandbox.
     pub session: String,
-    /// The sandbox; `(scripts)` for scripts.
+    /// The sandbox; `(scripts)` for scripts, and `(browser)` for their browser.
     pub sandbox: String,
     /// The requested host.
     pub host: String,
