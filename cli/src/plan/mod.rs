@@ -179,6 +179,10 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         storage::edits(&lifecycles, inputs, &fate, findings);
     leftovers::check(&scopes, &lifecycles, &dead, &edits, config, findings);
     edits.extend(more);
+    if project.worker_scripts().is_some_and(|scripts| scripts.browser) {
+        let note = "the Worker has no browser: `browser = true` is for scripts on this machine";
+        notes.push(note.to_owned());
+    }
     notes.splice(0..0, inputs.draft.notes.iter().cloned().chain(renames));
     findings.checked()?;
 

@@ -618,6 +618,24 @@ fn the_hosts_reach_the_tools() {
 }
 
 #[test]
+fn a_worker_has_no_browser() {
+    let project = project(true);
+    let tools = || ["tools.rs", "tools.json"].map(|file| project.read(format!("src/generated/{file}")));
+    let before = tools();
+    project.write("Cargo.toml", project.read("Cargo.toml") + "browser = true\n");
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let note = "the Worker has no browser: `browser = true` is for scripts on this machine";
+    assert!(run.stdout.contains(note) || run.stderr.contains(note), "{run:?}");
+    assert_eq!(tools(), before);
+    assert!(!before[1].contains("browser_"));
+    let manifest = project.read("Cargo.toml");
+    project.write("Cargo.toml", manifest.replace("browser = true\n", "browser = true\nworker = false\n"));
+    let run = project.koze(&["remove", "KozeScripts", "--never-deployed"]);
+    assert!(!run.stdout.contains(note) && !run.stderr.contains(note), "{run:?}");
+}
+
+#[test]
 fn a_package_without_sandboxes_needs_no_sdk() {
     let project = Project::new();
     let manifest = "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n\n\
