@@ -16,8 +16,8 @@
 //! scripts ([`Profiles::script_egress`]) and the same rules for addresses, on every redirect.
 //!
 //! **The browser** of scripts is Chromium in a sandbox of its own, without files on disk. It reaches the network through the same
-//! proxy as a sandbox, under the policy of scripts. [`Provider::open_browser`] starts it; it ends when nothing used it for
-//! five minutes, and with this process.
+//! proxy as a sandbox, under the policy of scripts. [`open_browser`](koze_core::Provider::open_browser) starts it; it ends
+//! when nothing used it for five minutes, and with this process.
 //!
 //! **Previews.** [`Sandbox::expose`] returns `http://<port>-<name>-<token>.localhost:<p>/`. One listener on 127.0.0.1
 //! serves all previews while [`Local`] exists. Its port is stored in the state directory, so the URL of a sandbox stays
@@ -78,6 +78,7 @@ mod owner;
 mod process;
 #[doc(hidden)]
 pub mod prove;
+mod provider;
 mod ready;
 mod registry;
 mod running;
@@ -118,23 +119,18 @@ use self::network::fetch::Fetching;
 pub use self::network::objects::Objects;
 use self::network::preview::Previews;
 pub use self::process::LocalProcess;
+use self::provider::infos;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
 use self::script::{Databases, Scripts};
 pub use self::secrets::{SecretInfo, Secrets};
-
 pub use self::store::LocalStore;
 use self::store::Stores;
 use koze_core::Profiles;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
-use koze_core::provider::{Info, Opened, Provider, Settings};
-use koze_core::sandbox::Status;
-use koze_core::script::{
-    Calls, Check, Egress, Exchange, Exchanged, Failure, NoCalls, Query, Ran, Start, Wire,
-};
+use koze_core::provider::{Info, Settings};
 use koze_core::workspace::OpenLimits;
-use koze_script::protocol::ToScript;
 
 /// Call this first in `main`, before anything starts a thread: `#[tokio::main]` is too late.
 ///
@@ -410,119 +406,6 @@ impl Local {
     pub fn egress(state: impl AsRef<Path>) -> Result<Vec<Reached>> {
         egress::read_journal(state.as_ref())
     }
-}
-
-impl Provider for Local {
-    type Sandbox = LocalSandbox;
-    type Store = LocalStore;
-
-    fn open_limits(&self) -> &OpenLimits {
-        &self.1
-    }
-
-    fn note(&self) -> Option<&str> {
-        Some(if self.0.one_user {
-            "local sandboxes do not use an image: they have this machine's /usr, read-only, with the programs \
-             in it. All sandboxes share one user of this machine because its user namespace maps no others"
-        } else {
-            "local sandboxes do not use an image: they have this machine's /usr, read-only, with the programs in it"
-        })
-    }
-
-    async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<LocalSandbox>> {
-        egress::check(&settings.profile)?;
-        let (shared, id, settings) = (Arc::clone(&self.0), id.clone(), settings.clone());
-        engine::run(async move {
-            let registry = Arc::clone(&shared.registry);
-            let wanted = (id.clone(), settings);
-            let (stored, created) = engine::block(move || registry.enter(&wanted.0, &wanted.1)).await?;
-            let profile = stored.profile.name.clone();
-            let inner = shared.sandbox(&id.key(), &id.name, stored);
-            if created && let Err(error) = inner.wake().await {
-                // A sandbox that could not start was not created.
-                let registry = Arc::clone(&shared.registry);
-                engine::block(move || registry.leave(&id.key())).await?;
-                return Err(error);
-            }
-            Ok(Opened { sandbox: LocalSandbox(inner), profile, created })
-        })
-        .await
-    }
-
-    async fn find(&self, id: &SandboxId) -> Result<Option<Opened<LocalSandbox>>> {
-        let opened = |inner: Arc<Inner>| {
-            let profile = inner.settings.profile.name.clone();
-            Opened { sandbox: LocalSandbox(inner), profile, created: false }
-        };
-        if let Some(inner) = self.0.running(id) {
-            return Ok(Some(opened(inner)));
-        }
-        let (shared, id) = (Arc::clone(&self.0), id.clone());
-        engine::block(move || {
-            let stored = shared.registry.find(&id.key())?;
-            Ok(stored.map(|stored| opened(shared.sandbox(&id.key(), &id.name, stored))))
-        })
-        .await
-    }
-
-    async fn list(&self, session: &SessionId) -> Result<Vec<Info>> {
-        let (shared, session) = (Arc::clone(&self.0), session.clone());
-        engine::block(move || infos(&shared.registry, &shared.state, &session)).await
-    }
-
-    fn store(&self, session: &SessionId) -> Result<LocalStore> {
-        Ok(LocalStore::new(&self.0, session))
-    }
-
-    async fn run_script(&self, agent: &SessionId, start: Start, calls: &impl Calls) -> Result<Ran> {
-        self.0.scripts.send(&agent.key(), ToScript::Start(start), calls).await
-    }
-
-    fn script_secrets(&self, _: &SessionId) -> Result<koze_core::script::Secrets> {
-        self.2.as_ref().map_or_else(|| Ok(koze_core::script::Secrets::default()), |secrets| secrets.values())
-    }
-
-    async fn script_query(&self, agent: &SessionId, query: Query) -> Result<serde_json::Value> {
-        self.0.databases.answer(agent.key(), query).await
-    }
-
-    async fn script_exchange(
-        &self,
-        agent: &SessionId,
-        egress: &Egress,
-        exchange: Exchange,
-    ) -> Result<Exchanged> {
-        self.0.fetching.send(agent, egress, exchange).await
-    }
-
-    async fn open_browser(&self, agent: &SessionId, egress: &Egress, time: Duration) -> Result<impl Wire> {
-        self.0.browsers.open(&self.0, agent, egress, time).await
-    }
-
-    async fn close_browser(&self, agent: &SessionId) -> Result<()> {
-        self.0.browsers.close(agent).await
-    }
-
-    async fn check_script(
-        &self,
-        agent: &SessionId,
-        check: Check,
-    ) -> Result<std::result::Result<(), Failure>> {
-        let ran = self.0.scripts.send(&agent.key(), ToScript::Check(check), &NoCalls).await?;
-        Ok(ran.result.map(drop))
-    }
-}
-
-/// Returns the sandboxes of a session, ordered by name.
-fn infos(registry: &Registry, state: &Path, session: &SessionId) -> Result<Vec<Info>> {
-    let info = |(name, settings): (String, Settings)| {
-        let name = SandboxName::new(&name)?;
-        let id = SandboxId { session: session.clone(), name: name.clone() };
-        let running = claim::claimed(&layout::directory(state, &id.key()));
-        let status = if running { Status::Running } else { Status::Sleeping };
-        Ok(Info { name, profile: settings.profile.name, status })
-    };
-    registry.list(session)?.into_iter().map(info).collect()
 }
 
 /// The directory to which a destroyed sandbox's files are moved atomically, before they are removed.

@@ -1,0 +1,132 @@
+//! The provider of sandboxes on this machine.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::inner::Inner;
+use super::network::egress;
+use super::registry::Registry;
+use super::{Local, LocalSandbox, LocalStore, claim, engine, layout};
+use koze_core::error::Result;
+use koze_core::id::{SandboxId, SandboxName, SessionId};
+use koze_core::provider::{Info, Opened, Provider, Settings};
+use koze_core::sandbox::Status;
+use koze_core::script::{
+    Calls, Check, Egress, Exchange, Exchanged, Failure, NoCalls, Query, Ran, Start, Wire,
+};
+use koze_core::workspace::OpenLimits;
+use koze_script::protocol::ToScript;
+
+impl Provider for Local {
+    type Sandbox = LocalSandbox;
+    type Store = LocalStore;
+
+    fn open_limits(&self) -> &OpenLimits {
+        &self.1
+    }
+
+    fn note(&self) -> Option<&str> {
+        Some(if self.0.one_user {
+            "local sandboxes do not use an image: they have this machine's /usr, read-only, with the programs \
+             in it. All sandboxes share one user of this machine because its user namespace maps no others"
+        } else {
+            "local sandboxes do not use an image: they have this machine's /usr, read-only, with the programs in it"
+        })
+    }
+
+    async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<LocalSandbox>> {
+        egress::check(&settings.profile)?;
+        let (shared, id, settings) = (Arc::clone(&self.0), id.clone(), settings.clone());
+        engine::run(async move {
+            let registry = Arc::clone(&shared.registry);
+            let wanted = (id.clone(), settings);
+            let (stored, created) = engine::block(move || registry.enter(&wanted.0, &wanted.1)).await?;
+            let profile = stored.profile.name.clone();
+            let inner = shared.sandbox(&id.key(), &id.name, stored);
+            if created && let Err(error) = inner.wake().await {
+                // A sandbox that could not start was not created.
+                let registry = Arc::clone(&shared.registry);
+                engine::block(move || registry.leave(&id.key())).await?;
+                return Err(error);
+            }
+            Ok(Opened { sandbox: LocalSandbox(inner), profile, created })
+        })
+        .await
+    }
+
+    async fn find(&self, id: &SandboxId) -> Result<Option<Opened<LocalSandbox>>> {
+        let opened = |inner: Arc<Inner>| {
+            let profile = inner.settings.profile.name.clone();
+            Opened { sandbox: LocalSandbox(inner), profile, created: false }
+        };
+        if let Some(inner) = self.0.running(id) {
+            return Ok(Some(opened(inner)));
+        }
+        let (shared, id) = (Arc::clone(&self.0), id.clone());
+        engine::block(move || {
+            let stored = shared.registry.find(&id.key())?;
+            Ok(stored.map(|stored| opened(shared.sandbox(&id.key(), &id.name, stored))))
+        })
+        .await
+    }
+
+    async fn list(&self, session: &SessionId) -> Result<Vec<Info>> {
+        let (shared, session) = (Arc::clone(&self.0), session.clone());
+        engine::block(move || infos(&shared.registry, &shared.state, &session)).await
+    }
+
+    fn store(&self, session: &SessionId) -> Result<LocalStore> {
+        Ok(LocalStore::new(&self.0, session))
+    }
+
+    async fn run_script(&self, agent: &SessionId, start: Start, calls: &impl Calls) -> Result<Ran> {
+        self.0.scripts.send(&agent.key(), ToScript::Start(start), calls).await
+    }
+
+    fn script_secrets(&self, _: &SessionId) -> Result<koze_core::script::Secrets> {
+        self.2.as_ref().map_or_else(|| Ok(koze_core::script::Secrets::default()), |secrets| secrets.values())
+    }
+
+    async fn script_query(&self, agent: &SessionId, query: Query) -> Result<serde_json::Value> {
+        self.0.databases.answer(agent.key(), query).await
+    }
+
+    async fn script_exchange(
+        &self,
+        agent: &SessionId,
+        egress: &Egress,
+        exchange: Exchange,
+    ) -> Result<Exchanged> {
+        self.0.fetching.send(agent, egress, exchange).await
+    }
+
+    async fn open_browser(&self, agent: &SessionId, egress: &Egress, time: Duration) -> Result<impl Wire> {
+        self.0.browsers.open(&self.0, agent, egress, time).await
+    }
+
+    async fn close_browser(&self, agent: &SessionId) -> Result<()> {
+        self.0.browsers.close(agent).await
+    }
+
+    async fn check_script(
+        &self,
+        agent: &SessionId,
+        check: Check,
+    ) -> Result<std::result::Result<(), Failure>> {
+        let ran = self.0.scripts.send(&agent.key(), ToScript::Check(check), &NoCalls).await?;
+        Ok(ran.result.map(drop))
+    }
+}
+
+/// Returns the sandboxes of a session, ordered by name.
+pub(super) fn infos(registry: &Registry, state: &Path, session: &SessionId) -> Result<Vec<Info>> {
+    let info = |(name, settings): (String, Settings)| {
+        let name = SandboxName::new(&name)?;
+        let id = SandboxId { session: session.clone(), name: name.clone() };
+        let running = claim::claimed(&layout::directory(state, &id.key()));
+        let status = if running { Status::Running } else { Status::Sleeping };
+        Ok(Info { name, profile: settings.profile.name, status })
+    };
+    registry.list(session)?.into_iter().map(info).collect()
+}
