@@ -150,6 +150,7 @@ fn json_of_a_build() {
             "backend": "sdk",
             "environments": {},
         }],
+        "scripts": null,
         "changes": [
             { "path": "wrangler.jsonc", "action": "update" },
             created("src/generated/mod.rs"),
