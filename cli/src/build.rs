@@ -120,9 +120,9 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     build.config = config.as_ref().ok().map(|config| config.shown.clone());
     findings.checked()?;
     let (config, mut lock) = (config?, lock?);
-    build.scripts = project.script.as_ref().map(|_| Scripts {
-        worker: project.script_worker,
-        isolated: project.script_worker && generate::has_loader(&bindings::all(config.document.value())),
+    build.scripts = project.script.as_ref().map(|script| Scripts {
+        worker: script.worker,
+        isolated: script.worker && generate::has_loader(&bindings::all(config.document.value())),
     });
     if config.exists && !lock.has_file() {
         recover::undeclared(&mut lock, &project, &sandboxes, &config);

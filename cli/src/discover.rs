@@ -28,8 +28,6 @@ pub struct Project {
     pub registry: bool,
     /// What the manifest sets for scripts, if the project serves the tools `script`.
     pub script: Option<ScriptTable>,
-    /// Whether the Worker serves them, too.
-    pub script_worker: bool,
 }
 
 /// The validated sandboxes of a project and their source texts.
@@ -86,8 +84,7 @@ impl Project {
             return findings.fail(no_package("neither it nor a directory above it has a `Cargo.toml`"), None);
         };
         let dir = path.parent().unwrap_or(&absolute).to_owned();
-        let manifest = manifest::read(&path, findings)?;
-        let Manifest { name, environments, registry, script, script_worker } = manifest;
+        let Manifest { name, environments, registry, script } = manifest::read(&path, findings)?;
         let Some(name) = name else {
             let members = members(&path);
             let why = if members.is_empty() {
@@ -97,12 +94,12 @@ impl Project {
             };
             return findings.fail(no_package(&why), None);
         };
-        Ok(Project { dir, name, environments, registry, script, script_worker })
+        Ok(Project { dir, name, environments, registry, script })
     }
 
     /// Returns what the manifest sets for scripts of the Worker, if it serves the tools `script`.
     pub fn worker_scripts(&self) -> Option<&ScriptTable> {
-        self.script.as_ref().filter(|_| self.script_worker)
+        self.script.as_ref().filter(|script| script.worker)
     }
 
     /// Reads every `src/**/*.sandbox.rs`, and validates the sandboxes one by one and together.

@@ -33,17 +33,23 @@ pub struct Manifest {
     pub registry: bool,
     /// `package.metadata.koze.script`, if the project serves the tools `script`.
     pub script: Option<ScriptTable>,
-    /// `package.metadata.koze.script.worker`: whether the Worker serves the tools `script`, too.
-    pub script_worker: bool,
 }
 
-/// `package.metadata.koze.script`, without `worker`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// `package.metadata.koze.script`.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptTable {
     /// The hosts that scripts may reach.
     pub egress: Egress,
     /// Whether scripts have a browser.
     pub browser: bool,
+    /// Whether the Worker serves the tools `script`, too.
+    pub worker: bool,
+}
+
+impl Default for ScriptTable {
+    fn default() -> Self {
+        ScriptTable { egress: Egress::default(), browser: false, worker: true }
+    }
 }
 
 /// Reads a manifest.
@@ -64,20 +70,14 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
         }
     };
     let Some(package) = document.get("package") else {
-        return Ok(Manifest {
-            name: None,
-            environments: None,
-            registry: false,
-            script: None,
-            script_worker: true,
-        });
+        return Ok(Manifest { name: None, environments: None, registry: false, script: None });
     };
     let Some(name) = package.get("name").and_then(Item::as_str) else {
         let message = "`[package]` has no `name`".to_owned();
         return findings.fail(Rule::BadManifest { message }, place(package.span()));
     };
     let koze = package.get("metadata").and_then(|metadata| metadata.get("koze"));
-    let (mut environments, mut registry, mut script, mut script_worker) = (None, false, None, true);
+    let (mut environments, mut registry, mut script) = (None, false, None);
     for (key, value) in koze.and_then(Item::as_table_like).into_iter().flat_map(|table| table.iter()) {
         if !KEYS.contains(&key) {
             let near = nearest(key, KEYS).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -100,22 +100,14 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
             });
         }
         if key == "script" {
-            let (table, mut wrong) = scripts(value);
+            let (table, wrong) = scripts(value);
             script = Some(table);
-            if let Some(value) = value.get("worker") {
-                script_worker = value.as_bool().unwrap_or_else(|| {
-                    let message =
-                        "`package.metadata.koze.script.worker` must be `true` or `false`".to_owned();
-                    wrong.push((message, value.span()));
-                    true
-                });
-            }
             for (message, span) in wrong {
                 findings.add(Rule::BadManifest { message }, place(span));
             }
         }
     }
-    Ok(Manifest { name: Some(name.to_owned()), environments, registry, script, script_worker })
+    Ok(Manifest { name: Some(name.to_owned()), environments, registry, script })
 }
 
 /// A message, and where it belongs.
@@ -124,7 +116,7 @@ type Wrong = (String, Option<Range<usize>>);
 /// Reads `package.metadata.koze.script`. Returns what it sets, and what is wrong.
 fn scripts(value: &Item) -> (ScriptTable, Vec<Wrong>) {
     let (mut scripts, mut wrong) = (ScriptTable::default(), Vec::new());
-    let ScriptTable { egress, browser } = &mut scripts;
+    let ScriptTable { egress, browser, worker } = &mut scripts;
     let Some(table) = value.as_table_like() else {
         let message =
             "`package.metadata.koze.script` must be a table: write `[package.metadata.koze.script]`";
@@ -136,7 +128,7 @@ fn scripts(value: &Item) -> (ScriptTable, Vec<Wrong>) {
             "browser" => *browser = switch(key, value, &mut wrong),
             "allowed_hosts" => egress.allowed_hosts = hosts(key, value, &mut wrong),
             "denied_hosts" => egress.denied_hosts = hosts(key, value, &mut wrong),
-            "worker" => {}
+            "worker" => *worker = switch(key, value, &mut wrong),
             _ => {
                 let near = nearest(key, SCRIPT_KEYS).map_or_else(
                     || format!(": it has {}", listed(SCRIPT_KEYS)),

@@ -19,7 +19,7 @@ pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<(B
     build::run(&options, &mut build, findings)?;
     let offered = build.plan.as_ref().and_then(|plan| plan.offered.clone());
     match (offered, build.script.clone()) {
-        (offered, Some(ScriptTable { egress, browser })) => {
+        (offered, Some(ScriptTable { egress, browser, .. })) => {
             let profiles = offered.unwrap_or_else(Profiles::of_scripts).with_script_egress(egress);
             Ok((build, profiles.with_script_browser(browser)))
         }
