@@ -148,7 +148,7 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
         async { Err::<NoBrowser, _>(script::browser::unsupported()) }
     }
 
-    /// Ends the browser of an agent, with its cookies and its page. Succeeds if there is none.
+    /// Ends the browser of an agent, with its cookies and its page. Also succeeds if the agent has no browser.
     ///
     /// # Errors
     /// As [`open_browser`](Self::open_browser).

@@ -29,6 +29,11 @@ impl Url {
         url.text.truncate(url.text.find('#').unwrap_or(url.text.len()));
         Ok(url)
     }
+
+    /// Returns the port, which may be the usual one of the scheme.
+    pub(crate) fn port_or_default(&self) -> u16 {
+        self.port.unwrap_or(if self.scheme == "https" { 443 } else { 80 })
+    }
 }
 
 /// Returns a text as the parser encodes it in a path and in a query. It may leave something out.

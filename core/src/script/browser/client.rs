@@ -158,7 +158,7 @@ impl<W: Wire> Client<W> {
         self.answer(id, wait).await
     }
 
-    /// Returns the next event of the page, or nothing if there is none in time.
+    /// Returns the next event of the page, or nothing if none arrives in time.
     pub(super) async fn event(&mut self, wait: Duration) -> Result<Option<Event>> {
         let start = Start::now();
         loop {

@@ -5,6 +5,7 @@
 //!
 //! | module | job |
 //! |---|---|
+//! | `perform` | a call, from the connection to its end |
 //! | `wire` | the connection to a browser |
 //! | `client` | commands and events |
 //! | `page` | the page: attaches to it, and replaces one that does not respond |
@@ -20,6 +21,8 @@ mod client;
 mod navigate;
 #[cfg(feature = "script")]
 mod page;
+#[cfg(feature = "script")]
+mod perform;
 #[cfg(feature = "script")]
 mod read;
 #[cfg(all(test, feature = "script"))]
@@ -57,114 +60,4 @@ fn of_element(selector: &str, mut error: Error) -> Error {
     };
     error.message = format!("`{}`: {}{next}", client::shown(selector), error.message);
     error
-}
-
-#[cfg(feature = "script")]
-mod perform {
-    use serde_json::Value;
-
-    use super::client::Client;
-    use super::page::Page;
-    use super::{TIME, Wire, navigate};
-    use crate::error::{Code, Error, Result};
-    use crate::id::SessionId;
-    use crate::provider::Provider;
-    use crate::script::{Browse, Egress};
-    use crate::time::Start;
-
-    /// The longest selector, and the longest text to type, in bytes.
-    const INPUT: usize = 64 << 10;
-    /// The longest code in bytes.
-    const CODE: usize = 256 << 10;
-
-    /// Does something in the browser of an agent.
-    ///
-    /// # Errors
-    /// [`Code::InvalidInput`] for invalid input, [`Code::PermissionDenied`] for a page on a host that may not be reached,
-    /// [`Code::NotFound`] for a missing element, [`Code::Timeout`], [`Code::TooLarge`] for a result that is too long, and
-    /// [`Code::Unavailable`].
-    pub(crate) async fn browse<P: Provider>(
-        provider: &P,
-        agent: &SessionId,
-        egress: &Egress,
-        mut browse: Browse,
-    ) -> Result<Value> {
-        check(&mut browse, egress)?;
-        if browse == Browse::Close {
-            provider.close_browser(agent).await?;
-            return Ok(Value::Null);
-        }
-        let start = Start::now();
-        let wire = provider.open_browser(agent, egress, TIME).await?;
-        let mut page = match Page::attach(Client::new(wire, start, TIME)).await {
-            Ok(page) => page,
-            Err(error) => {
-                // A browser that does not answer would not answer the next call either.
-                if error.code == Code::Timeout {
-                    provider.close_browser(agent).await?;
-                }
-                return Err(error);
-            }
-        };
-        page.client.settle(false);
-        let done = perform(&mut page, browse).await;
-        let is_lost =
-            page.client.has_crashed() || done.as_ref().is_err_and(|error| error.code == Code::Timeout);
-        let is_usable = !is_lost || page.recover().await;
-        page.client.settle(true);
-        if !is_usable {
-            provider.close_browser(agent).await?;
-        }
-        done
-    }
-
-    fn check(browse: &mut Browse, egress: &Egress) -> Result<()> {
-        let short = |what: &str, text: &str, most: usize| {
-            if text.len() <= most {
-                return Ok(());
-            }
-            let message = format!("{what} has {} bytes, but may have {most}", text.len());
-            Err(Error::new(Code::InvalidInput, message))
-        };
-        match browse {
-            Browse::Navigate { url, .. } => {
-                *url = navigate::target(url)?;
-                egress.check_on()
-            }
-            Browse::Screenshot { selector, .. }
-            | Browse::ExtractText { selector }
-            | Browse::ExtractHtml { selector, .. } => {
-                short("the selector", selector.as_deref().unwrap_or_default(), INPUT)
-            }
-            Browse::Click { selector } => short("the selector", selector, INPUT),
-            Browse::Type { selector, text, .. } => {
-                short("the selector", selector, INPUT)?;
-                short("the text", text, INPUT)
-            }
-            Browse::Evaluate { code } => short("the code", code, CODE),
-            Browse::Close => Ok(()),
-        }
-    }
-
-    async fn perform<W: Wire>(page: &mut Page<W>, browse: Browse) -> Result<Value> {
-        if !matches!(browse, Browse::Navigate { .. }) {
-            page.shows().await?;
-        }
-        match browse {
-            Browse::Navigate { url, wait_until } => page.navigate(&url, wait_until).await,
-            Browse::Screenshot { selector, full_page } => {
-                page.screenshot(selector.as_deref(), full_page).await
-            }
-            Browse::Click { selector } => page.click(&selector).await.map(|()| Value::Null),
-            Browse::Type { selector, text, clear_first } => {
-                page.type_text(&selector, &text, clear_first).await.map(|()| Value::Null)
-            }
-            Browse::ExtractText { selector } => page.text(selector.as_deref()).await.map(Value::String),
-            Browse::ExtractHtml { selector, outer } => {
-                page.html(selector.as_deref(), outer).await.map(Value::String)
-            }
-            Browse::Evaluate { code } => page.evaluate(&code).await,
-            Browse::Close => Ok(Value::Null),
-        }
-    }
 }

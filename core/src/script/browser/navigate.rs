@@ -100,8 +100,7 @@ impl<W: Wire> Page<W> {
     pub(super) async fn follow(&mut self) -> Result<()> {
         // Behind what the action has caused. A page that is just being replaced cannot answer.
         let ours = |event: &Event, target: &str| event.params["frameId"] == target;
-        let _barrier = self
-            .client
+        self.client
             .page("Runtime.evaluate", json!({ "expression": "1" }))
             .await
             .or_else(|error| if error.code == Code::Timeout { Err(error) } else { Ok(Value::Null) })?;
@@ -127,7 +126,7 @@ impl<W: Wire> Page<W> {
     /// Returns why a request to the host of a URL was refused, if it was.
     fn refusal(&self, url: &str) -> Option<Refusal> {
         let url = Url::parse(url, None).ok()?;
-        let port = url.port.unwrap_or(if url.scheme == "https" { 443 } else { 80 });
+        let port = url.port_or_default();
         let is = |refusal: &Refusal| refusal.host.eq_ignore_ascii_case(&url.host) && refusal.port == port;
         self.client.wire.refusals().into_iter().rev().find(is)
     }

@@ -57,7 +57,7 @@ struct Target {
 }
 
 impl<W: Wire> Page<W> {
-    /// Attaches to the page of the browser. Opens one if there is none.
+    /// Attaches to the page of the browser. Opens one if the browser has no page.
     pub(super) async fn attach(client: Client<W>) -> Result<Self> {
         let mut page = Page { client, target: String::new(), world: None, is_replaced: false };
         page.client.tell("Browser.setDownloadBehavior", &json!({ "behavior": "deny" }))?;

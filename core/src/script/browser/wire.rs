@@ -43,7 +43,7 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// The connection of a provider without browsers. There is none.
+/// The connection of a provider without browsers. It is never created.
 #[derive(Debug)]
 #[doc(hidden)]
 pub enum NoBrowser {}

@@ -108,7 +108,7 @@ impl Request {
             method: self.method,
             tls,
             host: self.host().to_owned(),
-            port: self.url.port.unwrap_or(if tls { 443 } else { 80 }),
+            port: self.url.port_or_default(),
             target: self.url.target.clone(),
             headers,
             body: self.body.clone(),
