@@ -62,6 +62,10 @@ impl<S: Sandbox> Unpacker<S> {
 
     /// Adds bytes of the archive.
     async fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        // What follows the end is dropped.
+        if self.reader.finish().is_ok() {
+            return Ok(());
+        }
         self.reader.add(bytes);
         while let Some(part) = self.reader.part().map_err(damaged)? {
             match part {

@@ -37,6 +37,10 @@ pub(crate) fn unpack(place: &Place, most: u64, mut from: impl Read) -> Result<Co
         if read == 0 {
             break;
         }
+        // What follows the end is dropped.
+        if reader.finish().is_ok() {
+            continue;
+        }
         reader.add(&buffer[..read]);
         while let Some(part) = reader.part().map_err(damaged)? {
             match part {

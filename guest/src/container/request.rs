@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use koze_protocol::edit::Edited;
 use koze_protocol::lines::LineRange;
+use koze_protocol::tar::Contents;
 
 use crate::message::{Fault, Place, Stat};
 
@@ -68,6 +69,12 @@ pub enum Request {
     /// Create the serialized file or tree at a path that does not exist yet, completely or not at all. Stream 0: the
     /// serialized bytes. Returns [`Done::Size`], the total size of its files.
     Unpack(Place),
+    /// Archive a directory. Stream 1: the archive in pieces, and its [`Trailer`](crate::archive::Trailer), which also says
+    /// why it is not whole. Returns [`Done::Nothing`].
+    Archive(Place),
+    /// Create the files of an archive in a directory that exists. On failure, some of them may be left. Stream 0: the
+    /// archive, without lengths and trailer. Returns [`Done::Extracted`].
+    Extract(Place),
     /// Search the lines of a file, or of the files of a directory. Stream 1: [`Searched`] as JSON. Returns
     /// [`Done::Nothing`].
     ///
@@ -380,6 +387,8 @@ pub enum Done {
     },
     /// What is at a place.
     Stat(Stat),
+    /// What an archive contained.
+    Extracted(Contents),
     /// No result.
     Nothing {},
 }

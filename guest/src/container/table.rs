@@ -123,7 +123,12 @@ impl Table {
         // It is unknown whether an invalid request sends data, so data is accepted.
         let takes = matches!(
             request,
-            Ok(Request::Write(_) | Request::Edit(_) | Request::Unpack(_) | Request::WriteProcess(_)) | Err(_)
+            Ok(Request::Write(_)
+                | Request::Edit(_)
+                | Request::Unpack(_)
+                | Request::Extract(_)
+                | Request::WriteProcess(_))
+                | Err(_)
         );
         let streams = Arc::new(Streams::new(takes));
         self.open.insert(call, Open::Working(Arc::clone(&streams)));

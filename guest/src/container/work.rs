@@ -21,7 +21,7 @@ use super::streams::Stopped;
 use crate::files::{self, Made};
 use crate::message::{Code, Fault, Place};
 use crate::place::fault;
-use crate::{search, stream};
+use crate::{archive, search, stream};
 
 /// Executes the request of a call and returns its answer, unless the call was canceled. `held` accounts for the memory
 /// of the request.
@@ -73,6 +73,8 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
         }
         Request::Pack(what) => pack(call, what)?,
         Request::Unpack(place) => unpack(call, &place)?,
+        Request::Archive(place) => archive(call, &place)?,
+        Request::Extract(place) => extract(call, &place)?,
         Request::Search(what) => search(call, what)?,
         Request::Start(what) => guest.processes.start(guest, what, held)?,
         Request::Process(OneProcess { id }) => guest.processes.info(&id)?,
@@ -248,6 +250,22 @@ fn pack(call: &Call, what: Pack) -> Result<Done, End> {
 fn unpack(call: &Call, place: &Place) -> Result<Done, End> {
     let size = stream::unpack(place, u64::MAX, Reader(call)).map_err(|fault| stopped_or(call, fault))?;
     Ok(Done::Size { size })
+}
+
+fn archive(call: &Call, place: &Place) -> Result<Done, End> {
+    archive::pack(place, Writer::new(call, 1)).map_err(|fault| stopped_or(call, fault))?;
+    // A reader that is gone is no error of the archive.
+    if call.streams.stopped() {
+        return Err(End::Stopped);
+    }
+    call.end(1)?;
+    Ok(Done::Nothing {})
+}
+
+/// The size is limited by the container's disk only.
+fn extract(call: &Call, place: &Place) -> Result<Done, End> {
+    let contents = archive::unpack(place, u64::MAX, Reader(call)).map_err(|fault| stopped_or(call, fault))?;
+    Ok(Done::Extracted(contents))
 }
 
 fn search(call: &Call, what: Search) -> Result<Done, End> {

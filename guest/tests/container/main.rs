@@ -2,6 +2,7 @@
 //! as root, these are unprivileged namespaces.
 #![cfg(target_os = "linux")]
 
+mod archives;
 mod beside;
 mod client;
 mod edits;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::from_args();
     let all = [
+        archives::TESTS,
         beside::TESTS,
         edits::TESTS,
         searches::TESTS,

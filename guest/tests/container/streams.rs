@@ -135,8 +135,8 @@ fn credit_for_writes() {
     assert_eq!(call.outcome().ok(), json!({ "size": CREDIT / 4 + 2000 }));
 }
 
-/// Starts every kind of long call: a program, a write, an append in memory and in a file, a read, a list, and unread
-/// output.
+/// Starts every kind of long call: a program, a write, an append in memory and in a file, a read, a list, an archive, and
+/// unread output.
 fn middles<'a>(stage: &Stage, client: &'a Client) -> Vec<Call<'a>> {
     fs::write(stage.path("old"), "old").unwrap();
     fs::File::create(stage.path("long")).unwrap().set_len(10 << 20).unwrap();
@@ -154,8 +154,8 @@ fn middles<'a>(stage: &Stage, client: &'a Client) -> Vec<Call<'a>> {
     let mut much = exec(&["head", "-c", "5000000", "/dev/zero"]);
     much["exec"]["max_output"] = json!(5_000_000);
     let list = json!({ "list": at(&stage.path("many")) });
-    let taken =
-        [client.open(&read(&stage.path("long"), 0, u64::MAX)), client.open(&list), client.open(&much)];
+    let archive = json!({ "archive": at(&stage.path("many")) });
+    let taken = [read(&stage.path("long"), 0, u64::MAX), list, archive, much].map(|what| client.open(&what));
     for call in &taken {
         assert_eq!(comes(call), CREDIT as usize);
     }

@@ -59,6 +59,8 @@ fn requests_as_they_are_written() {
             Request::Pack(Pack { root: "/".into(), path: "/x".into(), except: ".y".into() }),
         ),
         (r#"{"unpack": {"root": "/", "path": "/x"}}"#, Request::Unpack(place())),
+        (r#"{"archive": {"root": "/", "path": "/x"}}"#, Request::Archive(place())),
+        (r#"{"extract": {"root": "/", "path": "/x"}}"#, Request::Extract(place())),
         (
             r#"{"search": {"root": "/", "path": "/x", "search": {"pattern": "a", "ignoreCase": true, "include": null,
                 "skipIgnored": false, "maxFileSize": 1, "binaryWithin": 2, "maxLineChars": 3, "maxLineBytes": 4,
@@ -111,6 +113,8 @@ fn answers_as_they_are_written() {
     let done = Done::Lines { chars: 1, past_end: false, binary: false, size: 2 };
     assert_eq!(to_value(Answer::Ok(done)).unwrap(), json!({ "ok": lines }));
     assert_eq!(to_value(Answer::Ok(Done::Nothing {})).unwrap(), json!({"ok": {}}));
+    let extracted = Answer::Ok(Done::Extracted(Contents { entries: 1, bytes: 2, skipped: 0 }));
+    assert_eq!(to_value(extracted).unwrap(), json!({"ok": {"entries": 1, "bytes": 2, "skipped": 0}}));
     let failed = Answer::Failed(Fault::new(Code::NotFound, "…"));
     assert_eq!(to_value(failed).unwrap(), json!({"failed": {"why": "not_found", "text": "…"}}));
     let link = Stat { kind: Kind::Link("y".into()), size: 1, mode: 0o777, mtime: Some(7), version: Some(8) };
