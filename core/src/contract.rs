@@ -18,8 +18,8 @@ pub use koze_protocol::search::Searched;
 pub use koze_protocol::{Code, Entry, Stat};
 
 pub use self::files::{
-    Edit, Entries, LARGEST_PIECE, Lines, MakeLink, Pack, Path, Piece, Read, ReadLines, Rename, Search,
-    SetMode, Unpack, Unpacked, Write, Written,
+    Edit, Entries, Extracted, LARGEST_PIECE, Lines, MakeLink, Pack, Path, Piece, Read, ReadLines, Rename,
+    Search, SetMode, Unpack, Unpacked, Write, Written,
 };
 pub use self::process::{
     Chunk, Ended, OneProcess, OutputStream, ProcessInfo, ProcessOutput, Processes, ReadProcess,
@@ -52,9 +52,9 @@ macro_rules! contract_methods {
             /// caller stops waiting, and rejects when the caller is gone. In both cases the program and its descendants
             /// are killed, and the method returns `unavailable`.
             exec "kozeExec" Exec, waiting => Output;
-            /// Cancels the calls of `kozeExec`, `kozeSearch` and `kozeUnpack` with this name: their programs are killed as
-            /// above, and what they have created is removed. A call that arrives later is canceled on arrival. Canceling starts
-            /// nothing, and succeeds for finished calls.
+            /// Cancels the calls of `kozeExec`, `kozeSearch`, `kozeUnpack` and `kozeExtract` with this name: their programs are
+            /// killed as above, and what `kozeUnpack` has created is removed. A call that arrives later is canceled on arrival.
+            /// Canceling starts nothing, and succeeds for finished calls.
             cancel "kozeCancel" Cancel => Done;
             /// Starts a program that runs on after the call, and gives its ID. It is started as `kozeExec` starts one, with pipes
             /// or a terminal, and what it writes is kept for readers within its buffer. It ends when the sandbox sleeps or
@@ -124,6 +124,20 @@ macro_rules! contract_methods {
             ///
             /// `waiting` is as for `kozeExec`. When its promise settles, the stream and its sender end as well.
             unpack "kozeUnpack" Unpack, stream "ReadableStream<Uint8Array>", waiting => Unpacked;
+            /// Starts to archive a directory, and returns the stream: the tar archive in pieces of at most 64 KiB, each after its
+            /// length (four bytes, little-endian). A length of 0 and a last piece end it: as JSON `{"ok": {"entries", "bytes",
+            /// "skipped"}}`, or `{"failed": {"why", "text"}}` with a code. Without `ok`, the archive is not whole. Sockets, pipes
+            /// and devices are left out, and counted as `skipped`. Canceling the stream ends the work.
+            ///
+            /// A class without archives returns `unstreamed`, or lacks this method and the next. One that returns a stream
+            /// here also has the next.
+            archive "kozeArchive" Path => Packed;
+            /// Creates the files of a tar archive, without lengths, in a directory that exists. A failed call may leave some of
+            /// them. Nothing is created outside of the directory, and an archive without its end is `unavailable`. The stream
+            /// is read to its end, or canceled.
+            ///
+            /// `waiting` is as for `kozeUnpack`.
+            extract "kozeExtract" Unpack, stream "ReadableStream<Uint8Array>", waiting => Extracted;
             /// Opens a port. The object's `fetch` then accepts requests to it that carry the headers `koze-port` and
             /// `koze-nonce`, and no others. An open port stays as it is.
             expose "kozeExpose" Expose => Exposed;
@@ -171,7 +185,7 @@ pub enum Reason {
     Code(Code),
     /// The sandbox was never opened, or has been destroyed.
     Unopened(Unopened),
-    /// The sandbox does not support streams, or searches: the caller works file by file.
+    /// The sandbox does not support streams, archives or searches: the caller works file by file.
     Unstreamed(Unstreamed),
 }
 
@@ -300,7 +314,7 @@ mod tests {
 
     use super::*;
 
-    /// A serialized file or directory. Each host has its own type for it.
+    /// A serialized file or directory, or an archive. Each host has its own type for it.
     #[derive(ts_rs::TS)]
     #[ts(export_to = "contract.d.ts")]
     struct Packed {

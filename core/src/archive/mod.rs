@@ -12,8 +12,8 @@ use koze_protocol::tar::Damaged;
 pub use koze_protocol::tar::Contents;
 
 pub use self::foreign::foreign;
-pub(crate) use self::pack::pack;
-pub(crate) use self::unpack::unpack;
+pub use self::pack::pack;
+pub use self::unpack::unpack;
 use crate::error::{Code, Error, Result};
 
 /// An archive in pieces. The last one comes with what the archive contains; earlier ones may, with what it contains up to

@@ -17,8 +17,9 @@ const SMALL: u64 = 128 << 10;
 /// How many.
 const AT_ONCE: usize = 16;
 
-/// Returns a directory as a tar archive, in pieces, with what it has up to then.
-pub(crate) fn pack<S: Sandbox>(sandbox: S, dir: String) -> Tar {
+/// Returns a directory as a tar archive, in pieces, with what it has up to then. Lists every directory and reads every file by
+/// the other operations.
+pub fn pack<S: Sandbox>(sandbox: S, dir: String) -> Tar {
     let packer = Packer {
         sandbox,
         dir,

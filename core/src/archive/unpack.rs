@@ -15,8 +15,11 @@ const AT_ONCE: usize = 16;
 /// How much of a large file is collected before it is written.
 const PIECE: usize = 1 << 20;
 
-/// Creates the files of an archive below a directory.
-pub(crate) async fn unpack<S: Sandbox>(sandbox: &S, dir: &str, mut tar: Bytes<'_>) -> Result<Contents> {
+/// Creates the files of an archive below a directory by the other operations. Returns what it contained.
+///
+/// # Errors
+/// The errors of the archive and of the sandbox. Some of the files may be left.
+pub async fn unpack<S: Sandbox>(sandbox: &S, dir: &str, mut tar: Bytes<'_>) -> Result<Contents> {
     let mut unpacker = Unpacker::new(sandbox.clone(), dir.to_owned());
     while let Some(bytes) = tar.try_next().await? {
         unpacker.add(&bytes).await?;

@@ -189,7 +189,7 @@ pub struct Pack {
     pub except: String,
 }
 
-/// Where to create the files of a stream.
+/// Where to create the files of a stream or archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Unpack {
@@ -206,6 +206,18 @@ pub struct Unpack {
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Unpacked {
     /// Their total size.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub bytes: u64,
+}
+
+/// The files that were created from an archive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Extracted {
+    /// The number of files, directories and symbolic links.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub entries: u64,
+    /// The total size of the files.
     #[cfg_attr(test, ts(type = "number"))]
     pub bytes: u64,
 }

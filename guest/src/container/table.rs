@@ -224,6 +224,20 @@ mod tests {
         assert_eq!(asked.streams.may_send(1).unwrap(), CREDIT as usize + 5);
     }
 
+    /// The class recognizes by this text that a guest is older, and its caller then works file by file.
+    #[test]
+    fn unknown_requests_are_named() {
+        let text = "the guest does not understand the request: unknown variant";
+        let asked = play(&[ask(1, br#"{"of_tomorrow": {}}"#)]).unwrap();
+        let Err(fault) = &asked[0].request else { panic!("{asked:?}") };
+        assert!(fault.text.starts_with(text), "{}", fault.text);
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/files/worker/trees.mjs");
+        let class = std::fs::read_to_string(path).unwrap();
+        let unknown = class.lines().find_map(|line| line.strip_prefix("const UNKNOWN = /^"));
+        let unknown = unknown.expect("the class has the expression").replace(['(', ')'], "");
+        assert!(unknown.ends_with(&format!("|{text}/;")), "{unknown}");
+    }
+
     #[test]
     fn late_frames_are_ignored() {
         let mut table = Table::default();

@@ -1,5 +1,6 @@
 //! Files of a sandbox, read and written as the bodies of requests.
 
+use std::future::ready;
 use std::pin::Pin;
 
 use futures_util::{Stream as _, StreamExt as _, TryStreamExt as _, stream};
@@ -100,7 +101,8 @@ pub(super) async fn answer_archive<P: Provider>(
     if access == Access::Describe {
         return Ok(head.empty());
     }
-    let rest = tar.map_ok(|(bytes, _)| bytes).map_err(cut_off);
+    // The last part may have only the count of what the archive has.
+    let rest = tar.map_ok(|(bytes, _)| bytes).try_filter(|bytes| ready(!bytes.is_empty())).map_err(cut_off);
     Ok(head.from_stream(stream::iter([Ok(first)]).chain(rest))?)
 }
 

@@ -20,9 +20,9 @@ export interface Contract {
    */
   kozeExec(input: Exec, waiting?: () => Promise<unknown>): Promise<Reply<Output>>;
   /**
-   * Cancels the calls of `kozeExec`, `kozeSearch` and `kozeUnpack` with this name: their programs are killed as
-   * above, and what they have created is removed. A call that arrives later is canceled on arrival. Canceling starts
-   * nothing, and succeeds for finished calls.
+   * Cancels the calls of `kozeExec`, `kozeSearch`, `kozeUnpack` and `kozeExtract` with this name: their programs are
+   * killed as above, and what `kozeUnpack` has created is removed. A call that arrives later is canceled on arrival.
+   * Canceling starts nothing, and succeeds for finished calls.
    */
   kozeCancel(input: Cancel): Promise<Reply<Done>>;
   /**
@@ -139,6 +139,24 @@ export interface Contract {
    * `waiting` is as for `kozeExec`. When its promise settles, the stream and its sender end as well.
    */
   kozeUnpack(input: Unpack, stream: ReadableStream<Uint8Array>, waiting?: () => Promise<unknown>): Promise<Reply<Unpacked>>;
+  /**
+   * Starts to archive a directory, and returns the stream: the tar archive in pieces of at most 64 KiB, each after its
+   * length (four bytes, little-endian). A length of 0 and a last piece end it: as JSON `{"ok": {"entries", "bytes",
+   * "skipped"}}`, or `{"failed": {"why", "text"}}` with a code. Without `ok`, the archive is not whole. Sockets, pipes
+   * and devices are left out, and counted as `skipped`. Canceling the stream ends the work.
+   *
+   * A class without archives returns `unstreamed`, or lacks this method and the next. One that returns a stream
+   * here also has the next.
+   */
+  kozeArchive(input: Path): Promise<Reply<Packed>>;
+  /**
+   * Creates the files of a tar archive, without lengths, in a directory that exists. A failed call may leave some of
+   * them. Nothing is created outside of the directory, and an archive without its end is `unavailable`. The stream
+   * is read to its end, or canceled.
+   *
+   * `waiting` is as for `kozeUnpack`.
+   */
+  kozeExtract(input: Unpack, stream: ReadableStream<Uint8Array>, waiting?: () => Promise<unknown>): Promise<Reply<Extracted>>;
   /**
    * Opens a port. The object's `fetch` then accepts requests to it that carry the headers `koze-port` and
    * `koze-nonce`, and no others. An open port stays as it is.
@@ -319,6 +337,19 @@ export type Exposed = {
  * even while it sleeps. URLs of a destroyed sandbox do not work for a new one with the same name.
  */
 nonce: string, };
+
+/**
+ * The files that were created from an archive.
+ */
+export type Extracted = { 
+/**
+ * The number of files, directories and symbolic links.
+ */
+entries: number, 
+/**
+ * The total size of the files.
+ */
+bytes: number, };
 
 /**
  * An error.
@@ -503,7 +534,7 @@ path: string,
 except: string, };
 
 /**
- * A serialized file or directory. Each host has its own type for it.
+ * A serialized file or directory, or an archive. Each host has its own type for it.
  */
 export type Packed = { 
 /**
@@ -963,7 +994,7 @@ taken: number, };
 export type Unopened = "unopened";
 
 /**
- * Where to create the files of a stream.
+ * Where to create the files of a stream or archive.
  */
 export type Unpack = { 
 /**

@@ -7,7 +7,7 @@ import { DurableObject } from "cloudflare:workers";
 import { askedPort, newNonce } from "./calls.mjs";
 import { Canceled, Unattended, Waiting } from "./waiting.mjs";
 
-/** @import { Cancel, Contract, Done, Edit, Edited, Entries, Exec, Expose, Exposed, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
+/** @import { Cancel, Contract, Done, Edit, Edited, Entries, Exec, Expose, Exposed, Extracted, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
 /** @import { Lines, Pack, Packed, Path, Piece, Read, ReadLines, Rename, Reply, SearchFiles, Searched, SetMode, Stat, State } from "./contract" */
 /** @import { Ended, OneProcess, ProcessInfo, ProcessOutput, Processes, ReadProcess, ResizeProcess } from "./contract" */
 /** @import { SignalProcess, Start, Started, Taken, WaitProcess, WriteProcess } from "./contract" */
@@ -277,16 +277,8 @@ export class KozeSandbox extends DurableObject {
    * @param {Pack} input
    * @returns {Promise<Reply<Packed>>}
    */
-  async kozePack(input) {
-    try {
-      const response = await this.#stream("kozePack", input);
-      if (!response.ok) return failed(await response.text());
-      // A stream is the whole body; a failure has the format of other replies.
-      if (!response.headers.has("koze-stream") || !response.body) return answer(await response.arrayBuffer());
-      return { ok: true, value: { stream: response.body } };
-    } catch {
-      return failed(GONE);
-    }
+  kozePack(input) {
+    return this.#outflow("kozePack", input);
   }
 
   /**
@@ -296,21 +288,25 @@ export class KozeSandbox extends DurableObject {
    * @returns {Promise<Reply<Unpacked>>}
    */
   kozeUnpack(input, stream, waiting) {
-    const over = new AbortController();
-    return this.#waiting.during({ call: input.call, waiting }, async (given) => {
-      try {
-        const signal = AbortSignal.any([given, over.signal]);
-        const response = await this.#stream("kozeUnpack", input, { body: stream, signal });
-        if (!response.ok) return failed(await response.text());
-        return answer(await response.arrayBuffer());
-      } catch {
-        if (given.reason instanceof Canceled) return failed(given.reason.message);
-        return failed("the copy is incomplete: its sandbox, or `koze dev`, has ended");
-      } finally {
-        // The reply may arrive before the whole stream was read. Stop sending the rest.
-        over.abort();
-      }
-    });
+    return this.#inflow("kozeUnpack", input, stream, waiting);
+  }
+
+  /**
+   * @param {Path} input
+   * @returns {Promise<Reply<Packed>>}
+   */
+  kozeArchive(input) {
+    return this.#outflow("kozeArchive", input);
+  }
+
+  /**
+   * @param {Unpack} input
+   * @param {ReadableStream<Uint8Array>} stream
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<Reply<Extracted>>}
+   */
+  kozeExtract(input, stream, waiting) {
+    return this.#inflow("kozeExtract", input, stream, waiting);
   }
 
   /**
@@ -376,6 +372,51 @@ export class KozeSandbox extends DurableObject {
   /** @returns {Promise<import("./calls.mjs").Openings>} */
   async #nonces() {
     return (await this.#ctx.storage.get(NONCES)) ?? new Map();
+  }
+
+  /**
+   * Calls a method that returns a stream.
+   * @param {string} method
+   * @param {object} input
+   * @returns {Promise<Reply<Packed>>}
+   */
+  async #outflow(method, input) {
+    try {
+      const response = await this.#stream(method, input);
+      if (!response.ok) return failed(await response.text());
+      // A stream is the whole body; a failure has the format of other replies.
+      if (!response.headers.has("koze-stream") || !response.body) return answer(await response.arrayBuffer());
+      return { ok: true, value: { stream: response.body } };
+    } catch {
+      return failed(GONE);
+    }
+  }
+
+  /**
+   * Calls a method that takes a stream, for as long as its caller waits.
+   * @template T
+   * @param {string} method
+   * @param {Unpack} input
+   * @param {ReadableStream<Uint8Array>} stream
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<Reply<T>>}
+   */
+  #inflow(method, input, stream, waiting) {
+    const over = new AbortController();
+    return this.#waiting.during({ call: input.call, waiting }, async (given) => {
+      try {
+        const signal = AbortSignal.any([given, over.signal]);
+        const response = await this.#stream(method, input, { body: stream, signal });
+        if (!response.ok) return failed(await response.text());
+        return answer(await response.arrayBuffer());
+      } catch {
+        if (given.reason instanceof Canceled) return failed(given.reason.message);
+        return failed("the files are incomplete: their source, or `koze dev`, has ended");
+      } finally {
+        // The reply may arrive before the whole stream was read. Stop sending the rest.
+        over.abort();
+      }
+    });
   }
 
   /**

@@ -28,6 +28,8 @@ export declare class KozeSandbox<Env = unknown> extends DurableObject<Env> imple
   kozeRename: Contract["kozeRename"];
   kozePack: Contract["kozePack"];
   kozeUnpack: Contract["kozeUnpack"];
+  kozeArchive: Contract["kozeArchive"];
+  kozeExtract: Contract["kozeExtract"];
   kozeExpose: Contract["kozeExpose"];
   kozeStatus: Contract["kozeStatus"];
   kozeDestroy: Contract["kozeDestroy"];

@@ -216,6 +216,21 @@ export class KozeSandbox extends DurableObject {
     return this.#operations.unpack(input, stream, waiting);
   }
 
+  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Packed>>} */
+  async kozeArchive(input) {
+    return this.#operations.archive(input);
+  }
+
+  /**
+   * @param {koze.Unpack} input
+   * @param {ReadableStream<Uint8Array>} stream
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<koze.Reply<koze.Extracted>>}
+   */
+  async kozeExtract(input, stream, waiting) {
+    return this.#operations.extract(input, stream, waiting);
+  }
+
   /** @param {koze.Expose} input @returns {Promise<koze.Reply<koze.Exposed>>} */
   async kozeExpose(input) {
     return this.#calls.expose(input);

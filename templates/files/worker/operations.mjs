@@ -294,6 +294,23 @@ export class Operations {
     return reply;
   }
 
+  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Packed>>} */
+  async archive(input) {
+    return this.#calls.files([input.path], () => this.#trees.archive(input));
+  }
+
+  /**
+   * @param {koze.Unpack} input
+   * @param {ReadableStream<Uint8Array>} stream
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<koze.Reply<koze.Extracted>>}
+   */
+  async extract(input, stream, waiting) {
+    const reply = await this.#calls.files([input.path], () => this.#trees.extract(input, stream, waiting));
+    if (!reply.ok) await dropped(stream);
+    return reply;
+  }
+
   /**
    * Runs an operation on a process. Processes end with their container, and a lookup does not start another one.
    *

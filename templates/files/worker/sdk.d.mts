@@ -19,6 +19,8 @@ export declare class KozeSandbox<Env = unknown> extends Sandbox<Env> implements 
   kozeRename: Contract["kozeRename"];
   kozePack: Contract["kozePack"];
   kozeUnpack: Contract["kozeUnpack"];
+  kozeArchive: Contract["kozeArchive"];
+  kozeExtract: Contract["kozeExtract"];
   kozeExpose: Contract["kozeExpose"];
   kozeStatus: Contract["kozeStatus"];
   kozeDestroy: Contract["kozeDestroy"];

@@ -1,4 +1,6 @@
-//! The methods whose body is a stream. A tree passes through with bounded buffers.
+//! The methods whose body is a stream. A tree or archive passes through with bounded buffers.
+
+use std::os::fd::OwnedFd;
 
 use futures_util::stream::unfold;
 use http_body_util::{BodyExt, StreamBody};
@@ -9,13 +11,15 @@ use percent_encoding::percent_decode_str;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
+use super::super::super::archive;
 use super::super::super::transfer::{self, Outcome};
 use super::super::http::Body;
 use super::frame::{self, Answer};
 use super::reply::{answer, failure, read, unopened};
 use super::{Object, Shared, framed, text};
 use crate::errors::unexpected;
-use koze_core::contract::{Failure, Pack, Path, Unpack, Unpacked};
+use koze_core::archive::Contents;
+use koze_core::contract::{Extracted, Failure, Pack, Path, Unpack, Unpacked};
 use koze_core::error::{Code, Error};
 
 /// The header with the rest of a method's input: percent-encoded JSON.
@@ -27,7 +31,7 @@ const PIECE: usize = 64 << 10;
 
 /// Returns whether a method uses a stream.
 pub(super) fn is_one(method: &str) -> bool {
-    matches!(method, "kozePack" | "kozeUnpack")
+    matches!(method, "kozePack" | "kozeUnpack" | "kozeArchive" | "kozeExtract")
 }
 
 /// Calls a method.
@@ -40,11 +44,19 @@ pub(super) async fn call(
 ) -> Response<Body> {
     let input = text(headers, INPUT).unwrap_or_default();
     let input: Vec<u8> = percent_decode_str(input).collect();
-    if method == "kozePack" {
-        let packed = pack(shared, object, &input).await;
+    if matches!(method, "kozePack" | "kozeArchive") {
+        let packed = if method == "kozePack" {
+            pack(shared, object, &input).await
+        } else {
+            archived(shared, object, &input).await
+        };
         return packed.unwrap_or_else(|failure| framed(frame::write(Err(failure))));
     }
-    let done = unpack(shared, object, &input, &mut body).await;
+    let done = if method == "kozeUnpack" {
+        unpack(shared, object, &input, &mut body).await
+    } else {
+        extract(shared, object, &input, &mut body).await
+    };
     // Read the rest, because closing a connection with unread bytes would discard the response. The sender stops once
     // it has the response.
     tokio::spawn(async move { while matches!(body.frame().await, Some(Ok(_))) {} });
@@ -56,6 +68,18 @@ async fn pack(shared: &Shared, object: &Object, input: &[u8]) -> Result<Response
     let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
     let from = Path { root, path };
     let (pipe, outcome) = transfer::pack(&sandbox.0, from, except).await.map_err(failure)?;
+    begun(pipe, outcome).await
+}
+
+async fn archived(shared: &Shared, object: &Object, input: &[u8]) -> Result<Response<Body>, Failure> {
+    let from: Path = read(input)?;
+    let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
+    let (pipe, outcome) = archive::packing(&sandbox.0, from).await.map_err(failure)?;
+    begun(pipe, outcome).await
+}
+
+/// Returns what comes out of a pipe.
+async fn begun(pipe: OwnedFd, outcome: Outcome) -> Result<Response<Body>, Failure> {
     let mut pipe = Receiver::from_owned_fd(pipe).map_err(|error| no_pipe(&error))?;
     // If nothing arrives, there is an error instead of a stream.
     let first = next(&mut pipe).await;
@@ -94,6 +118,28 @@ async fn unpack(
     let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
     let to = Path { root, path };
     let (pipe, outcome) = transfer::unpack(&sandbox.0, to).await.map_err(failure)?;
+    pour(body, pipe).await?;
+    let bytes = outcome.unpacked().await.map_err(failure)?;
+    answer(&Unpacked { bytes })
+}
+
+async fn extract(
+    shared: &Shared,
+    object: &Object,
+    input: &[u8],
+    body: &mut Incoming,
+) -> Result<Answer, Failure> {
+    let Unpack { root, path, call: _ } = read(input)?;
+    let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
+    let to = Path { root, path };
+    let (pipe, outcome) = archive::unpacking(&sandbox.0, to).await.map_err(failure)?;
+    pour(body, pipe).await?;
+    let Contents { entries, bytes, .. } = outcome.extracted().await.map_err(failure)?;
+    answer(&Extracted { entries, bytes })
+}
+
+/// Passes a body on to a pipe. Its reader detects an early end.
+async fn pour(body: &mut Incoming, pipe: OwnedFd) -> Result<(), Failure> {
     let mut pipe = Sender::from_owned_fd(pipe).map_err(|error| no_pipe(&error))?;
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
@@ -102,9 +148,7 @@ async fn unpack(
             break;
         }
     }
-    drop(pipe);
-    let bytes = outcome.unpacked().await.map_err(failure)?;
-    answer(&Unpacked { bytes })
+    Ok(())
 }
 
 fn no_pipe(error: &std::io::Error) -> Failure {

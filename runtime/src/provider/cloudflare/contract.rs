@@ -4,7 +4,7 @@ pub use koze_core::contract::*;
 use serde::Deserialize;
 use worker::wasm_bindgen::JsValue;
 
-/// A serialized file or directory.
+/// A serialized file or directory, or an archive.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Packed {
     /// Its bytes: a `ReadableStream<Uint8Array>`.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`contract`] | the contract of a sandbox's class |
 //! | `object` | calls its methods, with retries |
-//! | `sandbox`, `write`, `stream` | the operations of a sandbox |
+//! | `sandbox`, `write`, `stream`, `archive` | the operations of a sandbox |
 //! | `label` | the name of a sandbox's object |
 //! | `known` | the sandboxes that an isolate has seen |
 //! | `opens` | limits concurrent openings |
@@ -14,6 +14,7 @@
 //! | `script` | the scripts of agents, with the feature `script` |
 //! | [`preview`] | the preview URLs of ports |
 
+mod archive;
 pub mod contract;
 mod known;
 pub(crate) mod label;

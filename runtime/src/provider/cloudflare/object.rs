@@ -22,10 +22,10 @@ pub(super) const WITHIN: Duration = Duration::from_mins(1);
 /// The first and the longest wait between retries.
 pub(super) const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// The methods that a class may lack, because the same can be done file by file, and the one that cannot be retried with the
+/// The methods that a class may lack, because the same can be done file by file, and those that cannot be retried with the
 /// same input.
-const OPTIONAL: [&str; 3] = ["kozePack", TAKES_A_STREAM, "kozeSearch"];
-const TAKES_A_STREAM: &str = "kozeUnpack";
+const OPTIONAL: [&str; 4] = ["kozePack", "kozeUnpack", "kozeArchive", "kozeSearch"];
+const TAKE_A_STREAM: [&str; 2] = ["kozeUnpack", "kozeExtract"];
 
 /// A Durable Object, addressed by name. Each call uses a new stub, because a stub that has lost its object stays
 /// broken.
@@ -40,7 +40,7 @@ pub(super) struct Object {
 pub(super) enum Refused {
     /// The sandbox is not open: open it, and call again.
     Unopened,
-    /// The class does not support streams, or not of this kind, or searches.
+    /// The class does not support streams, or not of this kind, or archives or searches.
     Unstreamed,
     /// Nothing was done, but the stream is consumed: start over.
     Retry(Error),
@@ -138,7 +138,7 @@ impl Object {
                 Reason::Unstreamed(_) => return Err(Refused::Unstreamed),
                 Reason::Code(code) => code,
             };
-            if retryable && method == TAKES_A_STREAM {
+            if retryable && TAKE_A_STREAM.contains(&method) {
                 return Err(Refused::Retry(Error::new(code, message)));
             }
             if !retryable || now().saturating_add(millis(wait)) >= until {

@@ -10,7 +10,8 @@ use super::contract::{self, LARGEST_PIECE, Nothing};
 use super::object::{Answer, Object, Refused, WITHIN, wrong_reply};
 use super::process::{self, CloudflareProcess};
 use super::waiting::Waiting;
-use super::{Cloudflare, known, stream, write};
+use super::{Cloudflare, archive, known, stream, write};
+use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
 use koze_core::sandbox::{
@@ -250,6 +251,16 @@ impl Sandbox for CloudflareSandbox {
             Err(Refused::Unstreamed) => by_operations(self, path, search).await,
             found => Ok(found?),
         }
+    }
+
+    /// Archives in one call, if the class and the container support it.
+    fn archive(&self, path: Place<'_>) -> Tar {
+        archive::pack(self.clone(), path.owned())
+    }
+
+    /// Creates the files in two calls, if the class and the container support it.
+    async fn extract(&self, path: Place<'_>, tar: Bytes<'_>) -> Result<Contents> {
+        SendFuture::new(archive::unpack(self, path, tar)).await
     }
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {

@@ -12,7 +12,7 @@ use koze_core::sandbox::Place;
 use koze_core::time::{millis, now, sleep};
 
 /// The timeout of a stream. The classes abort a stalled stream much earlier.
-const TIMEOUT: Duration = Duration::from_mins(62);
+pub(super) const TIMEOUT: Duration = Duration::from_mins(62);
 
 /// Copies to a path that does not exist. Returns the total size of the files, or `None` if either class does not
 /// support streams.

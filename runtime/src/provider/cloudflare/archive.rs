@@ -1,0 +1,122 @@
+//! Directories as tar archives, and back: one stream of the object, regardless of the number of files. Cloudflare limits
+//! the calls of a request.
+
+mod pieces;
+mod pipe;
+
+use std::pin::pin;
+
+use futures_util::future::{Either, ready, select};
+use futures_util::stream::{StreamExt as _, once, try_unfold};
+use worker::send::{SendFuture, SendWrapper};
+
+use self::pieces::Pieces;
+use self::pipe::{Pipe, Reading};
+use super::CloudflareSandbox;
+use super::contract::{self, Path};
+use super::object::{Answer, Object, Refused, WITHIN, wrong_reply};
+use super::stream::TIMEOUT;
+use super::waiting::Waiting;
+use koze_core::archive::{self as by_operations, Bytes, Contents, Tar};
+use koze_core::error::{Error, Result};
+use koze_core::sandbox::Place;
+
+/// How much of an archive is collected before it is sent or passed on, in bytes. Each part that is sent costs calls to
+/// JavaScript, and an error that comes before the first part is one of the whole archive.
+const PART: usize = 128 << 10;
+
+/// Returns a directory as an archive. Dropping it ends the work.
+pub(super) fn pack(from: CloudflareSandbox, place: Path) -> Tar {
+    let archive = SendFuture::new(async move {
+        match from.ask(async |object| begin(object, &place).await).await {
+            Ok(reading) => read(reading),
+            Err(Refused::Unstreamed) => by_operations::pack(from, place.path),
+            Err(refused) => Box::pin(once(ready(Err(Error::from(refused))))) as Tar,
+        }
+    });
+    Box::pin(once(archive).flatten())
+}
+
+/// Asks an object for an archive.
+async fn begin(object: &Object, place: &Path) -> Answer<Reading> {
+    let packed = object.archive(place, WITHIN).await?;
+    Reading::new(packed.stream).ok_or_else(|| wrong_reply("kozeArchive", &"the stream has no bytes"))
+}
+
+fn read(reading: Reading) -> Tar {
+    let state = SendWrapper::new((reading, Pieces::default()));
+    Box::pin(try_unfold(Some(state), |state| {
+        SendFuture::new(async move {
+            let Some(SendWrapper((mut reading, mut pieces))) = state else { return Ok(None) };
+            let mut archive = Vec::new();
+            loop {
+                let Some(bytes) = reading.next().await? else {
+                    let contents = pieces.finish()?;
+                    return Ok(Some(((archive, contents), None)));
+                };
+                pieces.add(&bytes, &mut archive)?;
+                if archive.len() >= PART {
+                    let state = SendWrapper::new((reading, pieces));
+                    return Ok(Some(((archive, Contents::default()), Some(state))));
+                }
+            }
+        })
+    }))
+}
+
+/// Creates the files of an archive in a directory.
+pub(super) async fn unpack(to: &CloudflareSandbox, place: Place<'_>, tar: Bytes<'_>) -> Result<Contents> {
+    let directory = place.owned();
+    let mut object = to.object().clone();
+    // A stream cannot be sent twice, so the first call says whether class and container support archives. It also starts the
+    // container.
+    let mut begun = begin(&object, &directory).await;
+    if begun.as_ref().is_err_and(|refused| *refused == Refused::Unopened) {
+        object = to.open().await?;
+        begun = begin(&object, &directory).await;
+    }
+    match begun {
+        // Nobody reads it, and its work ends.
+        Ok(reading) => drop(reading),
+        Err(Refused::Unstreamed) => return by_operations::unpack(to, place.path, tar).await,
+        Err(refused) => return Err(refused.into()),
+    }
+    let Path { root, path } = directory;
+    let unpack = contract::Unpack { root, path, call: to.call_name() };
+    let pipe = Pipe::new()?;
+    // Dropped with this call, which cancels the receiver.
+    let waiting = Waiting::new();
+    let readable = pipe.readable();
+    let call = pin!(object.extract(&unpack, &readable, waiting.function(), TIMEOUT));
+    let (sent, extracted) = match select(call, pin!(send(pipe, tar))).await {
+        // If the call fails, the rest of the archive is not read.
+        Either::Left((extracted, sent)) => {
+            let extracted = extracted?;
+            (sent.await, Ok(extracted))
+        }
+        Either::Right((sent, call)) => (sent, call.await),
+    };
+    // If the archive broke off, the cause is here.
+    let is_whole = sent?;
+    let contract::Extracted { entries, bytes } = extracted?;
+    if !is_whole {
+        return Err(wrong_reply("kozeExtract", &"the archive was not read to its end").into());
+    }
+    Ok(Contents { entries, bytes, skipped: 0 })
+}
+
+/// Sends an archive. Returns whether all of it was read.
+async fn send(mut pipe: Pipe, mut tar: Bytes<'_>) -> Result<bool> {
+    let mut part = Vec::new();
+    while let Some(bytes) = tar.next().await {
+        part.extend(bytes?);
+        if part.len() >= PART {
+            if !pipe.write(&part).await {
+                return Ok(false);
+            }
+            part.clear();
+        }
+    }
+    let is_read = part.is_empty() || pipe.write(&part).await;
+    Ok(is_read && pipe.close().await)
+}

@@ -1,0 +1,172 @@
+//! The pieces in which an archive comes, as `kozeArchive` defines them.
+
+use serde::Deserialize;
+
+use super::super::object::wrong_reply;
+use koze_core::archive::Contents;
+use koze_core::error::{Code, Error, Result};
+
+/// The maximum length of a piece and of the last one, in which a path may be long.
+const MAX_PIECE: usize = 64 << 10;
+
+/// The last piece.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Last {
+    /// The archive is whole.
+    Ok(Contents),
+    /// It is not.
+    Failed { why: Code, text: String },
+}
+
+/// Reads the pieces of an archive.
+#[derive(Default)]
+pub(super) struct Pieces {
+    next: Next,
+    /// The bytes of a length or of the last piece that have come.
+    collected: Vec<u8>,
+}
+
+/// What comes next.
+#[derive(Default)]
+enum Next {
+    /// The length of a piece.
+    #[default]
+    Length,
+    /// The rest of a piece.
+    Piece(usize),
+    /// The length of the last piece.
+    LastLength,
+    /// The last piece.
+    Last(usize),
+    /// Nothing: the archive is whole.
+    Nothing(Contents),
+}
+
+impl Pieces {
+    /// Adds bytes that have come, and appends what they have of the archive.
+    pub(super) fn add(&mut self, mut bytes: &[u8], archive: &mut Vec<u8>) -> Result<()> {
+        while !bytes.is_empty() {
+            match self.next {
+                Next::Length => {
+                    let Some(length) = self.length(&mut bytes)? else { break };
+                    self.next = if length == 0 { Next::LastLength } else { Next::Piece(length) };
+                }
+                Next::Piece(left) => {
+                    let piece = take(&mut bytes, left);
+                    archive.extend_from_slice(piece);
+                    let left = left - piece.len();
+                    self.next = if left == 0 { Next::Length } else { Next::Piece(left) };
+                }
+                Next::LastLength => {
+                    let Some(length) = self.length(&mut bytes)? else { break };
+                    self.next = Next::Last(length);
+                }
+                Next::Last(length) => {
+                    let Some(text) = self.collect(&mut bytes, length) else { break };
+                    self.next = match serde_json::from_slice(&text) {
+                        Ok(Last::Ok(contents)) => Next::Nothing(contents),
+                        Ok(Last::Failed { why, text }) => return Err(Error::new(why, text)),
+                        Err(error) => return Err(wrong(&error)),
+                    };
+                }
+                Next::Nothing(_) => return Err(wrong(&"bytes follow the end")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what the archive has, at the end of the stream.
+    pub(super) fn finish(self) -> Result<Contents> {
+        match self.next {
+            Next::Nothing(contents) => Ok(contents),
+            _ => Err(broken_off()),
+        }
+    }
+
+    fn length(&mut self, bytes: &mut &[u8]) -> Result<Option<usize>> {
+        let Some(length) = self.collect(bytes, 4) else { return Ok(None) };
+        let length = length.iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte));
+        if length > MAX_PIECE { Err(wrong(&"a piece is too long")) } else { Ok(Some(length)) }
+    }
+
+    /// Returns a number of bytes once they have come.
+    fn collect(&mut self, bytes: &mut &[u8], wanted: usize) -> Option<Vec<u8>> {
+        self.collected.extend_from_slice(take(bytes, wanted - self.collected.len()));
+        (self.collected.len() == wanted).then(|| std::mem::take(&mut self.collected))
+    }
+}
+
+/// Returns the error of an archive that ends early.
+pub(super) fn broken_off() -> Error {
+    Error::new(
+        Code::Unavailable,
+        "the archive is incomplete: the sandbox has ended, or nobody read it for ten minutes",
+    )
+}
+
+fn wrong(what: &impl std::fmt::Display) -> Error {
+    wrong_reply("kozeArchive", what).into()
+}
+
+fn take<'a>(bytes: &mut &'a [u8], most: usize) -> &'a [u8] {
+    let (taken, rest) = bytes.split_at(bytes.len().min(most));
+    *bytes = rest;
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(bytes: &[u8]) -> Vec<u8> {
+        [&u32::try_from(bytes.len()).unwrap().to_le_bytes(), bytes].concat()
+    }
+
+    /// Reads a stream that comes in parts of this length.
+    fn read(bytes: &[u8], part: usize) -> Result<(Vec<u8>, Contents)> {
+        let (mut pieces, mut archive) = (Pieces::default(), Vec::new());
+        for part in bytes.chunks(part) {
+            pieces.add(part, &mut archive)?;
+        }
+        pieces.finish().map(|contents| (archive, contents))
+    }
+
+    #[test]
+    fn an_archive_in_any_parts() {
+        let ok = br#"{"ok":{"entries":3,"bytes":4,"skipped":5}}"#;
+        let long = vec![7; MAX_PIECE];
+        let stream = [piece(b"some"), piece(&long), piece(b"."), piece(b""), piece(ok)].concat();
+        let expected = [&b"some"[..], &long, b"."].concat();
+        for part in [1, 2, 3, 5, 7, 1000, MAX_PIECE, 1 << 20] {
+            let (archive, contents) = read(&stream, part).unwrap();
+            assert!(archive == expected, "{part}");
+            assert_eq!(contents, Contents { entries: 3, bytes: 4, skipped: 5 });
+        }
+        for length in 0..stream.len() {
+            let error = read(&stream[..length], 1 << 20).unwrap_err();
+            assert_eq!(error.code, Code::Unavailable, "{length}");
+        }
+    }
+
+    #[test]
+    fn an_archive_that_failed() {
+        let failed = piece(br#"{"failed":{"why":"not_found","text":"`/x` does not exist"}}"#);
+        let error = read(&[piece(b"some"), piece(b""), failed].concat(), 5).unwrap_err();
+        assert_eq!((error.code, &*error.message), (Code::NotFound, "`/x` does not exist"));
+    }
+
+    #[test]
+    fn streams_that_are_none() {
+        let ok = piece(br#"{"ok":{"entries":0,"bytes":0}}"#);
+        for stream in [
+            u32::MAX.to_le_bytes().to_vec(),
+            [piece(b""), u32::MAX.to_le_bytes().to_vec()].concat(),
+            [piece(b""), piece(b"{}")].concat(),
+            [piece(b""), piece(br#"{"failed":{"why":"nothing","text":""}}"#)].concat(),
+            [piece(b""), ok, b"x".to_vec()].concat(),
+        ] {
+            assert_eq!(read(&stream, 3).unwrap_err().code, Code::Internal, "{stream:?}");
+        }
+    }
+}
