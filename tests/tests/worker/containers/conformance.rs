@@ -10,6 +10,7 @@ use koze_tests::containers::Engine;
 use super::engine::engine;
 use super::images::{ROOT, SDK, Variant};
 use super::project::{TOKEN, rust_worker, start, worker_of};
+use crate::archives;
 use crate::project::Worker;
 
 #[test]
@@ -36,6 +37,14 @@ fn the_tools_conform_as_root_in_a_furnished_image() {
 fn the_tools_conform_over_the_sdk() {
     let Some(engine) = engine() else { return };
     conforms(&worker_of(&SDK, &engine), &engine, DIFFERENT);
+}
+
+#[test]
+fn directories_are_archives_in_containers() {
+    let Some(engine) = engine() else { return };
+    for worker in [rust_worker(&engine), worker_of(&SDK, &engine)] {
+        archives::conform(&start(&worker, &engine), TOKEN);
+    }
 }
 
 /// Runs these cases, or all if empty.

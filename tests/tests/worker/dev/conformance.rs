@@ -7,6 +7,7 @@ use koze_tests::conformance::{Capability, Host, Session, ToolResult, cases};
 use serde_json::Value;
 
 use super::run::Dev;
+use crate::archives;
 use crate::project::Worker;
 use crate::served::rust_worker;
 
@@ -35,6 +36,12 @@ fn the_tools_conform() {
     let host: Arc<dyn Host> = Arc::new(host);
     let options = Options { lacks, at_once: Some(4), ..Options::default() };
     assert!(play("koze dev --local", &host, &options), "some cases have failed: see above");
+}
+
+#[test]
+fn directories_are_archives() {
+    let worker = worker();
+    archives::conform(&Dev::start(&worker), TOKEN);
 }
 
 /// The capabilities that the Worker lacks unless it is restarted.

@@ -406,6 +406,18 @@ export const lives = {
     await refused(s.stat("/"), "internal");
   },
 
+  async "a guest that is older than the class is named, and its caller works file by file"(s, _, stage) {
+    await s.open();
+    s.engine.run(await s.id(), () => fake("older"));
+    const other = stage.sandbox("newer-than-the-other", { variant: s.variant });
+    await other.open();
+    const calls = [() => s.archive("/home/user"), () => s.copy("/home/user", "/home/user/x", { other }), () => s.search("/home/user", "x")];
+    for (const call of calls) assert.match((await refused(call(), "unstreamed")).text, /older than the Worker/);
+    await refused(s.extract(Buffer.alloc(100_000), "/home/user"), "unstreamed");
+    await refused(s.unpack(Buffer.alloc(100_000), "/home/user/x"), "unstreamed");
+    await other.destroy();
+  },
+
   async "a request without an answer is sent once"(s) {
     await s.open();
     const id = await s.id();

@@ -72,6 +72,12 @@ const modes = {
   /** Answers with invalid JSON. */
   babble: furnished((socket, call) => socket.write(frame(call, 3, Buffer.from("{")))),
 
+  /** Is an earlier guest, which knows no archives, searches and trees. */
+  older: furnished((socket, call, request) => {
+    const text = `the guest does not understand the request: unknown variant \`${Object.keys(request)[0]}\`, expected one of`;
+    socket.write(frame(call, 3, Buffer.from(JSON.stringify({ failed: { why: "invalid_input", text } }))));
+  }),
+
   /** Fails with unknown error codes. */
   odd: furnished((socket, call) =>
     socket.write(frame(call, 3, Buffer.from('{"failed":{"why":"toString","text":"/etc/secret"}}'))),

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
+import { cases as archives, lives as archiveLives } from "./archives.mjs";
 import { edits } from "./edits.mjs";
 import { cases as processes, lives as processLives } from "./processes.mjs";
 
@@ -48,6 +49,7 @@ function bounded(text, limit) {
 
 /** @type {Record<string, (sandbox: any, dir: string, stage: any) => Promise<void>>} */
 export const cases = {
+  ...archives,
   ...edits,
   ...processes,
 
@@ -509,6 +511,7 @@ export const cases = {
 
 /** Cases that each get their own sandbox, which is not open yet. */
 export const lives = {
+  ...archiveLives,
   ...processLives,
 
   async "a program keeps its timeout when others are killed"(s) {

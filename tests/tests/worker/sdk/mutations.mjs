@@ -37,7 +37,7 @@ const NAIVE_EDIT = `async kozeEdit({ root, path, old, new: replacement }) {
   }
   async unused(`;
 
-const UNSTREAMED = `async kozePack() {
+const unstreamed = (method) => `async ${method}() {
     return { ok: false, error: { code: "unstreamed", message: "", retryable: false } };
   }
   async unused(`;
@@ -76,7 +76,8 @@ export const mutations = [
   naive("edit-in-two-steps", "kozeEdit", NAIVE_EDIT, "edits and appends at once are all there"),
   naive("edit-as-text", "kozeEdit", NAIVE_EDIT, "a text in a file is replaced"),
   operations("half-a-binary", `binary ? new Uint8Array() : out`, `out`, "lines of a binary file are not returned"),
-  naive("file-by-file", "kozePack", UNSTREAMED, "a tree is copied to another sandbox as one stream"),
+  naive("archive-file-by-file", "kozeArchive", unstreamed("kozeArchive"), "three thousand files are one archive, of one call"),
+  naive("file-by-file", "kozePack", unstreamed("kozePack"), "a tree is copied to another sandbox as one stream"),
   // The guest.
   placed("left-behind", `; rm -f "$p"`, ``, "nothing is left behind"),
   placed("put-once", `BACK_MS).catch((error) => log(error))`, `BACK_MS)`, "a sandbox survives a program that kills all processes"),

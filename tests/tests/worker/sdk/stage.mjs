@@ -20,7 +20,7 @@ const pack = (value) =>
 const unpack = (_, value) => (value?.base64 === undefined ? value : Uint8Array.fromBase64(value.base64));
 // Copies like the Rust Worker: two calls, and a stream between them. Fixed bytes can replace the source. Only the
 // client of this request waits.
-async function copy(stub, env, { pack, bytes, times = 1, pace, to, unpack }) {
+async function copy(stub, env, { pack, bytes, times = 1, pace, to, unpack, method = "kozeUnpack" }) {
   let stream;
   if (pack) {
     const packed = await stub.kozePack(pack);
@@ -40,8 +40,22 @@ async function copy(stub, env, { pack, bytes, times = 1, pace, to, unpack }) {
     return Response.json({ ok: true, value: { size } });
   }
   const other = env[to.Class].get(env[to.Class].idFromName(to.name));
-  const reply = await other.kozeUnpack(unpack, stream, () => new Promise(() => {})).catch((error) => ({ thrown: String(error) }));
+  const reply = await other[method](unpack, stream, () => new Promise(() => {})).catch((error) => ({ thrown: String(error) }));
   return Response.json(reply);
+}
+// Returns what the stream of an archive has, or its beginning, after which nobody reads on.
+async function archive(stub, { input, most = Infinity, pace }) {
+  const packed = await stub.kozeArchive(input);
+  if (!packed.ok) return packed;
+  const reader = (pace ? slowly(packed.value.stream, pace) : packed.value.stream).getReader();
+  const parts = [];
+  for (let size = 0; size < most; size += parts.at(-1).length) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value.slice());
+  }
+  await reader.cancel();
+  return { ok: true, value: { bytes: new Uint8Array(await new Blob(parts).arrayBuffer()) } };
 }
 function slowly(stream, pace) {
   const reader = stream.getReader();
@@ -63,6 +77,10 @@ export default {
       return stub.fetch(new Request(url, new Request(request, { redirect: "manual" })));
     }
     if (path[0] === "id") return new Response(stub.id.toString());
+    if (path[0] === "archive") {
+      const reply = await archive(stub, await request.json()).catch((error) => ({ thrown: String(error) }));
+      return Response.json(pack(reply));
+    }
     if (path[0] === "copy") return copy(stub, env, JSON.parse(await request.text(), unpack));
     // This call is canceled only with its own client.
     const more = /^koze(Exec|(Read|Write|Wait)Process)$/.test(path[0]) ? [() => new Promise(() => {})] : [];
@@ -348,6 +366,17 @@ class Sandbox {
   /** Unpacks a stream that consists of some bytes, repeated. */
   unpack(bytes, path, { times = 1, pace = 0, call = null } = {}) {
     return this.call("copy", { bytes: new Bytes(bytes), times, pace, to: this.of, unpack: { root: "/", path, call } });
+  }
+
+  /** Returns what the stream of an archive has, up to about a number of bytes. */
+  async archive(path, { root = "/", most, pace } = {}) {
+    return (await this.call("archive", { input: { root, path }, most, pace })).bytes;
+  }
+
+  /** Creates the files of an archive that consists of some bytes, repeated. */
+  extract(bytes, path, { times = 1, pace = 0, call = null } = {}) {
+    const unpack = { root: "/", path, call };
+    return this.call("copy", { bytes: new Bytes(bytes), times, pace, to: this.of, unpack, method: "kozeExtract" });
   }
 
   expose(port) {

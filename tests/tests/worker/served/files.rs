@@ -61,7 +61,7 @@ fn large_files_and_refusals() {
 }
 
 /// Returns a tar archive with one entry of each name.
-fn archive(entries: &[(tar::EntryType, &str, &[u8])]) -> Vec<u8> {
+pub(super) fn archive(entries: &[(tar::EntryType, &str, &[u8])]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (kind, name, content) in entries {
         let mut header = tar::Header::new_gnu();

@@ -130,8 +130,10 @@ export class Plain extends DurableObject {
           return output("");
         case "unpacks":
           return output(String(this.unpacks));
+        case "archives":
+          return output(this instanceof Memory ? `${this.archives} ${this.extracts}` : "none");
         case "fill":
-          for (let n = 0; n < Number(rest); n++) this.files.set(`/home/user/tree/d/${n}`, text(`${n}`));
+          for (let n = 0; n < Number(words[0]); n++) this.files.set(`${words[1] ?? "/home/user"}/tree/d/${n}`, text(`${n}`));
           return output("");
         case "exit":
           return output("", Number(rest));
@@ -233,9 +235,12 @@ export class Plain extends DurableObject {
     });
   }
 
-  /** @returns {Promise<contract.Reply<contract.Done>>} */
-  kozeMakeDir() {
-    return this.opened(() => done({}));
+  /** @param {contract.Path} input @returns {Promise<contract.Reply<contract.Done>>} */
+  kozeMakeDir({ path }) {
+    return this.opened(() => {
+      this.directories.add(path);
+      return done({});
+    });
   }
 
   /** @param {contract.MakeLink} input @returns {Promise<contract.Reply<contract.Done>>} */
@@ -255,6 +260,7 @@ export class Plain extends DurableObject {
   kozeRemove(input) {
     return this.opened(() => {
       for (const path of this.below(input.path)) this.files.delete(path);
+      for (const path of this.directories) if (`${path}/`.startsWith(`${input.path}/`)) this.directories.delete(path);
       return done({});
     });
   }
@@ -314,6 +320,8 @@ export class Plain extends DurableObject {
 
   /** @type {Map<string, Uint8Array>} */
   files = new Map();
+  /** The directories that were created, which only archives know. @type {Set<string>} */
+  directories = new Set();
   /** @type {Map<string, number>} */
   modes = new Map();
   /** @type {WeakMap<Uint8Array, number>} */
@@ -341,7 +349,53 @@ export class Plain extends DurableObject {
   }
 }
 
-/** The class with streams, in its own JSON format. @implements {contract.Contract} */
+const BLOCK = 512;
+
+/** Returns the entry of a file or directory in a tar archive. @param {string} path @param {string} type @param {Uint8Array} content @param {number} mode */
+function entry(path, type, content, mode) {
+  const block = new Uint8Array(BLOCK + Math.ceil(content.length / BLOCK) * BLOCK);
+  const field = (/** @type {number} */ at, /** @type {string} */ value) => block.set(text(value), at);
+  const octal = (/** @type {number} */ value, /** @type {number} */ length) => `${value.toString(8).padStart(length, "0")}\0`;
+  const name = type === "5" ? `./${path}/` : `./${path}`;
+  if (text(name).length > 100) throw new Error("long names are not for tests");
+  field(0, path ? name : "./");
+  field(100, octal(mode, 7));
+  field(108, octal(0, 7) + octal(0, 7) + octal(content.length, 11) + octal(0, 11) + " ".repeat(8) + type);
+  field(257, "ustar  \0");
+  const sum = block.subarray(0, BLOCK).reduce((sum, byte) => sum + byte, 0);
+  field(148, `${octal(sum, 6)} `);
+  block.set(content, BLOCK);
+  return block;
+}
+
+/** Encodes a piece of an archive. @param {Uint8Array} bytes */
+function piece(bytes) {
+  const all = new Uint8Array(4 + bytes.length);
+  new DataView(all.buffer).setUint32(0, bytes.length, true);
+  all.set(bytes, 4);
+  return all;
+}
+
+/**
+ * Splits a tar archive into its entries; only the last one may be cut off.
+ * @param {Uint8Array} tar
+ * @returns {{ entries: { path: string, type: string, mode: number, content: Uint8Array }[], whole: boolean }}
+ */
+function entries(tar) {
+  const all = [];
+  for (let at = 0; at + BLOCK <= tar.length; ) {
+    const block = tar.subarray(at, at + BLOCK);
+    if (block.every((byte) => byte === 0)) return { entries: all, whole: true };
+    const field = (/** @type {number} */ from, /** @type {number} */ to) => new TextDecoder().decode(block.subarray(from, to)).replace(/\0.*/s, "");
+    const size = Number.parseInt(field(124, 136), 8);
+    const content = tar.slice(at + BLOCK, at + BLOCK + size);
+    at += BLOCK + Math.ceil(size / BLOCK) * BLOCK;
+    all.push({ path: field(0, 100).replace(/^\.\/|\/$/g, ""), type: field(156, 157), mode: Number.parseInt(field(100, 108), 8), content });
+  }
+  return { entries: all, whole: false };
+}
+
+/** The class with streams, in its own JSON format, and with archives. @implements {contract.Contract} */
 export class Memory extends Plain {
   /** @param {contract.Pack} input @returns {Promise<contract.Reply<contract.Packed>>} */
   kozePack({ path }) {
@@ -404,4 +458,105 @@ export class Memory extends Plain {
   }
 
   starts = 0;
+
+  /** @param {contract.Path} input @returns {Promise<contract.Reply<contract.Packed>>} */
+  kozeArchive({ path }) {
+    return this.opened(() => {
+      this.archives++;
+      if (path.includes("/old")) return failed("unstreamed", "no archives here");
+      const files = [...this.files].filter(([name]) => name.startsWith(`${path}/`));
+      if (this.files.has(path)) return failed("not_a_directory", `${path} is not a directory`);
+      const exists = files.length > 0 || this.directories.has(path);
+      if (!exists) return failed("not_found", `${path} does not exist`);
+      const [torn, refused] = [path.endsWith("/torn"), path.endsWith("/refused")];
+      const names = files.map(([name]) => name.slice(path.length + 1));
+      const above = new Set(names.flatMap((name) => [...name.matchAll(/\//g)].map(({ index }) => name.slice(0, index))));
+      const contents = { entries: files.length + above.size, bytes: files.reduce((sum, [, bytes]) => sum + bytes.length, 0), skipped: 0 };
+      const last = refused ? { failed: { why: "permission_denied", text: `${path} is not for you` } } : { ok: contents };
+      /** Yields the archive in pieces, some of which are small. @this {Memory} */
+      function* parts() {
+        yield entry("", "5", new Uint8Array(), 0o755);
+        for (const name of [...above].sort()) yield entry(name, "5", new Uint8Array(), 0o755);
+        for (const [name, bytes] of files) {
+          const whole = entry(name.slice(path.length + 1), "0", bytes, this.modes.get(name) ?? 0o644);
+          for (let at = 0; at < whole.length; at += 60_000) yield whole.slice(at, at + 60_000);
+        }
+        yield new Uint8Array(2 * BLOCK);
+      }
+      const left = parts.call(this);
+      let sent = 0;
+      const stream = new ReadableStream({
+        type: "bytes",
+        pull: (controller) => {
+          const { value, done } = left.next();
+          sent += value?.length ?? 0;
+          // If it should break off, only its beginning is sent.
+          if (torn && sent > 300_000) return controller.error(new Error("at /a/path/of/the/host"));
+          if (!done) return controller.enqueue(piece(value));
+          controller.enqueue(piece(new Uint8Array()));
+          controller.enqueue(piece(text(JSON.stringify(last))));
+          controller.close();
+        },
+        cancel: () => void this.ends.push(`${path} not archived`),
+      });
+      return done({ stream });
+    });
+  }
+
+  /**
+   * @param {contract.Unpack} input @param {ReadableStream<Uint8Array>} stream @param {() => Promise<unknown>} [waiting]
+   * @returns {Promise<contract.Reply<contract.Extracted>>}
+   */
+  kozeExtract({ path, call }, stream, waiting) {
+    return this.opened(async () => {
+      this.extracts++;
+      try {
+        return await this.waited.during({ call, waiting }, async (signal) => {
+          const reader = stream.getReader();
+          signal.addEventListener("abort", () => reader.cancel());
+          /** @type {Uint8Array[]} */
+          const parts = [];
+          for (let size = 0; ; ) {
+            const { done: over, value } = await reader.read();
+            signal.throwIfAborted();
+            if (over) break;
+            size += value.length;
+            const begin = size <= 200_000 ? new TextDecoder().decode(value) : "";
+            // A file of this name takes for ever, and for others the disk is full, or the class forgets the rest.
+            if (begin.includes("./slow")) await new Promise((given) => signal.addEventListener("abort", given));
+            signal.throwIfAborted();
+            if (begin.includes("./no-room")) {
+              await reader.cancel();
+              return failed("too_large", "the disk is full");
+            }
+            if (begin.includes("./forgotten")) {
+              await reader.cancel();
+              return done({ entries: 1, bytes: 1 });
+            }
+            parts.push(value);
+          }
+          const tar = new Uint8Array(await new Blob(parts).arrayBuffer());
+          const { entries: all, whole } = entries(tar);
+          if (!whole) return failed("unavailable", `${path}: the archive is incomplete`);
+          let [count, bytes] = [0, 0];
+          for (const { path: name, type, mode, content } of all) {
+            if (!"05".includes(type)) return failed("unsupported", `${name} is neither a file nor a directory`);
+            if (name) count++;
+            bytes += content.length;
+            if (type === "0") {
+              this.files.set(`${path}/${name}`, content);
+              this.modes.set(`${path}/${name}`, mode);
+            } else this.directories.add(name ? `${path}/${name}` : path);
+          }
+          return done({ entries: count, bytes });
+        });
+      } catch {
+        this.ends.push("not extracted");
+        return failed("unavailable", `${path} did not come whole`);
+      }
+    });
+  }
+
+  archives = 0;
+  extracts = 0;
 }

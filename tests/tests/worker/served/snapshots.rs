@@ -1,12 +1,16 @@
 //! Snapshots in a Worker, whose archives are in workerd's R2, and their way to sandboxes on this machine and back.
 
+use std::io::Write as _;
+use std::net::TcpStream;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use fs_err as fs;
-use koze_tests::{Project, Sandboxes};
+use koze_tests::{Project, Sandboxes, eventually, hang_up};
 use serde_json::{Value, json};
 
-use super::host::Host;
+use super::cancellation::ends;
+use super::host::{Host, TOKEN};
 
 fn own(host: &Host, action: &str, with: &str, body: &str) -> Result<String, String> {
     host.own("snapshot", &format!("session=s&action={action}&with={with}"), body)
@@ -53,6 +57,69 @@ fn a_snapshot_is_restored_in_workerd() {
     assert_eq!(own(&host, "remove", &id, "").unwrap(), "true");
     assert!(own(&host, "restore", &id, "").unwrap_err().starts_with("not_found: there is no snapshot"));
     assert_eq!(own(&host, "list", "", "").unwrap(), "");
+}
+
+fn shell(host: &Host, sandbox: &str, command: &str) -> String {
+    let (failed, value) = host.call("s", "shell", &json!({ "sandbox": sandbox, "command": command }));
+    assert!(!failed, "{value}");
+    value["stdout"].as_str().expect("a text").to_owned()
+}
+
+/// Returns the restored sandboxes.
+fn restored(host: &Host) -> Vec<String> {
+    let (failed, list) = host.call("s", "sandbox_list", &json!({}));
+    assert!(!failed, "{list}");
+    let names = list["sandboxes"].as_array().expect("a list").iter();
+    let names = names.map(|one| one["name"].as_str().expect("a name").to_owned());
+    names.filter(|name| name.starts_with("box-restored-")).collect()
+}
+
+#[test]
+fn a_snapshot_makes_the_same_number_of_calls_for_any_number_of_files() {
+    let host = Host::with_bucket();
+    own(&host, "write", "", "first").unwrap();
+    let calls = |sandbox: &str| shell(&host, sandbox, "calls").parse::<u32>().expect("a number");
+    let take = |files: u32| {
+        shell(&host, "box", &format!("fill {files} /workspace"));
+        let before = calls("box");
+        let id = own(&host, "create", "", "").unwrap();
+        let taken = calls("box") - before - 1;
+        let restored = own(&host, "restore", &id, "").unwrap();
+        let made = calls(&restored) - 1;
+        let last = files - 1;
+        let read = own(&host, "read", &restored, &format!("tree/d/{last}"));
+        assert_eq!(read.unwrap(), told(last.to_string().as_bytes()));
+        assert_eq!(shell(&host, &restored, "archives"), "1 1");
+        (taken, made)
+    };
+    let few = take(20);
+    assert_eq!(take(3000), few);
+    assert!(few.0 <= 2 && few.1 <= 6, "{few:?}");
+}
+
+#[test]
+fn a_restore_that_fails_leaves_no_sandbox() {
+    let host = Host::with_bucket();
+    own(&host, "write", "", "no-room").unwrap();
+    let id = own(&host, "create", "", "").unwrap();
+    let error = own(&host, "restore", &id, "").unwrap_err();
+    assert_eq!(error, "too_large: the disk is full");
+    assert_eq!(restored(&host), [""; 0]);
+    // If its client is gone, the sandbox stops reading. A later restore destroys it.
+    own(&host, "write", "", "slow").unwrap();
+    let id = own(&host, "create", "", "").unwrap();
+    let address = host.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let head = format!(
+        "POST /own/snapshot?session=s&action=restore&with={id} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {TOKEN}\r\n\
+         content-length: 0\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("all of it is sent");
+    let name = || restored(&host).pop();
+    eventually("it is created", || name().is_some_and(|name| shell(&host, &name, "archives") == "1 1"));
+    hang_up(stream);
+    let name = name().expect("the sandbox");
+    eventually("it ends", || ends(&host, "s", &name).ends_with("not extracted"));
 }
 
 #[test]
