@@ -91,6 +91,8 @@ fn unopened(dev: &Dev) {
         ["kozeRename", { "from": at("/workspace/a"), "to": at("/workspace/b") }],
         ["kozePack", with(at("/workspace/a"), json!({ "except": "" }))],
         ["kozeUnpack", with(at("/workspace/a"), json!({ "call": null }))],
+        ["kozeArchive", at("/workspace/a")],
+        ["kozeExtract", with(at("/workspace/a"), json!({ "call": null }))],
         ["kozeExpose", { "port": 8080 }],
     ]);
     for answer in dev.call("a", &every) {
