@@ -20,7 +20,7 @@ use crate::message::{decode, encode, length};
 /// The maximum length of a packet. A socket buffers about 200 KiB over all its packets.
 const PACKET: usize = 32 << 10;
 /// The maximum number of descriptors per message, including the memory file.
-const DESCRIPTORS: usize = 4;
+pub(crate) const DESCRIPTORS: usize = 32;
 
 /// A received message.
 #[derive(Debug)]

@@ -112,6 +112,10 @@ pub enum Request {
     },
     /// Archive a directory to the descriptor that is passed with the request. Returns [`Answer::Done`].
     Archive(Place),
+    /// Hand over the files of a directory as descriptors: see [`Handed`](crate::archive::Handed). Two descriptors are passed with the
+    /// request: the socket for the messages, and the list of what is [`Known`](crate::archive::Known), as JSON, one per line. Returns
+    /// [`Answer::Done`].
+    HandOver(Place),
     /// Create the files of an archive, read from the descriptor that is passed with the request, in a directory. Returns
     /// [`Answer::Extracted`].
     Extract {

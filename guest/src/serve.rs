@@ -145,6 +145,7 @@ impl Guest {
             | Request::Pack { .. }
             | Request::Unpack { .. }
             | Request::Archive(_)
+            | Request::HandOver(_)
             | Request::Extract { .. }
             | Request::Search(..)) => return self.long(number, long, descriptors),
             Request::Rename(from, to) => match files::rename(&from, &to) {
@@ -160,7 +161,8 @@ impl Guest {
 
     /// Answers a request that takes long, in a copy of the guest. To stop it, the copy is killed.
     fn long(&mut self, number: u64, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<()> {
-        let file = || descriptors.into_iter().next().map(File::from).ok_or_else(alone);
+        let mut descriptors = descriptors.into_iter();
+        let mut file = || descriptors.next().map(File::from).ok_or_else(alone);
         self.aside(number, || match request {
             Request::Remove(place) => files::remove(&place).map(|()| Answer::Done),
             Request::Pack { place, except } => {
@@ -168,6 +170,10 @@ impl Guest {
             }
             Request::Unpack { place, most } => stream::unpack(&place, most, file()?).map(Answer::Unpacked),
             Request::Archive(place) => archive::pack(&place, file()?).map(|()| Answer::Done),
+            Request::HandOver(place) => {
+                let (to, known) = (file()?, file()?);
+                archive::hand_over(&place, known, to.into()).map(|()| Answer::Done)
+            }
             Request::Extract { place, most } => archive::unpack(&place, most, file()?).map(Answer::Extracted),
             Request::Search(place, what) => search::search(&place, &what, &|| false).map(Answer::Searched),
             _ => Err(Fault::new(Code::Internal, "this request does not take long")),

@@ -1,14 +1,20 @@
 //! Trees of this machine.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use koze_protocol::tar::{Contents, Entry, What, end, padding, write_header};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tempfile::TempDir;
 
-use super::{Trailer, pack, unpack};
+use super::changes::Changes;
+use super::hand_over::send;
+use super::{Handed, Known, Mark, Trailer, pack, unpack};
 use crate::message::{Code, Fault, Place};
+use crate::{archive, channel};
 
 fn at(path: &Path) -> Place {
     Place { root: "/".into(), path: path.to_str().expect("a path in Unicode").into() }
@@ -147,4 +153,81 @@ fn nothing_is_created_elsewhere() {
     let (dir, done) = unpacked(&archive(&[("a/b/c", What::File(1), b"x")]), 1 << 20);
     assert_eq!(done.unwrap().entries, 1);
     assert_eq!(fs::read(dir.path().join("a/b/c")).unwrap(), b"x");
+}
+
+/// Hands over what has changed. Returns the paths and the content of the files that are handed over, and the marks of all.
+fn handed(dir: &Path, known: &[Known]) -> (BTreeMap<String, String>, BTreeMap<String, Option<Mark>>) {
+    let mut list = tempfile::tempfile().unwrap();
+    for file in known {
+        serde_json::to_writer(&mut list, file).unwrap();
+        list.write_all(b"\n").unwrap();
+    }
+    let changes = Changes::with(list, || Some(HashSet::new())).unwrap();
+    let (host, guest) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    let place = at(dir);
+    let sender = std::thread::spawn(move || send(&place, changes, guest));
+    let (mut files, mut marks) = (BTreeMap::new(), BTreeMap::new());
+    let contents = loop {
+        let came = channel::receive::<Handed>(&host).unwrap().unwrap();
+        let mut descriptors = came.descriptors.into_iter().map(fs::File::from);
+        match came.message {
+            Handed::Entries(entries) => {
+                for entry in entries {
+                    let archive::Entry::File { path, mark, same, size, .. } = entry else { continue };
+                    if !same {
+                        let content = std::io::read_to_string(descriptors.next().unwrap()).unwrap();
+                        assert_eq!(content.len() as u64, size);
+                        files.insert(path.clone(), content);
+                    }
+                    marks.insert(path, mark);
+                }
+                assert!(descriptors.next().is_none());
+            }
+            Handed::End { contents, mapped } => {
+                assert_eq!(mapped, Some(Vec::new()));
+                break contents;
+            }
+            Handed::Failed(fault) => panic!("{fault:?}"),
+        }
+    };
+    sender.join().unwrap().unwrap();
+    assert!(contents.entries >= marks.len() as u64);
+    (files, marks)
+}
+
+#[test]
+fn unchanged_files_are_not_handed_over() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::create_dir(path("d")).unwrap();
+    for name in ["d/same", "d/written", "replaced", "moved"] {
+        fs::write(path(name), "old").unwrap();
+    }
+    for number in 0..200 {
+        fs::write(path(&format!("d/{number}")), "many").unwrap();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let (files, first) = handed(dir.path(), &[]);
+    assert_eq!((files.len(), files["d/same"].as_str()), (204, "old"));
+    assert!(first.values().all(Option::is_some), "{first:?}");
+
+    // The same size and the same time of modification, as far as programs see.
+    let time = fs::metadata(path("d/written")).unwrap().modified().unwrap();
+    fs::write(path("d/written"), "new").unwrap();
+    fs::File::options().write(true).open(path("d/written")).unwrap().set_modified(time).unwrap();
+    fs::write(path("x"), "new").unwrap();
+    fs::rename(path("x"), path("replaced")).unwrap();
+    fs::rename(path("moved"), path("d/moved")).unwrap();
+    let all: Vec<Known> =
+        first.iter().map(|(path, mark)| Known { path: path.clone(), mark: *mark }).collect();
+    let (files, second) = handed(dir.path(), &all);
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["d/moved", "d/written", "replaced"]);
+    // What has just changed could change again without a trace.
+    assert_eq!(second.values().filter(|mark| mark.is_none()).count(), 3);
+    // The host knows better: without a mark, a file is unchanged.
+    let known = |path: &str| Known { path: path.to_owned(), mark: None };
+    let (files, third) = handed(dir.path(), &[known("replaced"), known("gone")]);
+    assert!(!files.contains_key("replaced") && files.len() == 203, "{files:?}");
+    assert_eq!(third["replaced"], None);
 }
