@@ -13,7 +13,7 @@ use super::super::filter::Program;
 use super::super::script;
 use super::nursery::{self, Copy};
 use super::spec::{Failure, Order, Report, Spec, Stage, Task};
-use super::{NURSERY, USER, Weakness, Weaknesses, mounts, proc, program, sys};
+use super::{NURSERY, USER, Weakness, Weaknesses, mounts, overlay, proc, program, sys};
 
 /// The exit code if a program cannot be run.
 const CANNOT_RUN: i32 = 126;
@@ -128,8 +128,10 @@ fn take_null() -> io::Result<()> {
 }
 
 /// Sets up the sandbox around this process, and locks it down.
-fn prepare(Order { spec, groups }: &Order<Spec>, doors: Vec<OwnedFd>) -> Result<(), (Stage, io::Error)> {
+fn prepare(order: &Order<Spec>, mut doors: Vec<OwnedFd>) -> Result<(), (Stage, io::Error)> {
+    let Order { spec, groups, layer } = order;
     let at = |stage| move |error: io::Error| (stage, error);
+    let layer = if *layer { doors.pop() } else { None };
     // First, so that the group becomes the root of the cgroup namespace.
     for door in doors {
         rustix::io::write(&door, ENTER).map_err(|error| (Stage::Group, error.into()))?;
@@ -138,11 +140,16 @@ fn prepare(Order { spec, groups }: &Order<Spec>, doors: Vec<OwnedFd>) -> Result<
     sys::unshare_views().map_err(at(Stage::Namespaces))?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let sources = mounts::sources(spec).map_err(at(Stage::Sources))?;
+    let overlaid = spec.overlay.as_ref().map(|overlay| Ok((overlay, overlay::sources(overlay, layer)?)));
+    let overlaid = overlaid.transpose().map_err(at(Stage::Layer))?;
     become_user(*groups).map_err(at(Stage::User))?;
     if spec.task == Task::Script {
         return prepare_script(spec);
     }
     mounts::root(spec, sources).map_err(at(Stage::Root))?;
+    if let Some((overlay, sources)) = overlaid {
+        overlay::attach(overlay, &sources).map_err(at(Stage::Layer))?;
+    }
     if !spec.weak.has(&Weakness::Processes) {
         mounts::processes().map_err(at(Stage::Proc))?;
     }

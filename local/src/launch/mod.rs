@@ -5,6 +5,7 @@ mod child;
 mod groups;
 mod mounts;
 mod nursery;
+mod overlay;
 mod proc;
 mod program;
 mod spec;
@@ -27,6 +28,7 @@ use koze_core::error::{Code, Error, Result};
 
 pub(super) use groups::fate as groups;
 use nursery::{Missing, Nursery, Waiting};
+pub(super) use overlay::Overlay;
 use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Spec, Task};
 use spec::{Failure, Order, Report, Stage};
@@ -185,8 +187,16 @@ fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<Option
         let text = format!("the user of a sandbox cannot be set up: {error}. {USER_NAMESPACES}");
         Error::new(Code::Unavailable, text).with_source(error)
     })?;
-    let doors: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
-    channel::send(socket, 0, &Order { spec, groups }, &doors).map_err(failed)?;
+    // Without a user of its own, the sandbox may open the layer itself.
+    let layer = match &spec.overlay {
+        Some(layer) if spec.owner.is_some() => {
+            Some(overlay::open_mapped(layer, process.number).map_err(|error| refused_layer(&error))?)
+        }
+        _ => None,
+    };
+    let passed: Vec<_> = doors.iter().chain(&layer).map(AsFd::as_fd).collect();
+    let order = Order { spec, groups, layer: layer.is_some() };
+    channel::send(socket, 0, &order, &passed).map_err(failed)?;
     let sockets = expect(socket, |report| matches!(report, Report::Shut))?;
     sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)
         .map_err(|error| failed(error.into()))?;
@@ -247,8 +257,31 @@ const USER_NAMESPACES: &str = "Sandboxes need user namespaces. Allow them with `
     `sysctl user.max_user_namespaces=10000`; in Docker with `--security-opt seccomp=unconfined --security-opt \
         apparmor=unconfined`";
 
+/// The cause of the error for a sandbox over a layer, if this kernel or file system does not allow that.
+#[derive(Debug, thiserror::Error)]
+#[error("overlayfs was refused")]
+struct LayerRefused(#[source] io::Error);
+
+/// Returns whether a sandbox did not start because the kernel or file system does not allow overlays.
+pub(super) fn is_layer_refused(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<LayerRefused>)
+}
+
+fn refused_layer(error: &io::Error) -> Error {
+    let message = format!(
+        "the kernel refused an overlay for the sandbox, whose files are those of a snapshot and its own changes: {error}. It needs overlayfs \
+         in user namespaces (Linux 5.11 or later), and a state directory that is not on overlayfs itself or on a network"
+    );
+    let cause =
+        LayerRefused(error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error));
+    Error::new(Code::Unavailable, message).with_source(cause)
+}
+
 fn explain(failure: &Failure) -> Error {
     let error = io::Error::from_raw_os_error(failure.errno);
+    if failure.stage == Stage::Layer {
+        return refused_layer(&error);
+    }
     let text = match (failure.stage, failure.errno) {
         (Stage::Namespaces, libc::EINVAL) => {
             "call `koze_local::init()` before any thread is started, so not inside `#[tokio::main]`".into()

@@ -3,15 +3,19 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::filter::Program;
+use super::overlay::Overlay;
 use super::weakness::Weaknesses;
 
-/// From the host to the waiting child process. Descriptors for entering its control group are passed with it.
+/// From the host to the waiting child process. Descriptors for entering its control group are passed with it, and after them that of the
+/// layer, if the host has opened it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order<S> {
     /// The specification of the sandbox: a [`Spec`].
     pub(super) spec: S,
     /// Whether the process has supplementary groups that it may drop. The ID maps are written.
     pub(super) groups: bool,
+    /// Whether the last descriptor is that of the layer.
+    pub(super) layer: bool,
 }
 
 /// From the child process to the host.
@@ -43,6 +47,7 @@ pub(super) enum Stage {
     Sources,
     User,
     Root,
+    Layer,
     Proc,
     Pivot,
     Shut,
@@ -53,6 +58,8 @@ pub(super) enum Stage {
 pub(crate) struct Spec {
     /// The directories and files of the host that are visible in it.
     pub(crate) binds: Vec<Bind>,
+    /// The directory that begins with the content of a layer.
+    pub(crate) overlay: Option<Overlay>,
     /// Symbolic links: path and target.
     pub(crate) links: Vec<(String, String)>,
     /// Small files: path and content.

@@ -68,11 +68,23 @@ pub(super) const READ_ONLY: u64 = 0x1;
 pub(super) const NO_SUID: u64 = 0x2;
 pub(super) const NO_DEV: u64 = 0x4;
 pub(super) const NO_EXEC: u64 = 0x8;
+/// `MOUNT_ATTR_IDMAP`.
+const MAP_OWNERS: u64 = 0x0010_0000;
 
 /// Sets the attributes of a mount, and with `all` those of mounts below it. Requires Linux 5.12.
 pub(super) fn mount_setattr(mount: BorrowedFd<'_>, attributes: u64, all: bool) -> io::Result<()> {
+    set_attributes(mount, &MountAttr { set: attributes, clear: 0, propagation: 0, user_namespace: 0 }, all)
+}
+
+/// Maps the owners of a mount's files to those that they are in a user namespace. Only the host's root may do that, before the
+/// mount is attached.
+pub(super) fn map_owners(mount: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> io::Result<()> {
+    let user_namespace = u64::try_from(namespace.as_raw_fd()).map_err(io::Error::other)?;
+    set_attributes(mount, &MountAttr { set: MAP_OWNERS, clear: 0, propagation: 0, user_namespace }, false)
+}
+
+fn set_attributes(mount: BorrowedFd<'_>, attr: &MountAttr, all: bool) -> io::Result<()> {
     let flags = libc::AT_EMPTY_PATH | if all { libc::AT_RECURSIVE } else { 0 };
-    let attr = MountAttr { set: attributes, clear: 0, propagation: 0, user_namespace: 0 };
     // SAFETY: the path is a C string, and the kernel reads the given number of bytes of the structure.
     let result = unsafe {
         libc::syscall(
@@ -80,7 +92,7 @@ pub(super) fn mount_setattr(mount: BorrowedFd<'_>, attributes: u64, all: bool) -
             mount.as_raw_fd(),
             c"".as_ptr(),
             flags,
-            &raw const attr,
+            std::ptr::from_ref(attr),
             size_of::<MountAttr>(),
         )
     };

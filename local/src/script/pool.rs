@@ -104,6 +104,7 @@ impl Pool {
         .await?;
         Worker::start(Spec {
             binds: Vec::new(),
+            overlay: None,
             links: Vec::new(),
             texts: Vec::new(),
             hostname: "script".into(),

@@ -1,0 +1,82 @@
+//! Mounts a directory whose content begins with that of a layer: what a program changes goes to the sandbox's own directory.
+//!
+//! The layer is a directory that several sandboxes share. Its files belong to no sandbox's user, so if the sandbox has one, the host maps the
+//! owner of the files to that user. Only the host may do that.
+
+use std::ffi::{CString, OsStr};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, move_mount, open_tree, unmount,
+};
+use serde::{Deserialize, Serialize};
+
+use super::sys;
+
+/// Where the layer and the sandbox's directory are attached while the overlay is mounted.
+const LOWER: &str = ".lower";
+const OWN: &str = ".own";
+
+/// A directory over a layer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Overlay {
+    /// Its path in the sandbox, without the leading slash.
+    pub(crate) target: String,
+    /// The layer's directory on the host.
+    pub(crate) lower: Vec<u8>,
+    /// The directory on the host that both of the next are in.
+    pub(crate) own: Vec<u8>,
+    /// The directory with the changes, and the one that overlayfs works in.
+    pub(crate) upper: String,
+    pub(crate) work: String,
+}
+
+/// The opened sources of an overlay.
+pub(super) struct Sources {
+    lower: OwnedFd,
+    own: OwnedFd,
+}
+
+/// Opens the layer for the user namespace of a process, on the host. The files of user and group 1000 are those of its user.
+pub(super) fn open_mapped(overlay: &Overlay, process: u32) -> io::Result<OwnedFd> {
+    let namespace = File::open(format!("/proc/{process}/ns/user"))?;
+    let lower = open(&overlay.lower, sys::READ_ONLY)?;
+    sys::map_owners(lower.as_fd(), namespace.as_fd())?;
+    Ok(lower)
+}
+
+/// Opens the sources, while the process is still the host's user. `lower` is the layer, if the host has opened it.
+pub(super) fn sources(overlay: &Overlay, lower: Option<OwnedFd>) -> io::Result<Sources> {
+    let lower = lower.map_or_else(|| open(&overlay.lower, sys::READ_ONLY), Ok)?;
+    Ok(Sources { lower, own: open(&overlay.own, 0)? })
+}
+
+/// Mounts the directory below the new root, which is the current directory.
+pub(super) fn attach(overlay: &Overlay, sources: &Sources) -> io::Result<()> {
+    let Overlay { upper, work, target, .. } = overlay;
+    for (tree, at) in [(&sources.lower, LOWER), (&sources.own, OWN)] {
+        fs::create_dir(at)?;
+        move_mount(tree, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    }
+    fs::create_dir_all(Path::new(target))?;
+    let options =
+        CString::new(format!("lowerdir={LOWER},upperdir={OWN}/{upper},workdir={OWN}/{work},userxattr"))?;
+    mount("overlay", &**target, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?;
+    for at in [LOWER, OWN] {
+        unmount(at, UnmountFlags::DETACH)?;
+        fs::remove_dir(at)?;
+    }
+    Ok(())
+}
+
+fn open(path: &[u8], attributes: u64) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = open_tree(CWD, OsStr::from_bytes(path), flags)?;
+    sys::mount_setattr(tree.as_fd(), attributes | sys::NO_SUID | sys::NO_DEV, false)?;
+    Ok(tree)
+}
