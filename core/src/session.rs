@@ -15,6 +15,7 @@ use crate::profiles::Profiles;
 use crate::progress::Progress;
 use crate::provider::{Hibernated, Info, Opened, Profile, Provider, Settings};
 use crate::sandbox::{Sandbox, Status};
+use crate::store::Key;
 use crate::trace::within;
 use crate::workspace::{self, Workspaces};
 
@@ -310,25 +311,46 @@ impl<P: Provider> Session<P> {
         if let Some(there) = self.shared.provider.find(&id).await? {
             return self.served(&id, there);
         }
+        let settings = settings(profile, sleep_after);
         let _one = self.shared.making.lock().await;
-        match self.shared.provider.list(&self.shared.id).await {
-            Ok(there)
-                if there.len() >= self.max_sandboxes && !there.iter().any(|info| info.name == id.name) =>
-            {
-                return Err(full(there.len()));
-            }
-            Ok(_) => {}
-            // A provider that cannot list sandboxes cannot count them.
-            Err(error) if error.code == Code::Unsupported => {}
-            Err(error) => return Err(error),
-        }
-        let sleep_after = sleep_after.or(profile.sleep_after).unwrap_or(SLEEP_AFTER);
-        let settings = Settings { profile, sleep_after };
+        self.check_room(&id).await?;
         let opened = within!(
             "open" { sandbox = id.name.as_str(), profile = settings.profile.name },
             self.shared.provider.open(&id, &settings)
         )?;
         self.served(&id, opened)
+    }
+
+    /// Creates a sandbox whose directory begins with a layer: see [`Provider::open_on_layer`].
+    pub(crate) async fn open_on_layer(
+        &self,
+        name: SandboxName,
+        profile: Profile,
+        dir: &str,
+        layer: (&P::Store, &Key),
+    ) -> Result<Option<Opened<P::Sandbox>>> {
+        let (id, settings) = (self.sandbox_id(name), settings(profile, None));
+        let _one = self.shared.making.lock().await;
+        self.check_room(&id).await?;
+        let opened = within!(
+            "open" { sandbox = id.name.as_str(), profile = settings.profile.name },
+            self.shared.provider.open_on_layer(&id, &settings, dir, layer.0, layer.1)
+        )?;
+        opened.map(|opened| self.served(&id, opened)).transpose()
+    }
+
+    /// Checks that the session may have another sandbox.
+    async fn check_room(&self, id: &SandboxId) -> Result<()> {
+        match self.shared.provider.list(&self.shared.id).await {
+            Ok(there)
+                if there.len() >= self.max_sandboxes && !there.iter().any(|info| info.name == id.name) =>
+            {
+                Err(full(there.len()))
+            }
+            // A provider that cannot list sandboxes cannot count them.
+            Err(error) if error.code != Code::Unsupported => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that a sandbox serves the family of this session.
@@ -356,6 +378,12 @@ impl<P: Provider> Session<P> {
     fn sandbox_id(&self, name: SandboxName) -> SandboxId {
         SandboxId { session: self.shared.id.clone(), name }
     }
+}
+
+/// Returns the settings of a new sandbox.
+fn settings(profile: Profile, sleep_after: Option<Duration>) -> Settings {
+    let sleep_after = sleep_after.or(profile.sleep_after).unwrap_or(SLEEP_AFTER);
+    Settings { profile, sleep_after }
 }
 
 impl<P> Clone for Session<P> {

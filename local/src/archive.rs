@@ -1,12 +1,12 @@
 //! Directories of a sandbox as tar archives, and back: the guest reads and creates the files, in one call.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write as _};
+use std::io::{self, BufReader, BufWriter, Read, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use futures_util::stream::{once, unfold};
+use futures_util::stream::{BoxStream, once, unfold};
 use koze_guest::archive::{PIECE, Trailer};
 use koze_guest::message::{Place, Request};
 use tokio::sync::mpsc;
@@ -16,7 +16,7 @@ use super::errors::{gone, reported, unexpected};
 use super::inner::Inner;
 use super::transfer::{Outcome, pipe, room};
 use koze_core::archive::{Bytes, Contents, Tar};
-use koze_core::error::Result;
+use koze_core::error::{Error, Result};
 
 /// How much is passed on at once, and how often before it is taken.
 const CHUNK: usize = 1 << 20;
@@ -40,12 +40,45 @@ pub(super) fn pack(from: Arc<Inner>, place: Place) -> Tar {
             });
             Ok(parts)
         });
-        match started.await {
-            Ok(parts) => unfold(parts, |mut parts| async { Some((parts.recv().await?, parts)) }).boxed(),
-            Err(error) => once(async { Err(error) }).boxed(),
-        }
+        parts_of(started).await
     };
     Box::pin(once(parts).flatten())
+}
+
+/// Returns a directory of the host as an archive.
+pub(super) fn of_host(place: Place) -> Tar {
+    let parts = async move {
+        let started = engine::run(async move {
+            let (read, write) = pipe()?;
+            let (to, parts) = mpsc::channel(AHEAD);
+            let engine = engine::engine()?;
+            engine.spawn_blocking(move || {
+                // Its errors are in the stream.
+                let _ = koze_guest::archive::pack(&place, BufWriter::new(File::from(write)));
+            });
+            engine.spawn_blocking(move || {
+                let send = |chunk| to.blocking_send(Ok((chunk, Contents::default()))).is_ok();
+                // The path in a message would be the host's.
+                let unreadable = |error: Error| {
+                    Error::new(error.code, "the files of the snapshot cannot be read").with_source(error)
+                };
+                let _ = to.blocking_send(pieces(File::from(read), send).map_err(unreadable));
+            });
+            Ok(parts)
+        });
+        parts_of(started).await
+    };
+    Box::pin(once(parts).flatten())
+}
+
+/// Returns the parts of an archive as they arrive.
+async fn parts_of(
+    started: impl Future<Output = Result<mpsc::Receiver<Result<Part>>>>,
+) -> BoxStream<'static, Result<Part>> {
+    match started.await {
+        Ok(parts) => unfold(parts, |mut parts| async { Some((parts.recv().await?, parts)) }).boxed(),
+        Err(error) => once(async { Err(error) }).boxed(),
+    }
 }
 
 /// Lets a guest archive a directory. Returns the pipe to read from, whose stream itself says how it ends.

@@ -13,6 +13,7 @@ use super::claim::{claim, claimed, elsewhere};
 use super::disk::Walks;
 use super::errors::{destroyed, disk_full, state_failed};
 use super::launch::{Weakness, Weaknesses};
+use super::layers::{Base, Layers};
 use super::network::egress::{self, Policy, Refusals};
 use super::registry::Registry;
 use super::running::Running;
@@ -140,6 +141,7 @@ impl Inner {
         let used = (key.clone(), Arc::clone(&registry));
         let (settings, hostname, weak) = (self.settings.clone(), self.name.to_string(), self.weak.clone());
         let ahead = Arc::clone(&self.ahead);
+        let layers = Layers::new(&self.state_directory);
         let prepared = engine::block(move || {
             if !registry.knows(&key)? {
                 return Err(destroyed());
@@ -154,7 +156,13 @@ impl Inner {
             let owner = layout::furnish(&directory, &weak).map_err(state_failed)?;
             let (memory, processors) = (layout::memory(&settings), layout::processors(&settings));
             let group = ahead.group().and_then(|group| group.limited(memory, layout::PROCESSES, processors));
-            let spec = layout::spec(&directory, &hostname, &settings, owner, group.is_some(), &weak)?;
+            let mut spec = layout::spec(&directory, &hostname, &settings, owner, group.is_some(), &weak)?;
+            if let Some(base) = Base::of(&directory)? {
+                let overlay = base.overlay(&layers, &directory, owner)?;
+                // In place of the directory itself.
+                spec.binds.retain(|bind| bind.target != overlay.target);
+                spec.overlay = Some(overlay);
+            }
             Ok((spec, group, lock, staging::left(&directory)))
         });
         let (spec, group, lock, left) = prepared.await?;
@@ -289,16 +297,23 @@ impl Inner {
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
         let walks = Arc::clone(&self.walks);
+        let provider = Weak::clone(&self.provider);
         engine::block(move || {
             let _none = walks.hold();
             layout::make(&directory).map_err(state_failed)?;
             let lock = claim(&directory)?;
             registry.leave(&key)?;
             owner::release(&directory);
+            let base = Base::of(&directory).ok().flatten();
             let gone = super::gone_name(&directory);
             std::fs::rename(&directory, &gone).map_err(state_failed)?;
             drop(lock);
-            super::clear(&gone).map_err(state_failed)
+            super::clear(&gone).map_err(state_failed)?;
+            match (base, provider.upgrade()) {
+                (Some(base), Some(provider)) => provider.stores.end_base(&provider.state, &base, &directory),
+                // The next program removes the layer, if it has no other use.
+                _ => Ok(()),
+            }
         })
         .await?;
         *state = State::Destroyed;

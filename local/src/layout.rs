@@ -64,6 +64,31 @@ const ETC: &[&str] = &[
 
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
+/// A sandbox's own directory, and a path below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Own {
+    /// The directory's path below that of the sandbox on the host.
+    pub(super) path: &'static str,
+    /// Its path in the sandbox, without the leading slash.
+    pub(super) target: &'static str,
+    /// The rest of the path, empty for the directory itself.
+    pub(super) below: String,
+}
+
+/// Finds the own directory that a path in a sandbox is in.
+pub(super) fn own(path: &str) -> Option<Own> {
+    let path = path.strip_prefix('/')?;
+    if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return None;
+    }
+    let within = |(own, target, _): &(&'static str, &'static str, u32)| {
+        let below = path.strip_prefix(target).filter(|_| !target.is_empty())?;
+        let below = if below.is_empty() { below } else { below.strip_prefix('/')? };
+        Some(Own { path: own, target, below: below.to_owned() })
+    };
+    OWN.iter().find_map(within)
+}
+
 /// Returns the directory of a sandbox on the host.
 pub(super) fn directory(state: &Path, key: &str) -> PathBuf {
     use std::fmt::Write;
@@ -144,6 +169,7 @@ fn bare(
 ) -> Result<Spec> {
     let mut spec = Spec {
         binds: Vec::new(),
+        overlay: None,
         links: Vec::new(),
         texts: Vec::new(),
         hostname: hostname.to_owned(),

@@ -72,6 +72,7 @@ mod filter;
 mod handles;
 mod inner;
 mod launch;
+mod layers;
 mod layout;
 mod network;
 mod owner;
@@ -99,6 +100,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -207,6 +209,8 @@ struct Shared {
     browsers: Browsers,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
+    /// Whether the kernel mounts overlays here, as far as is known.
+    overlays: AtomicBool,
     /// Whether all sandboxes share one host user, although this is root.
     one_user: bool,
 }
@@ -316,6 +320,7 @@ impl Local {
             browsers: Browsers::default(),
             sandboxes,
             weak,
+            overlays: AtomicBool::new(true),
             one_user: owner::shared(),
         });
         let watched = Arc::downgrade(&shared);
@@ -337,6 +342,14 @@ impl Local {
     #[must_use]
     pub fn with_max_opens(self, opens: usize) -> Self {
         Local(self.0, OpenLimits::new(opens), self.2)
+    }
+
+    /// Copies the files of snapshots instead of mounting overlays over them, as where the kernel refuses those, for a test.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without_overlays(self) -> Self {
+        self.0.overlays.store(false, Ordering::Relaxed);
+        self
     }
 
     /// Sets how long a browser of scripts runs without a call. By default, five minutes.

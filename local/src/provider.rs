@@ -2,19 +2,26 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::errors::state_failed;
 use super::inner::Inner;
+use super::layers::{self, Layer};
+use super::layout::Own;
 use super::network::egress;
 use super::registry::Registry;
-use super::{Local, LocalSandbox, LocalStore, claim, engine, layout};
-use koze_core::error::Result;
+use super::sandbox::Cancelled;
+use super::{Local, LocalSandbox, LocalStore, Shared, archive, claim, engine, launch, layout};
+use koze_core::archive::Tar;
+use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
-use koze_core::provider::{Info, Opened, Provider, Settings};
+use koze_core::provider::{Info, Opened, Provider, Settings, TakenLayer};
 use koze_core::sandbox::Status;
 use koze_core::script::{
     Calls, Check, Egress, Exchange, Exchanged, Failure, NoCalls, Query, Ran, Start, Wire,
 };
+use koze_core::store::Key;
 use koze_core::workspace::OpenLimits;
 use koze_script::protocol::ToScript;
 
@@ -80,6 +87,46 @@ impl Provider for Local {
         Ok(LocalStore::new(&self.0, session))
     }
 
+    async fn take_layer(
+        &self,
+        sandbox: &LocalSandbox,
+        dir: &str,
+        store: &LocalStore,
+        key: &Key,
+    ) -> Result<Option<TakenLayer>> {
+        let Some(own) = layout::own(dir) else { return Ok(None) };
+        let cancelled = Cancelled::default();
+        let flag = cancelled.flag();
+        let (from, dir, store, key) = (Arc::clone(&sandbox.0), dir.to_owned(), store.clone(), key.clone());
+        let (contents, bytes) = engine::run(layers::take(from, own, dir, store, key, flag)).await?;
+        drop(cancelled);
+        Ok(Some(TakenLayer { contents, bytes }))
+    }
+
+    async fn open_on_layer(
+        &self,
+        id: &SandboxId,
+        settings: &Settings,
+        dir: &str,
+        store: &LocalStore,
+        key: &Key,
+    ) -> Result<Option<Opened<LocalSandbox>>> {
+        egress::check(&settings.profile)?;
+        let (Some(own), true) = (layout::own(dir), self.0.overlays.load(Ordering::Relaxed)) else {
+            return Ok(None);
+        };
+        let Some(layer) = store.layer(key).await? else { return Ok(None) };
+        let (shared, id, settings, store) =
+            (Arc::clone(&self.0), id.clone(), settings.clone(), store.clone());
+        engine::run(async move { open_on_layer(&shared, &id, &settings, &store, layer, own).await }).await
+    }
+
+    async fn read_layer(&self, store: &LocalStore, key: &Key) -> Result<Option<Tar>> {
+        let Some(layer) = store.layer(key).await? else { return Ok(None) };
+        let place = engine::block(move || layer.place()).await?;
+        Ok(Some(archive::of_host(place)))
+    }
+
     async fn run_script(&self, agent: &SessionId, start: Start, calls: &impl Calls) -> Result<Ran> {
         self.0.scripts.send(&agent.key(), ToScript::Start(start), calls).await
     }
@@ -116,6 +163,54 @@ impl Provider for Local {
     ) -> Result<std::result::Result<(), Failure>> {
         let ran = self.0.scripts.send(&agent.key(), ToScript::Check(check), &NoCalls).await?;
         Ok(ran.result.map(drop))
+    }
+}
+
+/// Creates a sandbox over a layer, or nothing where the kernel refuses overlays.
+async fn open_on_layer(
+    shared: &Arc<Shared>,
+    id: &SandboxId,
+    settings: &Settings,
+    store: &LocalStore,
+    layer: Layer,
+    own: Own,
+) -> Result<Option<Opened<LocalSandbox>>> {
+    let (registry, wanted) = (Arc::clone(&shared.registry), (id.clone(), settings.clone()));
+    let (stored, created) = engine::block(move || registry.enter(&wanted.0, &wanted.1)).await?;
+    if !created {
+        let message = format!("the sandbox `{}` was created meanwhile: try again", id.name);
+        return Err(Error::new(Code::Unavailable, message));
+    }
+    let inner = shared.sandbox(&id.key(), &id.name, stored);
+    let directory = inner.directory.clone();
+    let begun = async {
+        let made = directory.clone();
+        engine::block(move || {
+            layout::make(&made).and_then(|()| layout::create(&made, None)).map_err(state_failed)
+        })
+        .await?;
+        if !store.begin(layer, own, directory).await? {
+            return Ok(false);
+        }
+        inner.wake().await.map(|_| true)
+    };
+    let refused = match begun.await {
+        Ok(true) => {
+            let profile = inner.settings.profile.name.clone();
+            return Ok(Some(Opened { sandbox: LocalSandbox(inner), profile, created }));
+        }
+        Ok(false) => None,
+        Err(error) => Some(error),
+    };
+    // A sandbox that could not start was not created.
+    inner.destroy().await?;
+    match refused {
+        None => Ok(None),
+        Some(error) if launch::is_layer_refused(&error) => {
+            shared.overlays.store(false, Ordering::Relaxed);
+            Ok(None)
+        }
+        Some(error) => Err(error),
     }
 }
 

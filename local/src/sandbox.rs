@@ -29,7 +29,13 @@ pub struct LocalSandbox(pub(super) Arc<Inner>);
 
 /// Set when it is dropped.
 #[derive(Default)]
-struct Cancelled(Arc<AtomicBool>);
+pub(super) struct Cancelled(Arc<AtomicBool>);
+
+impl Cancelled {
+    pub(super) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
 
 impl Drop for Cancelled {
     fn drop(&mut self) {
@@ -146,7 +152,7 @@ impl Sandbox for LocalSandbox {
         let place = path.owned();
         // A large file is not read to its end for a caller that no longer waits.
         let cancelled = Cancelled::default();
-        let flag = Arc::clone(&cancelled.0);
+        let flag = cancelled.flag();
         self.with(move |_, running| async move { files::read_lines(&running, place, range, flag).await })
             .await
     }

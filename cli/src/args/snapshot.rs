@@ -17,7 +17,7 @@ pub struct Snapshot {
 /// The actions of `koze snapshot`.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotAction {
-    /// Archive the directory of a workspace, and print the ID of the snapshot
+    /// Keep the directory of a workspace as it is, and print the ID of the snapshot
     Create {
         /// The workspace.
         #[command(flatten)]

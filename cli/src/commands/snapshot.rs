@@ -172,6 +172,6 @@ fn in_words(list: &[Snapshot], now: u64) -> String {
             expires,
         ]
     };
-    let head = ["SNAPSHOT", "CREATED", "ORIGIN", "ENTRIES", "BYTES", "ARCHIVE", "EXPIRES"];
+    let head = ["SNAPSHOT", "CREATED", "ORIGIN", "ENTRIES", "BYTES", "STORED", "EXPIRES"];
     table(head, list.iter().map(row))
 }

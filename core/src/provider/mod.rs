@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use koze_protocol::Family;
 
+use crate::archive::{Contents, Tar};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
 use crate::script::{
     self, Calls, Check, Egress, Exchange, Exchanged, Failure, NoBrowser, Query, Ran, Secrets, Start, Wire,
 };
-use crate::store::Store;
+use crate::store::{Key, Store};
 use crate::workspace::{OpenLimits, WorkspaceConfig};
 
 /// Opens sandboxes and keeps track of them across restarts of the host process.
@@ -74,6 +75,52 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
     fn snapshot_store(&self, session: &SessionId, bucket: Option<&str>) -> Result<Self::Store> {
         let _ = bucket;
         self.store(session)
+    }
+
+    /// Keeps a directory of a sandbox as a layer: its files as they are, with which other sandboxes can begin without a copy. The
+    /// store lists the layer under `key` and deletes it, like a blob. Returns `None` if this provider does not keep this directory so,
+    /// which by default is none.
+    ///
+    /// # Errors
+    /// As [`Sandbox::archive`]. After an error, nothing is listed.
+    fn take_layer(
+        &self,
+        sandbox: &Self::Sandbox,
+        dir: &str,
+        store: &Self::Store,
+        key: &Key,
+    ) -> impl Future<Output = Result<Option<TakenLayer>>> + MaybeSend {
+        let _ = (sandbox, dir, store, key);
+        async { Ok(None) }
+    }
+
+    /// Creates a sandbox whose directory begins with a layer. Returns `None` if this provider cannot do that, and then has created nothing.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and [`Code::InvalidInput`] for a damaged layer.
+    fn open_on_layer(
+        &self,
+        id: &SandboxId,
+        settings: &Settings,
+        dir: &str,
+        store: &Self::Store,
+        key: &Key,
+    ) -> impl Future<Output = Result<Option<Opened<Self::Sandbox>>>> + MaybeSend {
+        let _ = (id, settings, dir, store, key);
+        async { Ok(None) }
+    }
+
+    /// Returns a layer as an archive, if there is one under this key.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] for a damaged layer.
+    fn read_layer(
+        &self,
+        store: &Self::Store,
+        key: &Key,
+    ) -> impl Future<Output = Result<Option<Tar>>> + MaybeSend {
+        let _ = (store, key);
+        async { Ok(None) }
     }
 
     /// Runs a script of an agent. `calls` answers its calls until it ends. A script that fails is not an error of this
@@ -257,6 +304,15 @@ pub struct Opened<S> {
     pub profile: String,
     /// Whether it was created by this call.
     pub created: bool,
+}
+
+/// A directory that was kept as a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakenLayer {
+    /// What it contains.
+    pub contents: Contents,
+    /// How many bytes it takes in the store, without what it shares with earlier layers.
+    pub bytes: u64,
 }
 
 /// An entry of the list of sandboxes.

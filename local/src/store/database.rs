@@ -38,6 +38,13 @@ impl Database {
                     size integer not null,
                     file text not null unique,
                     primary key (session, key)
+                 ) strict;
+                 create table if not exists store_layers (
+                    session text not null,
+                    key text not null,
+                    size integer not null,
+                    name text not null unique,
+                    primary key (session, key)
                  ) strict;",
             )?;
             Ok(connection)
@@ -137,9 +144,43 @@ impl Database {
         self.write(|transaction| take_blob(transaction, session, key))
     }
 
+    /// Lists blobs and layers.
     pub(super) fn list_blobs(&self, session: &str, range: &Range) -> Result<Vec<ListedBlob>> {
         let listed = |row: &Row<'_>| Ok(ListedBlob { key: row.get(0)?, size: row.get(1)? });
-        self.range("select key, size from store_blobs", session, range, listed)
+        let all = "select key, size from (select session, key, size from store_blobs
+                   union all select session, key, size from store_layers)";
+        self.range(all, session, range, listed)
+    }
+
+    /// Records the name of a layer.
+    pub(super) fn put_layer(&self, session: &str, key: &Key, size: u64, name: &str) -> Result<()> {
+        let insert = "insert into store_layers (session, key, size, name) values (?, ?, ?, ?)";
+        self.with(|connection| {
+            connection.execute(insert, params![session, key.as_str(), size, name]).map(drop)
+        })
+    }
+
+    /// Returns the name of a layer.
+    pub(super) fn layer(&self, session: &str, key: &Key) -> Result<Option<String>> {
+        let query = "select name from store_layers where session = ? and key = ?";
+        self.with(|connection| {
+            connection.query_row(query, params![session, key.as_str()], |row| row.get(0)).optional()
+        })
+    }
+
+    /// Deletes the record of a layer. Returns its name.
+    pub(super) fn delete_layer(&self, session: &str, key: &Key) -> Result<Option<String>> {
+        let query = "delete from store_layers where session = ? and key = ? returning name";
+        self.with(|connection| {
+            connection.query_row(query, params![session, key.as_str()], |row| row.get(0)).optional()
+        })
+    }
+
+    /// Returns whether a layer is recorded.
+    pub(super) fn has_layer(&self, name: &str) -> Result<bool> {
+        self.with(|connection| {
+            connection.prepare_cached("select 1 from store_layers where name = ?")?.exists([name])
+        })
     }
 
     /// Returns whether a file holds a blob.

@@ -4,7 +4,7 @@
 mod blobs;
 mod database;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
@@ -16,6 +16,8 @@ use koze_core::store::{Expected, Key, Listed, ListedBlob, Range, Store, Value, c
 
 use self::blobs::{Blobs, Upload};
 use self::database::Database;
+use super::layers::{Base, Layer, Layers};
+use super::layout::Own;
 use super::{Shared, engine};
 
 /// The stores of a state directory. The files are created when a store is first used.
@@ -26,6 +28,7 @@ pub(super) struct Stores(OnceLock<Files>);
 struct Files {
     database: Database,
     blobs: Blobs,
+    layers: Layers,
 }
 
 impl Stores {
@@ -35,7 +38,15 @@ impl Stores {
         }
         let (database, blobs) = (Database::open(state)?, Blobs::open(state)?);
         blobs.sweep(&database)?;
-        Ok(self.0.get_or_init(|| Files { database, blobs }))
+        let layers = Layers::new(state);
+        layers.sweep(|name| database.has_layer(name))?;
+        Ok(self.0.get_or_init(|| Files { database, blobs, layers }))
+    }
+
+    /// Removes what a destroyed sandbox used of a layer.
+    pub(super) fn end_base(&self, state: &Path, base: &Base, sandbox: &Path) -> Result<()> {
+        let Files { database, layers, .. } = self.files(state)?;
+        layers.end(base, sandbox, || database.has_layer(&base.layer))
     }
 }
 
@@ -58,6 +69,36 @@ impl LocalStore {
     ) -> Result<T> {
         let LocalStore { shared, session } = self.clone();
         engine::block(move || work(shared.stores.files(&shared.state)?, &session)).await
+    }
+}
+
+impl LocalStore {
+    /// Returns the layers of its state directory.
+    pub(super) fn layers(&self) -> Layers {
+        Layers::new(&self.shared.state)
+    }
+
+    /// Lists a layer under a key. Call it on a thread that may block.
+    pub(super) fn list_layer(&self, key: &Key, name: &str, size: u64) -> Result<()> {
+        self.shared.stores.files(&self.shared.state)?.database.put_layer(&self.session, key, size, name)
+    }
+
+    /// Returns the layer that is listed under a key, if there is one.
+    pub(super) async fn layer(&self, key: &Key) -> Result<Option<Layer>> {
+        let key = key.clone();
+        self.with(move |files, session| {
+            let name = files.database.layer(session, &key)?;
+            name.map(|name| files.layers.get(&name)).transpose()
+        })
+        .await
+    }
+
+    /// Lets a new sandbox begin with a layer: see [`Layers::begin`].
+    pub(super) async fn begin(&self, layer: Layer, own: Own, sandbox: PathBuf) -> Result<bool> {
+        self.with(move |files, _| {
+            files.layers.begin(&layer, &own, &sandbox, || files.database.has_layer(layer.name()))
+        })
+        .await
     }
 }
 
@@ -131,7 +172,12 @@ impl Store for LocalStore {
             if let Some(name) = &deleted {
                 files.blobs.remove(name);
             }
-            Ok(deleted.is_some())
+            let layer = files.database.delete_layer(session, &key)?;
+            if let Some(name) = &layer {
+                // If that fails, the next program removes it.
+                let _ = files.layers.release(name);
+            }
+            Ok(deleted.is_some() || layer.is_some())
         })
         .await
     }

@@ -18,6 +18,7 @@ mod groups;
 mod guest;
 #[path = "../../../script/tests/hostile/mod.rs"]
 mod hostile;
+mod layers;
 mod life;
 mod limits;
 mod machine;
@@ -109,6 +110,7 @@ fn main() -> ExitCode {
         limits::TESTS,
         control_groups::TESTS,
         descriptors::TESTS,
+        layers::TESTS,
         life::TESTS,
         owners::TESTS,
         egress::policy::TESTS,

@@ -133,12 +133,13 @@ fn interrupted(host: &Sandboxes, args: &[&str], begun: impl Fn() -> bool) -> boo
     !child.wait_with_output().expect("it ends").status.success()
 }
 
-/// Returns the files of the store, complete and incomplete ones.
-fn blobs(host: &Sandboxes) -> usize {
+/// Returns the archives and layers of the store, complete and incomplete ones.
+fn kept(host: &Sandboxes) -> usize {
     let Some(state) = host.state() else { return 0 };
     let sessions = fs::read_dir(host.path(state).join("sessions")).expect("sessions").flatten();
-    let blobs = sessions.filter_map(|session| fs::read_dir(session.path().join("blobs")).ok());
-    blobs.map(Iterator::count).sum()
+    let places = sessions.flat_map(|session| ["blobs", "layers"].map(|place| session.path().join(place)));
+    let entries = places.filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    entries.filter(|entry| entry.file_name() != "lock").count()
 }
 
 fn sandboxes(host: &Sandboxes) -> Vec<String> {
@@ -161,12 +162,17 @@ fn a_killed_supervisor_leaves_nothing_half() {
         call(&host, "run", &json!({ "command": sum }))["stdout"].as_str().expect("a text").to_owned()
     };
     let before = sum();
-    assert!(interrupted(&host, &["create"], || blobs(&host) > 0), "it was killed in the middle");
+    assert!(interrupted(&host, &["create"], || kept(&host) > 0), "it was killed in the middle");
     assert_eq!(list(&host), Vec::<Value>::new());
     assert_eq!(sum(), before);
     let id = ok(&host, &["create"]);
-    assert_eq!((list(&host).len(), blobs(&host)), (1, 1), "what was half is deleted");
+    assert_eq!((list(&host).len(), kept(&host)), (1, 1), "what was half is deleted");
 
+    // An archive is unpacked, which takes a while.
+    let exported = host.path("box.tar.zst");
+    let path = exported.to_str().expect("a path in Unicode");
+    ok(&host, &["export", &id, path]);
+    let id = ok(&host, &["import", path]);
     let restored = || sandboxes(&host).into_iter().find(|name| name.starts_with("box-restored-"));
     assert!(interrupted(&host, &["restore", &id], || restored().is_some()), "it was killed in the middle");
     let half = restored().expect("the sandbox exists");
@@ -222,7 +228,7 @@ fn a_full_disk_leaves_nothing_half() {
         let error = refused(&host, args);
         assert!(error.starts_with("error["), "{error}");
         assert!(!error.contains(host.dir().to_str().unwrap()), "{error}");
-        assert_eq!((list(&host), blobs(&host)), (Vec::new(), 0), "{args:?}: {error}");
+        assert_eq!((list(&host), kept(&host)), (Vec::new(), 0), "{args:?}: {error}");
         assert_eq!(sum(), before);
     }
     // What fits is still taken.

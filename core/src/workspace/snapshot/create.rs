@@ -1,15 +1,17 @@
 //! Takes, lists, removes, exports and imports snapshots.
 
-use futures_util::stream::{StreamExt as _, once};
+use futures_util::stream::{Stream, StreamExt as _, once};
 
 use super::archive::{self, Pieces, Written};
 use super::index::{self, Index};
 use super::manifest::FORMAT;
 use super::{Snapshot, SnapshotConfig, SnapshotId, Source};
+use crate::archive::Tar;
 use crate::detach::detach;
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
 use crate::provider::Provider;
+use crate::sandbox::{MaybeSend, Place, Sandbox as _};
 use crate::store::{Key, Store};
 use crate::time::{millis, now};
 use crate::trace::event;
@@ -33,13 +35,24 @@ impl<P: Provider> Source<P> {
         };
         let id = SnapshotId::random();
         let key = index::archive(&id, created)?;
-        let written = Written::default();
         let room = index::room(&list, self.snapshots(), 0)?;
         let full = index::full(index::used(&list), self.snapshots());
-        let content = archive::of_directory(&sandbox, self.dir(), room, full, written.clone());
-        let unlisted = Unlisted::new(store.clone(), key.clone());
-        store.put_blob(&key, content).await?;
-        let (contents, archive_bytes, sha256) = written.sums();
+        let mut unlisted = Unlisted::new(store.clone(), key.clone());
+        let provider = self.session.provider();
+        let (contents, archive_bytes, sha256) =
+            if let Some(layer) = provider.take_layer(&sandbox, self.dir(), &store, &key).await? {
+                if layer.bytes > room {
+                    unlisted.remove().await;
+                    return Err(full);
+                }
+                (layer.contents, layer.bytes, None)
+            } else {
+                let tar = sandbox.archive(Place { root: self.dir(), path: self.dir() });
+                let written = Written::default();
+                store.put_blob(&key, archive::of_tar(tar, room, full, written.clone())).await?;
+                let (contents, bytes, sha256) = written.sums();
+                (contents, bytes, Some(sha256))
+            };
         let snapshot = Snapshot {
             format: FORMAT,
             id,
@@ -75,10 +88,26 @@ impl<P: Provider> Source<P> {
 
     pub(super) async fn export_snapshot(&self, id: &SnapshotId) -> Result<Pieces> {
         let (store, snapshot) = self.find_snapshot(id, None).await?;
-        let header = snapshot.to_header()?;
         let key = index::archive(&snapshot.id, snapshot.created)?;
-        let archive = archive::of_store(store, key, &snapshot);
-        Ok(Box::pin(once(async move { Ok(header) }).chain(archive)))
+        match self.session.provider().read_layer(&store, &key).await? {
+            None => exported(archive::of_store(store, key, &snapshot), &snapshot),
+            Some(tar) => self.export_layer(tar, store, snapshot).await,
+        }
+    }
+
+    /// Archives a layer first, because the file begins with the size and the hash of the archive.
+    async fn export_layer(&self, tar: Tar, store: P::Store, snapshot: Snapshot) -> Result<Pieces> {
+        let key = index::archive(&SnapshotId::random(), now())?;
+        let archive = Unlisted::new(store.clone(), key.clone());
+        let written = Written::default();
+        let full = index::full(u64::MAX, self.snapshots());
+        store.put_blob(&key, archive::of_tar(tar, u64::MAX, full, written.clone())).await?;
+        let (contents, archive_bytes, sha256) = written.sums();
+        archive::same(&contents, &snapshot.contents)?;
+        let snapshot = Snapshot { archive_bytes, sha256: Some(sha256), ..snapshot };
+        let content = archive::of_store(store, key, &snapshot);
+        // It is deleted with the stream.
+        exported(content.inspect(move |_| _ = &archive), &snapshot)
     }
 
     pub(super) async fn import_snapshot(&self, file: Pieces) -> Result<Snapshot> {
@@ -170,7 +199,16 @@ fn expires(config: &SnapshotConfig, now: u64) -> Option<u64> {
     config.expires_after.map(|after| now.saturating_add(millis(after)))
 }
 
-/// An archive that is not listed yet. Dropping it deletes the archive.
+/// Returns the content of a file with a snapshot.
+fn exported(
+    archive: impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static,
+    snapshot: &Snapshot,
+) -> Result<Pieces> {
+    let header = snapshot.to_header()?;
+    Ok(Box::pin(once(async move { Ok(header) }).chain(archive)))
+}
+
+/// An archive or layer that is not listed yet. Dropping it deletes the archive.
 struct Unlisted<T: Store>(Option<(T, Key)>);
 
 impl<T: Store> Unlisted<T> {

@@ -38,10 +38,11 @@ pub struct Snapshot {
     pub parent: Option<SnapshotId>,
     /// What it contains.
     pub contents: Contents,
-    /// The size of the archive in bytes.
+    /// How many bytes it takes in the store: the size of the archive, or of the files of a layer that no earlier one has.
     pub archive_bytes: u64,
-    /// The SHA-256 of the archive, in hexadecimal digits.
-    pub sha256: String,
+    /// The SHA-256 of the archive, in hexadecimal digits. A layer has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
 }
 
 /// The part of a manifest that every version has.

@@ -6,6 +6,7 @@ use super::archive::{self, same};
 use super::derived::{self, Derived, How, RENEW};
 use super::index;
 use super::{Contents, Restored, Snapshot, SnapshotId, Source};
+use crate::archive::Bytes;
 use crate::detach::detach;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName};
@@ -80,18 +81,28 @@ impl<P: Provider> Source<P> {
         snapshot: &Snapshot,
         lease: &mut Lease<'_, P::Store>,
     ) -> Result<Contents> {
-        let opened = self.session.open(half.name.clone(), self.profile.clone(), None).await?;
+        let dir = self.dir();
+        let key = index::archive(&snapshot.id, snapshot.created)?;
+        let (name, profile) = (half.name.clone(), self.profile.clone());
+        if snapshot.sha256.is_none()
+            && let Some(opened) =
+                self.session.open_on_layer(name.clone(), profile.clone(), dir, (store, &key)).await?
+        {
+            half.sandbox = Some(opened.sandbox);
+            return Ok(snapshot.contents);
+        }
+        let opened = self.session.open(name, profile, None).await?;
         if !opened.created {
             let message = format!("the sandbox `{}` was created meanwhile: try again", half.name);
             return Err(Error::new(Code::Unavailable, message));
         }
         let sandbox = opened.sandbox;
         half.sandbox = Some(sandbox.clone());
-        let dir = self.dir();
         self.empty(&sandbox, dir).await?;
-        let key = index::archive(&snapshot.id, snapshot.created)?;
-        let archive = archive::of_store(store.clone(), key, snapshot);
-        let tar = Box::pin(archive::contents(Box::pin(archive)));
+        let tar: Bytes<'_> = match self.session.provider().read_layer(store, &key).await? {
+            Some(tar) => Box::pin(tar.map_ok(|(bytes, _)| bytes)),
+            None => Box::pin(archive::contents(Box::pin(archive::of_store(store.clone(), key, snapshot)))),
+        };
         let renewing = try_unfold((tar, lease), |(mut tar, lease)| async move {
             let next = tar.try_next().await?;
             lease.renew().await?;

@@ -1,0 +1,136 @@
+//! The layer that a sandbox begins with: recorded in the sandbox's directory, and the sandbox in the layer.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Layer, Layers, failed};
+use crate::errors::state_failed;
+use crate::launch::Overlay;
+use crate::layout::Own;
+use koze_core::error::{Code, Error, Result};
+
+/// The name of the record in the directory of a sandbox.
+const RECORD: &str = "base";
+/// Where the sandbox's own directories are, below its directory.
+const FILES: &str = "files";
+/// The name of the directory there in which overlayfs works. It must be on the same mount as the sandbox's own, and its user must
+/// reach it.
+const WORK: &str = "overlay-work";
+
+/// The layer that a sandbox begins with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Base {
+    /// The name of the layer.
+    pub(crate) layer: String,
+    /// The path of the directory below that of the sandbox, and its path in the sandbox.
+    pub(super) own: String,
+    target: String,
+}
+
+impl Base {
+    /// Reads the record of a sandbox.
+    pub(crate) fn of(sandbox: &Path) -> Result<Option<Self>> {
+        match fs::read(sandbox.join(RECORD)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => Ok(serde_json::from_slice(&read.map_err(state_failed)?)
+                .map_err(|error| state_failed(error.into()))?),
+        }
+    }
+
+    /// Prepares the overlay of a sandbox that is about to start.
+    pub(crate) fn overlay(&self, layers: &Layers, sandbox: &Path, owner: Option<u32>) -> Result<Overlay> {
+        let layer = layers.get(&self.layer)?;
+        let prepare = || {
+            let work = sandbox.join(FILES).join(WORK);
+            if work.exists() {
+                crate::clear(&work)?;
+            }
+            fs::DirBuilder::new().mode(0o700).create(&work)?;
+            std::os::unix::fs::chown(&work, owner, owner)
+        };
+        prepare().map_err(state_failed)?;
+        Ok(Overlay {
+            target: self.target.clone(),
+            lower: layer.files().as_os_str().as_bytes().to_vec(),
+            own: sandbox.join(FILES).as_os_str().as_bytes().to_vec(),
+            upper: Path::new(&self.own)
+                .strip_prefix(FILES)
+                .map_err(|_| damaged())?
+                .to_string_lossy()
+                .into_owned(),
+            work: WORK.to_owned(),
+        })
+    }
+}
+
+fn damaged() -> Error {
+    Error::new(Code::Internal, "the record of a sandbox's snapshot is not valid")
+}
+
+impl Layers {
+    /// Lets a new sandbox, whose directory exists, begin with a layer. Returns whether the layer is one of this directory.
+    /// `is_listed` tells whether a store still lists the layer.
+    pub(crate) fn begin(
+        &self,
+        layer: &Layer,
+        own: &Own,
+        sandbox: &Path,
+        is_listed: impl FnOnce() -> Result<bool>,
+    ) -> Result<bool> {
+        if !layer.checked().map_err(failed)??.is_of(own) {
+            return Ok(false);
+        }
+        let _one = self.lock().map_err(failed)?;
+        if !is_listed()? {
+            return Err(Error::new(Code::NotFound, "the snapshot was removed meanwhile"));
+        }
+        let begin = || {
+            let name = sandbox.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+            File::create(layer.directory.join("users").join(name))?;
+            // What is seen of both is the mode of the sandbox's own.
+            let mode = fs::metadata(layer.files())?.mode() & 0o7777;
+            fs::set_permissions(sandbox.join(own.path), fs::Permissions::from_mode(mode))?;
+            let base = Base { layer: layer.name.clone(), own: own.path.into(), target: own.target.into() };
+            super::write(&sandbox.join(RECORD), &serde_json::to_vec(&base)?)
+        };
+        begin().map_err(failed)?;
+        Ok(true)
+    }
+
+    /// Forgets a sandbox that was destroyed. Removes its layer, if that has no other use.
+    pub(crate) fn end(
+        &self,
+        base: &Base,
+        sandbox: &Path,
+        is_listed: impl FnOnce() -> Result<bool>,
+    ) -> Result<()> {
+        let (Some(layer), Some(name)) = (self.find(&base.layer), sandbox.file_name()) else { return Ok(()) };
+        let _ = fs::remove_file(layer.directory.join("users").join(name));
+        if is_listed()? { Ok(()) } else { self.release(&base.layer).map_err(failed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::layout;
+
+    #[test]
+    fn the_own_directory_of_a_path() {
+        let own = |path: &str| layout::own(path).map(|own| (own.path, own.target, own.below));
+        assert_eq!(own("/workspace"), Some(("files/workspace", "workspace", String::new())));
+        assert_eq!(own("/home/user/a/b"), Some(("files/home", "home/user", "a/b".to_owned())));
+        assert_eq!(
+            own("/mnt/user-data/workspace"),
+            Some(("files/user-data", "mnt/user-data", "workspace".into()))
+        );
+        for other in ["/workspaces", "/", "/etc", "workspace", "/workspace/../etc", "/workspace//a", "/home"]
+        {
+            assert_eq!(own(other), None, "{other}");
+        }
+    }
+}

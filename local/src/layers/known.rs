@@ -1,0 +1,100 @@
+//! Which files a sandbox has not changed since its last layer.
+//!
+//! Of a file that the sandbox has itself, the kernel's marks tell. A file of the layer below is unchanged until the sandbox's own directory
+//! has one of its name, or the mark of its removal: there the kernel's marks tell nothing, because a layer is shared.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use koze_guest::archive::Known;
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
+
+use super::{Base, Layer, Layers};
+use crate::layout::Own;
+
+/// The name of the record, in the directory of a sandbox, of the layers that were last taken of it: a name per line, the last first.
+const RECORD: &str = "layers";
+/// The maximum number of layers in it. Some of them may be removed meanwhile.
+const MAX_RECORDED: usize = 20;
+/// The maximum depth of directories that are compared. Below, everything counts as changed.
+const MAX_DEPTH: usize = 400;
+
+/// A layer that the next one can share files with, and these files.
+#[derive(Debug, Default)]
+pub(super) struct Previous {
+    pub(super) layer: Option<Layer>,
+    pub(super) known: Vec<Known>,
+}
+
+/// Records the layer that was taken of a sandbox.
+pub(super) fn record(sandbox: &Path, layer: &Layer) -> io::Result<()> {
+    let before = fs::read_to_string(sandbox.join(RECORD)).unwrap_or_default();
+    let names: Vec<&str> = [layer.name()].into_iter().chain(before.lines()).take(MAX_RECORDED).collect();
+    super::write(&sandbox.join(RECORD), names.join("\n").as_bytes())
+}
+
+/// Finds what a directory of a sandbox shares with earlier layers. What cannot be read counts as changed.
+pub(super) fn previous(layers: &Layers, sandbox: &Path, own: &Own) -> Previous {
+    let is_of = |layer: &Layer| layer.checked().is_ok_and(|about| about.is_ok_and(|about| about.is_of(own)));
+    let taken = fs::read_to_string(sandbox.join(RECORD)).unwrap_or_default();
+    let last = taken.lines().filter_map(|name| layers.find(name)).find(is_of);
+    let base = Base::of(sandbox).ok().flatten().filter(|base| base.own == own.path);
+    let base = base.and_then(|base| layers.find(&base.layer)).filter(is_of);
+    let shared = base.as_ref().and_then(|base| unchanged(base, sandbox, own).ok()).unwrap_or_default();
+    // The marks of the layer below are those of another sandbox.
+    let is_own = last.is_some();
+    let Some(layer) = last.or(base) else { return Previous::default() };
+    let Ok(index) = layer.index() else { return Previous::default() };
+    let known = index.into_iter().filter_map(|file| {
+        if shared.contains(&file.path) {
+            return Some(Known { path: file.path, mark: None });
+        }
+        let mark = file.mark.filter(|_| is_own)?;
+        Some(Known { path: file.path, mark: Some(mark) })
+    });
+    Previous { known: known.collect(), layer: Some(layer) }
+}
+
+/// Returns the files of the layer below that a sandbox has not changed.
+fn unchanged(base: &Layer, sandbox: &Path, own: &Own) -> io::Result<HashSet<String>> {
+    let mut changed = HashSet::new();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let top = rustix::fs::openat(CWD, sandbox.join(own.path), flags, Mode::empty())?;
+    let below = if own.below.is_empty() { "." } else { &own.below };
+    // If a program has put a link on the way there, the sandbox looks elsewhere, and this fails.
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    match rustix::fs::openat2(&top, below, flags, Mode::empty(), resolve) {
+        Ok(top) => walk(&top, "", &mut changed, 0)?,
+        // The sandbox has changed nothing there.
+        Err(rustix::io::Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(base.index()?.into_iter().map(|file| file.path).filter(|path| !changed.contains(path)).collect())
+}
+
+/// Collects everything below a directory but directories. No link is followed.
+fn walk(directory: &OwnedFd, above: &str, names: &mut HashSet<String>, depth: usize) -> io::Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        // A layer has no other names.
+        let Ok(text) = name.to_str() else { continue };
+        if matches!(text, "." | "..") {
+            continue;
+        }
+        let path = if above.is_empty() { text.to_owned() } else { format!("{above}/{text}") };
+        if entry.file_type() == FileType::Directory {
+            walk(&rustix::fs::openat(directory, name, flags, Mode::empty())?, &path, names, depth + 1)?;
+        } else {
+            names.insert(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! Creates a layer from a directory of a running sandbox. The sandbox opens its own files, and leaves out those that an earlier layer has.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufWriter, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use koze_guest::archive::{Entry, Handed, Mark};
+use koze_guest::channel::Receiver;
+use koze_guest::message::{Place, Request};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::copies::{Copies, Failure, with_copies};
+use super::files::Files;
+use super::known::{self, Previous};
+use super::{About, Indexed, Layer, Layers, OWNER, failed};
+use crate::engine;
+use crate::errors::{gone, reported, unexpected};
+use crate::inner::Inner;
+use crate::layout::{self, Own};
+use crate::store::LocalStore;
+use crate::transfer::Outcome;
+use koze_core::archive::Contents;
+use koze_core::error::{Code, Error, Result};
+use koze_core::store::Key;
+
+/// A layer that is not listed yet. Dropping it removes the files.
+struct Draft {
+    layers: Layers,
+    layer: Layer,
+    _lock: File,
+    is_kept: bool,
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = self.layers.remove(&self.layer);
+        }
+    }
+}
+
+/// What is prepared before the sandbox is asked.
+struct Plan {
+    draft: Draft,
+    previous: Previous,
+    known: File,
+}
+
+/// Keeps a directory of a sandbox as a layer, which the store lists under a key. Returns what it contains, and how many bytes it has that
+/// no earlier layer has.
+pub(crate) async fn take(
+    from: Arc<Inner>,
+    own: Own,
+    dir: String,
+    store: LocalStore,
+    key: Key,
+    cancelled: Arc<AtomicBool>,
+) -> Result<(Contents, u64)> {
+    let using = from.using();
+    let guest = from.wake().await?;
+    let (layers, sandbox) = (store.layers(), from.directory.clone());
+    let plan = {
+        let (layers, own, sandbox) = (layers.clone(), own.clone(), sandbox.clone());
+        engine::block(move || prepare(&layers, &sandbox, &own).map_err(failed)).await?
+    };
+    let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|error| failed(error.into()))?;
+    let request = Request::HandOver(Place { root: dir.clone(), path: dir.clone() });
+    let passed = [theirs.as_fd(), plan.known.as_fd()];
+    let answer = guest.ask(guest.number(), &request, &passed).await?;
+    drop(theirs);
+    let outcome = Outcome::new(Arc::clone(&from), answer, using);
+    let most = layout::disk(&from.settings).saturating_mul(2);
+    let built = engine::block(move || {
+        let (draft, contents, bytes) = fill(plan, &own, &dir, most, &socket, &cancelled)?;
+        if cancelled.load(Ordering::Acquire) {
+            return Err(gone());
+        }
+        store.list_layer(&key, draft.layer.name(), bytes)?;
+        Ok((draft, contents, bytes))
+    });
+    let (mut draft, contents, bytes) = built.await?;
+    draft.is_kept = true;
+    // Without it, the next layer has all files of its own.
+    let _ = known::record(&sandbox, &draft.layer);
+    drop(outcome);
+    Ok((contents, bytes))
+}
+
+fn prepare(layers: &Layers, sandbox: &std::path::Path, own: &Own) -> io::Result<Plan> {
+    let (layer, lock) = layers.create()?;
+    let draft = Draft { layers: layers.clone(), layer, _lock: lock, is_kept: false };
+    let previous = known::previous(layers, sandbox, own);
+    let memory = memfd_create("koze-known", MemfdFlags::CLOEXEC)?;
+    let mut known = BufWriter::new(File::from(memory));
+    for file in &previous.known {
+        serde_json::to_writer(&mut known, file)?;
+        known.write_all(b"\n")?;
+    }
+    let known = known.into_inner().map_err(|error| io::Error::from(error.error().kind()))?;
+    Ok(Plan { draft, previous, known })
+}
+
+/// Creates the files of a layer from what the guest hands over.
+fn fill(
+    plan: Plan,
+    own: &Own,
+    dir: &str,
+    most: u64,
+    socket: &OwnedFd,
+    cancelled: &AtomicBool,
+) -> Result<(Draft, Contents, u64)> {
+    let Plan { draft, previous, .. } = plan;
+    let owner = rustix::process::geteuid().is_root().then_some(OWNER);
+    let top = directories(&draft.layer, own, owner).map_err(failed)?;
+    let previous = previous.layer.map(|layer| layer.files().join(&own.below));
+    let mut files = Files::new(top, previous.as_deref(), owner).map_err(failed)?;
+    let ((mut index, contents, mapped), bytes) =
+        with_copies(most, not_copied, |copies| receive(&mut files, copies, dir, socket, cancelled))?;
+    for file in &mut index {
+        let is_trusted = |mark: &Mark| mapped.as_ref().is_some_and(|mapped| !mapped.contains(&mark.inode()));
+        file.mark = file.mark.filter(is_trusted);
+    }
+    let finish = || {
+        files.finish()?;
+        fs::write(draft.layer.directory.join("index"), serde_json::to_vec(&index)?)?;
+        let about = About { own: own.path.into(), below: own.below.clone(), boot: super::boot()? };
+        draft.layer.write("about", &about)
+    };
+    finish().map_err(failed)?;
+    Ok((draft, contents, bytes))
+}
+
+/// The files of a directory, what it contains, and the inodes that were mapped.
+type Received = (Vec<Indexed>, Contents, Option<Vec<u64>>);
+
+/// Receives the entries to the end, and creates them.
+fn receive(
+    files: &mut Files,
+    copies: &Copies<'_>,
+    dir: &str,
+    socket: &OwnedFd,
+    cancelled: &AtomicBool,
+) -> Result<Received> {
+    let (mut index, mut receiver) = (Vec::new(), Receiver::default());
+    loop {
+        if cancelled.load(Ordering::Acquire) {
+            return Err(gone());
+        }
+        let came = receiver.receive::<Handed>(socket).map_err(|_| gone())?.ok_or_else(gone)?;
+        match came.message {
+            Handed::Entries(entries) => {
+                let mut descriptors = came.descriptors.into_iter().map(File::from);
+                for entry in entries {
+                    create(files, copies, &mut index, entry, &mut descriptors, dir)?;
+                }
+            }
+            Handed::End { contents, mapped } => return Ok((index, contents, mapped)),
+            Handed::Failed(fault) => return Err(reported(fault)),
+        }
+    }
+}
+
+/// Creates an entry, and adds a file to the index.
+fn create(
+    files: &mut Files,
+    copies: &Copies<'_>,
+    index: &mut Vec<Indexed>,
+    entry: Entry,
+    descriptors: &mut impl Iterator<Item = File>,
+    dir: &str,
+) -> Result<()> {
+    match entry {
+        Entry::Directory { path, mode } => files.directory(path, mode).map_err(failed),
+        Entry::Link { path, target } => files.link(&path, &target).map_err(failed),
+        Entry::File { path, mode, size, mark, same } => {
+            let copy = if same {
+                files.same(&path, mode).map_err(removed)?
+            } else {
+                let from = descriptors.next().ok_or_else(unexpected)?;
+                Some(files.file(&path, mode, from, size).map_err(failed)?)
+            };
+            if let Some(copy) = copy {
+                copies.add(copy, format!("{dir}/{path}")).map_err(not_copied)?;
+            }
+            index.push(Indexed { path, size, mark });
+            Ok(())
+        }
+    }
+}
+
+/// Returns the error for a file that was not copied.
+fn not_copied((error, path): Failure) -> Error {
+    if error.kind() != io::ErrorKind::UnexpectedEof {
+        return failed(error);
+    }
+    let message = format!("`{path}` was changed while it was archived: try again");
+    Error::new(Code::Unavailable, message).with_source(error)
+}
+
+/// Returns the error for a file of an earlier layer that cannot be linked.
+fn removed(error: io::Error) -> Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return failed(error);
+    }
+    Error::new(Code::Unavailable, "an earlier snapshot was removed meanwhile: try again").with_source(error)
+}
+
+/// Creates the directories down to the archived one, and opens that.
+fn directories(layer: &Layer, own: &Own, owner: Option<u32>) -> io::Result<File> {
+    let mut path = layer.files();
+    let parts = own.below.split('/').filter(|part| !part.is_empty());
+    let create = |path: &std::path::Path| {
+        DirBuilder::new().mode(0o755).create(path)?;
+        std::os::unix::fs::chown(path, owner, owner)
+    };
+    create(&path)?;
+    for part in parts {
+        path.push(part);
+        create(&path)?;
+    }
+    File::open(path)
+}
