@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use koze_core::provider::{Profile, Size};
 use koze_core::tool::Family;
 use koze_core::workspace::{
-    CodeConfig, Grep, Language, ShellConfig, SnapshotConfig, Workspace, WorkspaceConfig,
+    CodeConfig, Grep, Language, ShellConfig, Snapshot, SnapshotConfig, Workspace, WorkspaceConfig,
 };
 use koze_core::{Profiles, Session, SessionId};
 use koze_local::{Local, LocalSandbox};
@@ -147,36 +147,61 @@ async fn snapshots(
     notes: &mut Vec<String>,
 ) {
     let shell = workspace.shell().expect("it is declared");
-    let made = shell.run(LARGE, None).await.expect("it runs");
-    assert_eq!(made.output.exit_code, 0);
+    let run = async |command: &str| {
+        let made = shell.run(command, None).await.expect("it runs");
+        assert_eq!(made.output.exit_code, 0);
+    };
+    run(LARGE).await;
     let tree = state.join("tree-to-archive");
     std::fs::create_dir(&tree).expect("a directory");
     fill(LARGE, &tree);
     let snapshots = workspace.snapshot().expect("it is declared");
-    let [mut taken, mut branched, mut archived, mut copied] = [(); 4].map(|()| Vec::new());
-    for number in 0..runs {
+    let timed = async || {
         let start = Instant::now();
         let snapshot = snapshots.create().await.expect("it is taken");
-        taken.push(start.elapsed());
+        (snapshot, start.elapsed())
+    };
+    let branch = async |snapshot: &Snapshot| {
+        let start = Instant::now();
+        snapshots.branch(&snapshot.id, None).await.expect("a new sandbox");
+        start.elapsed()
+    };
+    let [mut taken, mut again, mut branched, mut archived, mut copied] = [(); 5].map(|()| Vec::new());
+    for number in 0..runs {
+        let (snapshot, time) = timed().await;
+        taken.push(time);
         let start = Instant::now();
         let tar = "tar -cf - -C \"$1\" large | zstd -q -3 -o \"$2\"";
         let archive = state.join(format!("archive-{number}.tar.zst"));
         shell_of_host(tar, &tree, &archive);
         archived.push(start.elapsed());
-        let start = Instant::now();
-        snapshots.branch(&snapshot.id, None).await.expect("it is unpacked");
-        branched.push(start.elapsed());
+        branched.push(branch(&snapshot).await);
         let start = Instant::now();
         shell_of_host("cp -a \"$1/large\" \"$2\"", &tree, &state.join(format!("copy-{number}")));
         copied.push(start.elapsed());
-        let sizes = (snapshot.archive_bytes, std::fs::metadata(&archive).map_or(0, |file| file.len()));
+        run("cd large; for f in $(seq 1 100 5000); do echo changed >> $f; done").await;
+        let (changed, time) = timed().await;
+        again.push(time);
         if number == 0 {
-            notes.push(format!("the archive has {} bytes, that of tar and zstd {}", sizes.0, sizes.1));
+            let (first, second) = (snapshot.archive_bytes, changed.archive_bytes);
+            notes.push(format!(
+                "the first snapshot keeps {first} bytes, the second, after 50 files changed, {second}"
+            ));
         }
-        snapshots.remove(&snapshot.id).await.expect("it is there");
+        for one in [snapshot, changed] {
+            snapshots.remove(&one.id).await.expect("it is there");
+        }
     }
-    rows.push(row("snapshot of 256 MiB in 5,000 files", &taken, "tar | zstd -3", &archived));
+    rows.push(row("first snapshot of 256 MiB in 5,000 files", &taken, "tar | zstd -3", &archived));
+    rows.push(row("snapshot of the same after 50 files changed", &again, "tar | zstd -3", &archived));
     rows.push(row("branch of the same", &branched, "cp -a", &copied));
+    run("cd large; for f in *; do cat $f $f $f $f > x; mv x $f; done").await;
+    let mut branched = Vec::new();
+    let (snapshot, _) = timed().await;
+    for _ in 0..runs {
+        branched.push(branch(&snapshot).await);
+    }
+    rows.push(row("branch of 1 GiB in 5,000 files", &branched, "", &[]));
 }
 
 /// Creates a tree of this machine.
