@@ -75,6 +75,7 @@ pub(crate) struct Shared {
     resolved: RefCell<Option<Result<Json, Failure>>>,
     limits: Cell<Limits>,
     is_over: Cell<bool>,
+    random: Cell<u64>,
 }
 
 impl Shared {
@@ -87,6 +88,18 @@ impl Shared {
         if let Some(line) = admitted {
             self.send(FromScript::Log(line));
         }
+    }
+
+    /// Returns a number for `Math.random`: from 0 to less than 1. The engine's own starts from the time of its creation, which is
+    /// the same for all copies of an instance.
+    #[allow(clippy::cast_precision_loss, reason = "the number has 53 bits, as many as the result")]
+    pub(crate) fn random(&self) -> f64 {
+        // SplitMix64, whose numbers are all different from any start on.
+        let state = self.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.random.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     fn next(&self) -> u64 {
@@ -188,6 +201,7 @@ impl Engine {
                 resolved: RefCell::default(),
                 limits: Cell::default(),
                 is_over: Cell::default(),
+                random: Cell::default(),
             });
             context
                 .with(|ctx| {
@@ -206,6 +220,7 @@ impl Engine {
     /// Starts the script.
     pub fn start(&mut self, start: Start) -> State {
         self.shared.limits.set(start.limits);
+        self.shared.random.set(start.seed.into());
         let compiled = match self.shared.compiler.script(&start.code) {
             Ok(compiled) => compiled,
             Err(failure) => return State::Done(Err(failure)),

@@ -24,6 +24,8 @@ pub(crate) fn add(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
     let own = Rc::clone(shared);
     host.set("clearTimer", Function::new(ctx.clone(), move |id: f64| own.clear_timer(whole(id)))?)?;
     host.set("parseCsv", Function::new(ctx.clone(), parse_csv)?)?;
+    let own = Rc::clone(shared);
+    host.set("random", Function::new(ctx.clone(), move || own.random())?.with_name("random")?)?;
     host.set("depth", DEPTH)?;
     compile::add_base64(ctx)?;
     let prelude = shared.compiler.own(include_str!("prelude.js"));

@@ -1,7 +1,7 @@
 // What a script sees, built on the functions of the host. It runs before the script, so nothing here can have been replaced.
 (function (host) {
   'use strict';
-  const { call, log, load, setTimer, clearTimer, parseCsv, depth } = host;
+  const { call, log, load, setTimer, clearTimer, parseCsv, random, depth } = host;
   const { parse, stringify } = JSON;
   const { freeze, defineProperty, hasOwn, keys } = Object;
   const { ceil } = Math;
@@ -156,6 +156,8 @@
     loaded.set(name, module);
     return module.exports;
   });
+
+  defineProperty(Math, 'random', { value: random, writable: true, configurable: true, enumerable: false });
 
   define('parseCSV', (content, { header = false } = {}) => parseCsv(text(content, 'the text'), Boolean(header)));
 

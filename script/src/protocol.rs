@@ -64,6 +64,9 @@ pub struct Start {
     /// Whether it has the global `browser`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub browser: bool,
+    /// What the numbers of `Math.random` start from.
+    #[serde(default)]
+    pub seed: u32,
     /// The limits.
     #[serde(default)]
     pub limits: Limits,

@@ -3,6 +3,7 @@
 //!
 //! | name | | |
 //! |---|---|---|
+//! | `prepare` | export | creates the engine of the next script. The host may copy the memory after that into other instances |
 //! | `room` | export | returns where the host writes so many bytes |
 //! | `deliver` | export | takes these bytes, which are frames, and runs what can run |
 //! | `koze.send` | import | receives a frame |
@@ -19,7 +20,7 @@ use std::rc::Rc;
 use crate::engine::{Engine, Host, State};
 use crate::failure;
 use crate::frame::{self, Incoming};
-use crate::protocol::{FromScript, ToScript};
+use crate::protocol::{Failure, FromScript, ToScript};
 
 #[link(wasm_import_module = "koze")]
 unsafe extern "C" {
@@ -42,7 +43,28 @@ struct Run {
     room: Vec<u8>,
     incoming: Incoming,
     engine: Option<Engine>,
+    prepared: Option<Prepared>,
     has_ended: bool,
+}
+
+/// An engine that has no script yet, and the time at which it has to end.
+struct Prepared {
+    engine: Engine,
+    deadline: Rc<Cell<Option<u64>>>,
+}
+
+/// Creates the engine ahead. If that fails, the script learns why.
+#[unsafe(no_mangle)]
+extern "C" fn prepare() {
+    RUN.with_borrow_mut(|run| run.prepared = Prepared::new().ok());
+}
+
+impl Prepared {
+    fn new() -> Result<Self, Failure> {
+        let deadline = Rc::new(Cell::new(None));
+        let engine = Engine::new(Outside { deadline: Rc::clone(&deadline) })?;
+        Ok(Prepared { engine, deadline })
+    }
 }
 
 /// Returns where the host writes the next bytes.
@@ -78,19 +100,19 @@ impl Run {
 
     fn receive(&mut self, message: ToScript) {
         let state = match (message, &mut self.engine) {
-            (ToScript::Start(start), None) => {
-                let deadline = Rc::new(Cell::new(None));
-                match Engine::new(Outside { deadline: Rc::clone(&deadline) }) {
-                    Ok(engine) => {
-                        deadline.set(Some(now().saturating_add(start.limits.time_ms)));
-                        self.engine.insert(engine).start(start)
-                    }
-                    Err(failure) => State::Done(Err(failure)),
+            (ToScript::Start(start), None) => match self.prepared.take().map_or_else(Prepared::new, Ok) {
+                Ok(Prepared { engine, deadline }) => {
+                    deadline.set(Some(now().saturating_add(start.limits.time_ms)));
+                    self.engine.insert(engine).start(start)
                 }
-            }
+                Err(failure) => State::Done(Err(failure)),
+            },
             (ToScript::Check(check), None) => {
-                let checked = Engine::new(Outside { deadline: Rc::default() })
-                    .and_then(|engine| engine.check(&check))
+                let checked = self
+                    .prepared
+                    .take()
+                    .map_or_else(Prepared::new, Ok)
+                    .and_then(|prepared| prepared.engine.check(&check))
                     .map(|()| serde_json::Value::Null);
                 State::Done(checked)
             }

@@ -33,7 +33,7 @@ const C_FLAGS: &str = "-Wno-builtin-macro-redefined -D__FILE__=0";
 /// What the module imports.
 const IMPORTS: [(&str, &str); 2] = [("env", "__rquickjs_host_now_us"), ("koze", "send")];
 /// What the module exports.
-const EXPORTS: [&str; 4] = ["deliver", "fuel", "memory", "room"];
+const EXPORTS: [&str; 5] = ["deliver", "fuel", "memory", "prepare", "room"];
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     setup::target::install(WASM, false)?;

@@ -10,6 +10,8 @@ export interface Start {
   libraries?: Record<string, string>;
   /** The secrets: values by name. */
   secrets?: Record<string, string>;
+  /** What the numbers of `Math.random` start from. */
+  seed?: number;
   /** Limits other than the usual ones. */
   limits?: Partial<Limits>;
 }

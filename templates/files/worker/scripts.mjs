@@ -37,7 +37,23 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** @typedef {import("./scripts.d.mts").Ran} Ran */
 /** @typedef {import("./scripts.d.mts").Start} Start */
 /** @typedef {{ call: { id: number, call: Call } } | { log: string } | { timer: number } | { done: Outcome }} Heard */
-/** @typedef {{ memory: WebAssembly.Memory, fuel: { value: bigint }, room: (length: number) => number, deliver: () => void }} Exports */
+/**
+ * @typedef {{
+ *   memory: WebAssembly.Memory, fuel: { value: bigint }, prepare: () => void, room: (length: number) => number, deliver: () => void
+ * }} Exports
+ */
+
+/**
+ * What preparing an engine changes in the memory of an instance, by module. Every instance starts with a copy: preparing takes longer
+ * than most scripts. No script has run in it.
+ *
+ * @type {WeakMap<WebAssembly.Module, { size: number, parts: { at: number, bytes: Uint8Array }[] }>}
+ */
+const prepared = new WeakMap();
+
+/** The size of a page of WebAssembly's memory, and of the parts that are compared, in bytes. */
+const PAGE = 64 << 10;
+const PART = 4 << 10;
 
 /** What ended a script from outside. */
 class Ended extends Error {
@@ -71,8 +87,25 @@ class Engine {
     const imports = { koze: { send }, env: { __rquickjs_host_now_us: () => Date.now() * 1000 } };
     const instance = new WebAssembly.Instance(module, imports);
     this.#exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
+    this.#prepare(module);
     this.#exports.fuel.value = fuel;
     this.#limits = limits;
+  }
+
+  /** @param {WebAssembly.Module} module */
+  #prepare(module) {
+    const { memory, fuel, prepare } = this.#exports;
+    const ready = prepared.get(module);
+    if (!ready) {
+      const before = new Uint8Array(memory.buffer).slice();
+      fuel.value = FUEL;
+      prepare();
+      prepared.set(module, difference(before, new Uint8Array(memory.buffer)));
+      return;
+    }
+    memory.grow((ready.size - memory.buffer.byteLength) / PAGE);
+    const all = new Uint8Array(memory.buffer);
+    for (const { at, bytes } of ready.parts) all.set(bytes, at);
   }
 
   /**
@@ -109,6 +142,28 @@ class Engine {
       "exceeded another limit of the engine; keep less in memory at once";
     return { message, limit: "memory" };
   }
+}
+
+/**
+ * Returns the parts of a memory that differ from what it was. It may have grown meanwhile.
+ *
+ * @param {Uint8Array} before
+ * @param {Uint8Array} after
+ */
+function difference(before, after) {
+  const parts = [];
+  let from = -1;
+  for (let at = 0; at <= after.length; at += PART) {
+    let same = true;
+    const end = Math.min(at + PART, after.length);
+    for (let byte = at; same && byte < end; byte++) same = after[byte] === (before[byte] ?? 0);
+    if (!same && from < 0) from = at;
+    if (same && from >= 0) {
+      parts.push({ at: from, bytes: after.slice(from, at) });
+      from = -1;
+    }
+  }
+  return { size: after.length, parts };
 }
 
 /**

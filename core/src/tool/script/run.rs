@@ -56,7 +56,15 @@ pub(super) async fn run<P: Provider>(
     // The secrets that the script gets, even if others are set meanwhile.
     let mask = Mask::new(&secrets)?;
     let browser = session.profiles().has_script_browser();
-    let start = Start { code, args, libraries, secrets, browser, ..Start::default() };
+    let start = Start {
+        code,
+        args,
+        libraries,
+        secrets,
+        browser,
+        seed: uuid::Uuid::new_v4().as_fields().0,
+        ..Start::default()
+    };
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
     let answers = Answers::new(session.provider(), session.agent(), store, &egress).with_browser(browser);
     let ran = session.provider().run_script(session.agent(), start, &answers).await;
