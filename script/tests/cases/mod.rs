@@ -298,6 +298,31 @@ fn timers() {
 }
 
 #[test]
+fn random_numbers() {
+    let of = |seed| {
+        // Whole numbers, whose digits are the same on every way.
+        let code = "Array.from({ length: 1000 }, () => Math.floor(Math.random() * 2 ** 40))".to_owned();
+        let ran = start(Start { code, seed, ..Start::default() });
+        serde_json::from_value::<Vec<u64>>(ran.done.expect("numbers")).expect("whole numbers")
+    };
+    let (one, other) = (of(1), of(2));
+    assert!(one.iter().chain(&other).all(|number| *number < 1 << 40));
+    assert_eq!(one, of(1));
+    assert!(one.iter().all(|number| !other.contains(number)), "another start gives other numbers");
+    let low = one.iter().filter(|number| **number < 1 << 39).count();
+    assert!((400..600).contains(&low), "{low} of 1000 are below a half");
+    // The function is as that of the engine.
+    assert_eq!(
+        value(
+            "const { enumerable, writable } = Object.getOwnPropertyDescriptor(Math, 'random'); let made;\n\
+             try { new Math.random() } catch (error) { made = error.name }\n\
+             [enumerable, writable, Math.random.name, Math.random.length, made]"
+        ),
+        json!([false, true, "random", 0, "TypeError"])
+    );
+}
+
+#[test]
 fn text_never_becomes_code() {
     for code in [
         "eval('1')",
