@@ -55,7 +55,8 @@ pub const TREES: &str = include_str!("../files/worker/trees.mjs");
 pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");
 
 /// The class of the objects that run agents' scripts, `src/generated/script-object.mjs`. The region `isolated` is kept where
-/// the Worker has a binding `__KOZE_LOADER__` (a text) to load dynamic Workers.
+/// the Worker has a binding `__KOZE_LOADER__` (a text) to load dynamic Workers, and the region `browser` where scripts have a browser:
+/// `__KOZE_BROWSERS__` is a list of the names of its bindings.
 pub const SCRIPT_OBJECT: &str = include_str!("../files/worker/script-object.mjs");
 
 /// The types of [`SCRIPT_OBJECT`], `src/generated/script-object.d.mts`.
@@ -66,6 +67,12 @@ pub const SCRIPT_DATABASE: &str = include_str!("../files/worker/script-database.
 
 /// The `fetch` of [`SCRIPT_OBJECT`], `src/generated/script-fetch.mjs`. It uses [`EGRESS`].
 pub const SCRIPT_FETCH: &str = include_str!("../files/worker/script-fetch.mjs");
+
+/// The browsers of [`SCRIPT_OBJECT`], `src/generated/script-browser.mjs`, over the binding `browser`.
+pub const SCRIPT_BROWSER: &str = include_str!("../files/worker/script-browser.mjs");
+
+/// The guard of [`SCRIPT_BROWSER`], `src/generated/script-guard.mjs`. It uses [`SCRIPT_FETCH`].
+pub const SCRIPT_GUARD: &str = include_str!("../files/worker/script-guard.mjs");
 
 /// The host of scripts, `src/generated/scripts.mjs`.
 pub const SCRIPTS: &str = include_str!("../files/worker/scripts.mjs");

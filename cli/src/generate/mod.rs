@@ -73,11 +73,12 @@ pub fn files(inputs: Inputs) -> Vec<(&'static str, Vec<u8>)> {
         .chain(worker::render(sandboxes, kept, scripts))
         .chain(worker::bases(sandboxes, scripts))
         .map(|(name, text)| (name, text.into_bytes()));
-    texts.chain(scripts.then(|| scripts::files(bindings)).into_iter().flatten()).collect()
+    let browser = offered.is_some_and(Profiles::has_script_browser);
+    texts.chain(scripts.then(|| scripts::files(bindings, browser)).into_iter().flatten()).collect()
 }
 
 /// The names of the files that only some projects have.
-pub const PARTS: [&str; 23] = [
+pub const PARTS: [&str; 25] = [
     "sdk.mjs",
     "sdk.d.mts",
     "placed.mjs",
@@ -97,6 +98,8 @@ pub const PARTS: [&str; 23] = [
     "script-object.d.mts",
     "script-database.mjs",
     "script-fetch.mjs",
+    "script-browser.mjs",
+    "script-guard.mjs",
     "scripts.mjs",
     "scripts.d.mts",
     "isolated.mjs",

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use koze_templates::{
-    ISOLATED_SCRIPTS, SCRIPT_DATABASE, SCRIPT_ENGINE, SCRIPT_FETCH, SCRIPT_OBJECT, SCRIPT_OBJECT_TYPES,
+    ISOLATED_SCRIPTS, SCRIPT_BROWSER, SCRIPT_DATABASE, SCRIPT_ENGINE, SCRIPT_FETCH, SCRIPT_GUARD, SCRIPT_OBJECT, SCRIPT_OBJECT_TYPES,
     SCRIPTS, SCRIPTS_TYPES,
 };
 use serde_json::json;
@@ -16,12 +16,17 @@ use crate::wrangler::bindings::Bindings;
 /// The key of the bindings that load dynamic Workers.
 const LOADERS: &str = "worker_loaders";
 
-/// Returns the files. Scripts run in a dynamic Worker where the Worker has a binding that loads one.
-pub(super) fn files(bindings: &Bindings) -> Vec<(&'static str, Vec<u8>)> {
+/// The key of the binding of browsers.
+const BROWSER: &str = "browser";
+
+/// Returns the files. Scripts run in a dynamic Worker where the Worker has a binding that loads one. `browser` says whether they
+/// have a browser.
+pub(super) fn files(bindings: &Bindings, browser: bool) -> Vec<(&'static str, Vec<u8>)> {
     let loader = loader(bindings);
+    let browsers = browser.then(|| named(bindings, BROWSER));
     let text = |name: &'static str, text: &str| (name, text.as_bytes().to_vec());
     let mut files = vec![
-        text("script-object.mjs", &object(loader)),
+        text("script-object.mjs", &object(loader, browsers.as_deref())),
         text("script-object.d.mts", SCRIPT_OBJECT_TYPES),
         text("script-database.mjs", SCRIPT_DATABASE),
         text("script-fetch.mjs", SCRIPT_FETCH),
@@ -29,6 +34,9 @@ pub(super) fn files(bindings: &Bindings) -> Vec<(&'static str, Vec<u8>)> {
         text("scripts.d.mts", SCRIPTS_TYPES),
     ];
     files.extend(loader.map(|_| text("isolated.mjs", &isolated())));
+    if browser {
+        files.extend([("script-browser.mjs", SCRIPT_BROWSER), ("script-guard.mjs", SCRIPT_GUARD)].map(|(name, file)| text(name, file)));
+    }
     files.push((ENGINE, SCRIPT_ENGINE.to_vec()));
     files
 }
@@ -36,20 +44,28 @@ pub(super) fn files(bindings: &Bindings) -> Vec<(&'static str, Vec<u8>)> {
 /// Returns the binding that loads dynamic Workers: that of the top level, or else the first one of an environment. A level
 /// without it runs scripts in the Worker itself.
 pub(super) fn loader<'a>(bindings: &Bindings<'a>) -> Option<&'a str> {
-    let loaders = bindings.list.iter().filter_map(|(name, uses)| {
-        let level = uses.iter().filter(|used| used.kind.keys == [LOADERS]).map(|used| used.level).min()?;
-        Some((level, *name))
-    });
-    loaders.min().map(|(_, name)| name)
+    named(bindings, LOADERS).first().copied()
 }
 
-fn object(loader: Option<&str>) -> String {
-    let fills = loader.map(|loader| Fill {
-        holes: vec![("__KOZE_LOADER__", json!(loader).to_string())],
-        regions: Vec::new(),
+/// Returns the names of the bindings of a kind: those of the top level, then those of environments.
+fn named<'a>(bindings: &Bindings<'a>, key: &str) -> Vec<&'a str> {
+    let named = bindings.list.iter().filter_map(|(name, uses)| {
+        let level = uses.iter().filter(|used| used.kind.keys == [key]).map(|used| used.level).min()?;
+        Some((level, *name))
     });
+    let mut named: Vec<_> = named.collect();
+    named.sort_unstable();
+    named.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Renders the class. `browsers` names the bindings of browsers: each environment has one of them.
+fn object(loader: Option<&str>, browsers: Option<&[&str]>) -> String {
+    let fill = |hole, value: serde_json::Value| Fill { holes: vec![(hole, value.to_string())], regions: Vec::new() };
+    let isolated = loader.map(|loader| fill("__KOZE_LOADER__", json!(loader)));
+    let browser = browsers.map(|browsers| fill("__KOZE_BROWSERS__", json!(browsers)));
     Template::new(SCRIPT_OBJECT).render(&Fill::default(), &|region| match region {
-        "isolated" => fills.as_slice(),
+        "isolated" => isolated.as_slice(),
+        "browser" => browser.as_slice(),
         other => unreachable!("the template has a region {other} that nobody fills"),
     })
 }
@@ -109,12 +125,23 @@ mod tests {
     #[test]
     fn the_dynamic_worker_is_only_used_with_a_loader() {
         let without = bindings::all(&Value::Null);
-        let files = |bindings| files(bindings).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let files = |bindings| files(bindings, false).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert!(!files(&without).contains(&"isolated.mjs"));
-        assert!(!object(None).contains("isolated"));
+        assert!(!object(None, None).contains("isolated"));
         let config = json!({ "worker_loaders": [{ "binding": "LO\"AD" }] });
         assert!(files(&bindings::all(&config)).contains(&"isolated.mjs"));
-        assert!(object(loader(&bindings::all(&config))).contains("[\"LO\\\"AD\"]"));
+        assert!(object(loader(&bindings::all(&config)), None).contains("[\"LO\\\"AD\"]"));
+    }
+
+    #[test]
+    fn a_browser_is_found_under_its_names() {
+        let of = |name: &str| json!({ "binding": name });
+        let config = json!({ "browser": of("B"), "env": { "x": { "browser": of("A") } } });
+        let all = bindings::all(&config);
+        assert!(!object(None, None).contains("rowser"));
+        let names: Vec<&str> = files(&all, true).into_iter().map(|(name, _)| name).collect();
+        assert!(names.contains(&"script-browser.mjs") && names.contains(&"script-guard.mjs"), "{names:?}");
+        assert!(object(None, Some(&named(&all, BROWSER))).contains(r#"["B","A"]"#));
     }
 
     #[test]

@@ -50,6 +50,9 @@ fn whole(profiles: &Profiles) -> Fill {
     if let Some(egress) = profiles.script_egress() {
         let _ = write!(all, "\n        .with_script_egress({})", script_egress(egress));
     }
+    if profiles.has_script_browser() {
+        all.push_str("\n        .with_script_browser(true)");
+    }
     Fill {
         holes: vec![
             ("__KOZE_COUNT__", names.len().to_string()),

@@ -14,6 +14,7 @@
 //! | `surroundings` | warns about settings that koze does not write |
 
 mod blocks;
+mod browser;
 mod buckets;
 mod entries;
 mod fate;
@@ -171,6 +172,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
             more.extend(own::edits(own, inputs, &level, &lifecycles, &mut notes, findings));
         }
         more.extend(buckets::edits(inputs, &level, &mut notes, findings));
+        more.extend(browser::edits(inputs, &level, &mut made, &mut notes, findings));
         edits.extend(blocks::tidy(scope, config, more, &mut made));
         surroundings::check(inputs, &level, findings);
     }
@@ -179,10 +181,6 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         storage::edits(&lifecycles, inputs, &fate, findings);
     leftovers::check(&scopes, &lifecycles, &dead, &edits, config, findings);
     edits.extend(more);
-    if project.worker_scripts().is_some_and(|scripts| scripts.browser) {
-        let note = "the Worker has no browser: `browser = true` is for scripts on this machine";
-        notes.push(note.to_owned());
-    }
     notes.splice(0..0, inputs.draft.notes.iter().cloned().chain(renames));
     findings.checked()?;
 
@@ -214,9 +212,9 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let images = || planning.iter().map(|sandbox| (sandbox.sandbox(), sandbox.image()));
     let offered = images::offered(images(), new_lock.default.as_deref());
     let offered = match project.worker_scripts() {
-        // The Worker has no browser.
         Some(scripts) => {
-            Some(offered.unwrap_or_else(Profiles::of_scripts).with_script_egress(scripts.egress.clone()))
+            let offered = offered.unwrap_or_else(Profiles::of_scripts);
+            Some(offered.with_script_egress(scripts.egress.clone()).with_script_browser(scripts.browser))
         }
         None => offered,
     };

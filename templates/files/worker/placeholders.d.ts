@@ -9,6 +9,7 @@ declare const __KOZE_DENIED_HOSTS__: string[];
 declare const __KOZE_SCRIPTS_NAME__: string;
 declare const __KOZE_SCRIPTS_SOURCE__: string;
 declare const __KOZE_LOADER__: string;
+declare const __KOZE_BROWSERS__: string[];
 
 declare module "__KOZE_WORKER__" {
   const worker: ExportedHandler;

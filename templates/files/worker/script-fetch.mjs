@@ -40,15 +40,8 @@ export class FetchError extends Error {
  */
 export async function exchange({ method, url: text, headers, body, time_ms: time, longest, egress }, over) {
   const url = new URL(text);
-  const host = url.hostname.replace(/\.+$/, "");
-  if (isClosed(host)) {
-    throw new FetchError("permission_denied", `scripts may not reach ${host}: it is a private or local address`);
-  }
-  const { internet, allowed_hosts: allowed, denied_hosts: denied } = egress;
-  if (!mayReach({ internet, allowed: allowed.length ? allowed : undefined, denied }, url)) {
-    const message = `scripts may not reach ${url.host}: see \`allowed_hosts\` and \`denied_hosts\` in \`[package.metadata.koze.script]\``;
-    throw new FetchError("permission_denied", message);
-  }
+  const refused = refusal(egress, url);
+  if (refused) throw new FetchError("permission_denied", refused);
   const late = AbortSignal.timeout(time);
   const signal = AbortSignal.any([late, over]);
   try {
@@ -60,10 +53,27 @@ export async function exchange({ method, url: text, headers, body, time_ms: time
     return { status: response.status, headers: kept, body: redirects ? new Uint8Array() : await read(response, longest) };
   } catch (error) {
     if (error instanceof FetchError) throw error;
-    if (late.aborted) throw new FetchError("timeout", `${host} did not answer in time`);
+    if (late.aborted) throw new FetchError("timeout", `${named(url)} did not answer in time`);
     console.error(`koze: fetch of a script: ${error instanceof Error ? error.message : error}`);
-    throw new FetchError("unavailable", `${host} does not answer, or not with HTTP: check the name and the port, or try again later`);
+    throw new FetchError("unavailable", `${named(url)} does not answer, or not with HTTP: check the name and the port, or try again later`);
   }
+}
+
+/**
+ * Returns why scripts, and the pages of their browser, may not reach a URL, or `undefined` if they may.
+ *
+ * @param {Exchange["egress"]} egress
+ * @param {URL} url
+ */
+export function refusal({ internet, allowed_hosts: allowed, denied_hosts: denied }, url) {
+  if (isClosed(named(url))) return `scripts may not reach ${named(url)}: it is a private or local address`;
+  if (mayReach({ internet, allowed: allowed.length ? allowed : undefined, denied }, url)) return undefined;
+  return `scripts may not reach ${url.host}: see \`allowed_hosts\` and \`denied_hosts\` in \`[package.metadata.koze.script]\``;
+}
+
+/** Returns the host without the dot of the root. @param {URL} url */
+function named(url) {
+  return url.hostname.replace(/\.+$/, "");
 }
 
 /** Reads a body that may not be longer. @param {Response} response @param {number} longest */

@@ -10,6 +10,9 @@ import engine from "./koze-script.wasm";
 import { isolated } from "./isolated.mjs";
 //#endregion
 import * as scripts from "./scripts.mjs";
+//#region browser
+import { AgentBrowser } from "./script-browser.mjs";
+//#endregion
 import { QueryError, answer } from "./script-database.mjs";
 import { FetchError, exchange } from "./script-fetch.mjs";
 
@@ -96,6 +99,40 @@ export class KozeScripts extends DurableObject {
     return { head, body };
   }
 
+  //#region browser
+  /** @type {AgentBrowser | undefined} */
+  #browser;
+
+  /**
+   * Connects to the agent's browser. The header `koze-browser` has the rules and the time, as percent-encoded JSON.
+   *
+   * @param {Request} request
+   * @override
+   */
+  async fetch(request) {
+    const browser = this.#ofThisAgent();
+    if (!browser) {
+      const message = "this Worker has no `browser` binding: run `koze build`, and deploy again";
+      return Response.json({ code: "unsupported", message }, { status: 503 });
+    }
+    const { egress, time_ms: time } = JSON.parse(decodeURIComponent(request.headers.get("koze-browser") ?? "null"));
+    return browser.connect(egress, time);
+  }
+
+  /** Ends the agent's browser, if it runs. */
+  async kozeCloseBrowser() {
+    await this.#ofThisAgent()?.close();
+  }
+
+  /** @returns {AgentBrowser | undefined} */
+  #ofThisAgent() {
+    const env = /** @type {Record<string, unknown>} */ (this.env);
+    const binding = __KOZE_BROWSERS__.map((name) => env[name]).find(Boolean);
+    if (binding) this.#browser ??= new AgentBrowser(this.ctx.storage, /** @type {Fetcher} */ (binding));
+    return this.#browser;
+  }
+
+  //#endregion
   /** @param {Call} asked @param {(call: string) => Promise<string>} call */
   async #answer(asked, call) {
     if (asked.call === "db_sql") return answer(this.ctx.storage, asked);

@@ -133,10 +133,10 @@ impl<W: Wire> Page<W> {
 
     /// Returns the error for a page that could not be opened.
     fn failed(&self, url: &str, why: &str, is_download: bool) -> Error {
-        // The proxy refuses a tunnel, also that of a redirect.
+        // The proxy refuses a tunnel, or the provider the request, also that of a redirect.
         let refusals = self.client.wire.refusals();
         let refusal = self.refusal(url).or_else(|| {
-            let refused = why == "net::ERR_TUNNEL_CONNECTION_FAILED";
+            let refused = matches!(why, "net::ERR_TUNNEL_CONNECTION_FAILED" | "net::ERR_BLOCKED_BY_CLIENT");
             refused.then(|| refusals.last().cloned()).flatten()
         });
         if let Some(Refusal { code, message, .. }) = refusal {

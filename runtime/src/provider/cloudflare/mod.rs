@@ -11,10 +11,12 @@
 //! | `waiting` | tells an object when its caller stops waiting |
 //! | [`registry`] | the list of a session's sandboxes, in a Durable Object |
 //! | `store` | the store of a session |
-//! | `script` | the scripts of agents, with the feature `script` |
+//! | `script`, `browser` | the scripts of agents and their browsers, with the feature `script` |
 //! | [`preview`] | the preview URLs of ports |
 
 mod archive;
+#[cfg(feature = "script")]
+mod browser;
 pub mod contract;
 mod known;
 pub(crate) mod label;
@@ -57,7 +59,7 @@ use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::profiles;
 use koze_core::sandbox::{MaybeSend, Status};
 #[cfg(feature = "script")]
-use koze_core::script::{Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start};
+use koze_core::script::{Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start, Wire};
 use koze_core::session;
 use koze_core::time::{millis, now};
 use koze_core::workspace::OpenLimits;
@@ -429,6 +431,21 @@ impl Provider for Cloudflare {
         exchange: Exchange,
     ) -> impl Future<Output = Result<Exchanged>> + MaybeSend {
         SendFuture::new(async move { self.scripts(agent)?.exchange(egress, exchange).await })
+    }
+
+    #[cfg(feature = "script")]
+    fn open_browser(
+        &self,
+        agent: &SessionId,
+        egress: &Egress,
+        time: Duration,
+    ) -> impl Future<Output = Result<impl Wire>> + MaybeSend {
+        SendFuture::new(async move { self.scripts(agent)?.open_browser(egress, time).await })
+    }
+
+    #[cfg(feature = "script")]
+    fn close_browser(&self, agent: &SessionId) -> impl Future<Output = Result<()>> + MaybeSend {
+        SendFuture::new(async move { self.scripts(agent)?.close_browser().await })
     }
 }
 

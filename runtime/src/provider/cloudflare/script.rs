@@ -13,7 +13,7 @@ use worker::js_sys::{Function, JsString, Object, Promise, Reflect, Uint8Array};
 use worker::wasm_bindgen::closure::Closure;
 use worker::wasm_bindgen::{JsCast, JsValue};
 use worker::wasm_bindgen_futures::JsFuture;
-use worker::{Env, ObjectNamespace, console_error};
+use worker::{Env, ObjectNamespace, Stub, console_error};
 
 use super::waiting::Waiting;
 use koze_core::error::{Code, Error, Result};
@@ -111,11 +111,19 @@ impl Scripts {
         Ok(Exchanged { status, headers, body: body.to_vec() })
     }
 
+    /// Ends the browser of the agent.
+    pub(super) async fn close_browser(&self) -> Result<()> {
+        self.call("kozeCloseBrowser", &[]).await.map(drop)
+    }
+
+    pub(super) fn stub(&self) -> worker::Result<Stub> {
+        self.namespace.get_by_name(&self.agent)
+    }
+
     /// Calls a method of the object.
     async fn call(&self, method: &str, input: &[&JsValue]) -> Result<JsValue> {
         let failed = |error: JsValue| thrown(method, &error);
-        let stub = self.namespace.get_by_name(&self.agent).map_err(|error| failed(error.into()))?;
-        let object: Object = stub.into_rpc();
+        let object: Object = self.stub().map_err(|error| failed(error.into()))?.into_rpc();
         // The property of a stub is a stub itself, which only a call on the object takes along.
         let function: Function =
             Reflect::get(&object, &JsString::from(method)).map_err(failed)?.unchecked_into();

@@ -1,5 +1,7 @@
 //! The tools `script` of the Rust Worker in workerd: in its own isolate, and in a dynamic Worker.
 
+mod browser;
+
 use std::sync::Arc;
 
 use koze_tests::conformance::http::{Http, Mcp, Options, play_all};
@@ -17,17 +19,24 @@ use crate::served::{Host, TOKEN};
 const LACKS: &[(Capability, &str)] = &[
     (Capability::Restart, "no request ends a Worker"),
     (Capability::StatementTime, "statements of Durable Objects have no timeout"),
-    (Capability::Browser, "Workers have no browser"),
 ];
+
+/// What one without a browser lacks, too.
+const NO_BROWSER: (Capability, &str) = (Capability::Browser, "`browser = true` is not set");
 
 /// Creates a project without sandboxes and its Rust Worker. With `loader`, it can load dynamic Workers.
 fn worker(loader: Option<&str>) -> Worker {
+    worker_with("internet = true\n", loader)
+}
+
+/// Creates such a project with these keys in its table.
+fn worker_with(keys: &str, loader: Option<&str>) -> Worker {
     let worker = project::fixture("scripts-only");
     let project = &worker.project;
     let manifest = project.read("Cargo.toml");
     let table = "[package.metadata.koze.script]\ndenied_hosts = [\"admin.example\"]\n";
     assert!(manifest.contains(table), "{manifest}");
-    project.write("Cargo.toml", manifest.replace(table, "[package.metadata.koze.script]\ninternet = true\n"));
+    project.write("Cargo.toml", manifest.replace(table, &format!("[package.metadata.koze.script]\n{keys}")));
     if let Some(loader) = loader {
         let config = project.read("wrangler.toml");
         project.write("wrangler.toml", format!("{config}\n[[worker_loaders]]\nbinding = \"{loader}\"\n"));
@@ -40,7 +49,12 @@ fn worker(loader: Option<&str>) -> Worker {
 
 fn serve(worker: &Worker, loader: Option<&str>) -> Host {
     let origin = format!("http://{}", origin::start());
-    let options = json!({ "origin": origin, "vars": { "KOZE_TOKEN": TOKEN, "KOZE_SECRET_KEY": "a-long-secret-0123" }, "loader": loader });
+    serve_with(worker, json!({ "origin": origin, "loader": loader }))
+}
+
+/// Serves it with these options of `serve.mjs`.
+fn serve_with(worker: &Worker, mut options: Value) -> Host {
+    options["vars"] = json!({ "KOZE_TOKEN": TOKEN, "KOZE_SECRET_KEY": "a-long-secret-0123" });
     let mut node = worker.project.node("node");
     node.arg(root().join("tests/tests/worker/scripted/serve.mjs"));
     node.args([worker.project.dir(), &worker.build_dir()]).arg(options.to_string());
@@ -68,7 +82,7 @@ fn conforms(name: &str, url: &str, lacks: &[(Capability, &str)]) {
 fn scripts_conform() {
     let worker = worker(None);
     let host = serve(&worker, None);
-    conforms("scripts in a Worker", host.url(), LACKS);
+    conforms("scripts in a Worker", host.url(), &[LACKS, &[NO_BROWSER]].concat());
 }
 
 #[test]
@@ -76,7 +90,7 @@ fn isolated_scripts_conform() {
     let loader = Some("LOADER");
     let worker = worker(loader);
     let host = serve(&worker, loader);
-    conforms("scripts in a dynamic Worker", host.url(), LACKS);
+    conforms("scripts in a dynamic Worker", host.url(), &[LACKS, &[NO_BROWSER]].concat());
 }
 
 /// Under `koze dev --local`, requests leave from this machine, where they are checked.
@@ -85,7 +99,7 @@ fn scripts_of_koze_dev_conform() {
     let worker = worker(None);
     worker.project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));
     let dev = Dev::start(&worker);
-    let lacks = [LACKS, &[(Capability::Network, "no server has a public address here")]].concat();
+    let lacks = [LACKS, &[NO_BROWSER, (Capability::Network, "no server has a public address here")]].concat();
     conforms("scripts of koze dev --local", &dev.url, &lacks);
     let host = Http::new(&dev.url, TOKEN);
     for url in ["http://127.0.0.1:9/", "http://localhost/", "http://[::ffff:169.254.169.254]/"] {

@@ -1,7 +1,7 @@
 // Serves the Rust Worker of a project with scripts in workerd until its standard input ends: `node serve.mjs PROJECT BUILD
 // OPTIONS`. BUILD contains the Rust Worker. OPTIONS is JSON: the variables, `vars`; the URL of the `origin` that answers for
-// every host; the binding of a `loader` of dynamic Workers, if there is one; and the directory in which objects `persist`.
-// The first line of output is the URL.
+// every host, or `site` for that of `site.mjs`; the binding of a `loader` of dynamic Workers, and that of a `browser`, if there are
+// any; and the directory in which objects `persist`. The first line of output is the URL.
 
 import { once } from "node:events";
 import { readFileSync, readdirSync, statSync } from "node:fs";
@@ -9,9 +9,14 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { Miniflare, Response, convertV4MiniflareOptions } from "miniflare";
+import { Browsers } from "./browsers.mjs";
+import { site } from "./site.mjs";
 
 const [project, build, text] = process.argv.slice(2);
-const { vars, origin, loader, persist } = JSON.parse(text);
+const { vars, loader, browser, persist, ...given } = JSON.parse(text);
+let browsers;
+const origin = given.site ? await site(() => browsers) : given.origin;
+browsers = browser && new Browsers(new URL(origin).port);
 const TYPES = { mjs: "ESModule", js: "ESModule", wasm: "CompiledWasm" };
 const modules = (from, to) =>
   readdirSync(from, { recursive: true })
@@ -50,9 +55,17 @@ const options = convertV4MiniflareOptions({
   compatibilityFlags: ["nodejs_compat"],
   bindings: vars,
   ...(origin ? { outboundService: toTheOrigin } : {}),
+  ...(browser ? { serviceBindings: { [browser]: (request) => browsers.fetch(request) } } : {}),
   ...(loader ? { workerLoaders: { [loader]: {} } } : {}),
   durableObjects: { KOZE_SESSIONS: object("KozeSessions"), KOZE_SCRIPTS: object("KozeScripts") },
 });
 const miniflare = new Miniflare({ ...options, resourcePersistencePath: persist });
 console.log(String(await miniflare.ready));
-process.stdin.on("end", () => miniflare.dispose()).resume();
+process.stdin
+  .on("end", async () => {
+    browsers?.end();
+    await miniflare.dispose();
+    // Its server may still have connections.
+    process.exit();
+  })
+  .resume();
