@@ -48,6 +48,8 @@ pub struct Content<'a> {
     pub classes: &'a [&'a str],
     /// Whether the project serves the tools `script`.
     pub scripts: bool,
+    /// Whether scripts have a browser.
+    pub browser: bool,
     /// Variables to add to the Worker's own.
     pub vars: &'a [(&'a str, Value)],
 }
@@ -85,7 +87,7 @@ impl Stage {
     /// # Errors
     /// Returns an error if a file cannot be written.
     pub fn write(&self, content: &Content) -> io::Result<()> {
-        let Content { config, environment, classes, scripts, vars } = *content;
+        let Content { config, environment, classes, scripts, browser, vars } = *content;
         let main = config::main(config, environment).unwrap_or(generate::ENTRY);
         let main = paths::dotted(&self.dir.join("../..").join(main), &self.dir);
         let config = config::local(config, &Local { up: "../..", main: ENTRY, vars });
@@ -94,7 +96,7 @@ impl Stage {
         self.put("local.mjs", koze_templates::LOCAL)?;
         self.put("calls.mjs", koze_templates::CALLS)?;
         self.put("waiting.mjs", koze_templates::WAITING)?;
-        self.put(ENTRY, &generate::local(&main, classes, scripts))?;
+        self.put(ENTRY, &generate::local(&main, classes, scripts, browser))?;
         self.put(CONFIG, &format!("{config:#}\n"))
     }
 

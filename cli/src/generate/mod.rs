@@ -57,8 +57,8 @@ pub struct Inputs<'a> {
 }
 
 /// Renders the entry point of a local run, which wraps the project's own entry point `main`.
-pub fn local(main: &str, classes: &[&str], scripts: bool) -> String {
-    local::render(main, classes, scripts)
+pub fn local(main: &str, classes: &[&str], scripts: bool, browser: bool) -> String {
+    local::render(main, classes, scripts, browser)
 }
 
 /// Renders the files, with their names.

@@ -10,6 +10,9 @@ import { KozeSandbox as KozeBase } from "./local.mjs";
 import { KozeScripts as KozeScriptsBase } from "__KOZE_MAIN__";
 import { fetched as kozeFetched } from "./local.mjs";
 //#endregion
+//#region browser
+import { browsing as kozeBrowsing, closeBrowser as kozeCloseBrowser } from "./local.mjs";
+//#endregion
 
 export { default } from "__KOZE_MAIN__";
 export * from "__KOZE_MAIN__";
@@ -33,5 +36,17 @@ export class KozeScripts extends KozeScriptsBase {
   kozeFetch(sent, left) {
     return kozeFetched(/** @type {import("./local.mjs").Env} */ (this.env).KOZE_LOCAL, sent, left);
   }
+  //#region browser
+
+  /** @param {Request} request @override */
+  fetch(request) {
+    return kozeBrowsing(/** @type {import("./local.mjs").Env} */ (this.env).KOZE_LOCAL, this.ctx.id, request);
+  }
+
+  /** @override */
+  kozeCloseBrowser() {
+    return kozeCloseBrowser(/** @type {import("./local.mjs").Env} */ (this.env).KOZE_LOCAL, this.ctx.id);
+  }
+  //#endregion
 }
 //#endregion

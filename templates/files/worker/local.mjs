@@ -482,6 +482,30 @@ export async function fetched({ token, url }, sent, left) {
   return { head: JSON.stringify({ Ok: head }), body };
 }
 
+/**
+ * Connects to the browser of an agent on this machine. Takes and returns what `fetch` of the class `KozeScripts` does.
+ *
+ * @param {Env["KOZE_LOCAL"]} local
+ * @param {DurableObjectId} agent
+ * @param {Request} request
+ */
+export async function browsing({ token, url }, agent, request) {
+  const input = request.headers.get("koze-browser") ?? "";
+  const headers = { "koze-token": token, "koze-method": "kozeBrowser", "koze-agent": String(agent), "koze-browser": input, upgrade: "websocket" };
+  try {
+    return await fetch(url, { headers });
+  } catch {
+    return Response.json({ code: "unavailable", message: GONE }, { status: 503 });
+  }
+}
+
+/** Ends the browser of an agent. @param {Env["KOZE_LOCAL"]} local @param {DurableObjectId} agent */
+export async function closeBrowser({ token, url }, agent) {
+  const headers = { "koze-token": token, "koze-method": "kozeCloseBrowser", "koze-agent": String(agent) };
+  // Without the server, there is no browser.
+  await fetch(url, { method: "POST", headers }).catch(() => {});
+}
+
 /** Encodes an input: its JSON, and its bytes. @param {string} text @param {Uint8Array} [bytes] */
 function framed(text, bytes = new Uint8Array()) {
   const json = new TextEncoder().encode(text);

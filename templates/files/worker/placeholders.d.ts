@@ -22,5 +22,7 @@ declare module "__KOZE_MAIN__" {
   import { DurableObject } from "cloudflare:workers";
   export class KozeScripts extends DurableObject {
     kozeFetch(sent: string, left: () => Promise<unknown>): Promise<{ head: string; body: Uint8Array }>;
+    fetch(request: Request): Promise<Response>;
+    kozeCloseBrowser(): Promise<void>;
   }
 }

@@ -60,6 +60,12 @@ const WITHOUT_SOCKETS = `(() => {
 /** In pages and frames, nothing opens in a window that nobody sees. */
 const IN_DOCUMENTS = `${WITHOUT_SOCKETS}; globalThis.open = () => null;`;
 
+/** How targets are attached to, before they run. */
+const ATTACH = { autoAttach: true, waitForDebuggerOnStart: true, flatten: true };
+
+/** The same for the targets of another one. The browser itself attaches to service workers: attached to twice, they do not start. */
+const ATTACH_WITHIN = { ...ATTACH, filter: [...["browser", "tab", "service_worker"].map((type) => ({ type, exclude: true })), {}] };
+
 /** @param {Message} message */
 const failure = ({ error }) => new Error(error?.message ?? "no answer");
 
@@ -102,7 +108,7 @@ export class Guard {
 
   /** Prepares the browser. */
   async start() {
-    await this.call("Target.setAutoAttach", { autoAttach: true, waitForDebuggerOnStart: true, flatten: true });
+    await this.call("Target.setAutoAttach", ATTACH);
     // Its pages and cookies go with the connection, so that nothing is left that nobody checks.
     const created = await this.call("Target.createBrowserContext", { disposeOnDetach: true });
     this.#context = created.browserContextId;
@@ -230,7 +236,7 @@ export class Guard {
     const set = (/** @type {string} */ method, params = {}) => this.call(method, params, session);
     const all = [];
     if (!WITHOUT_REQUESTS.includes(type)) all.push(set("Fetch.enable", { patterns: [{ urlPattern: "*" }] }));
-    if (type !== "worklet") all.push(set("Target.setAutoAttach", { autoAttach: true, waitForDebuggerOnStart: true, flatten: true }));
+    if (type !== "worklet") all.push(set("Target.setAutoAttach", ATTACH_WITHIN));
     if (type === "page" || type === "iframe") {
       all.push(set("Page.enable"));
       all.push(set("Page.addScriptToEvaluateOnNewDocument", { source: IN_DOCUMENTS, runImmediately: true }));

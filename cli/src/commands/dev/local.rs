@@ -138,7 +138,9 @@ impl Run {
         let names: Vec<&str> = now.1.iter().map(|(class, _)| class.as_str()).collect();
         let environment = self.environment.as_deref();
         let scripts = built.scripts.is_some_and(|scripts| scripts.worker);
-        let content = Content { config: &now.0, environment, classes: &names, scripts, vars: &self.vars };
+        let browser = scripts && built.script.as_ref().is_some_and(|script| script.browser);
+        let content =
+            Content { config: &now.0, environment, classes: &names, scripts, browser, vars: &self.vars };
         let staged = done.and_then(|()| {
             let failed =
                 |error| Error::new(Code::Unavailable, format!("cannot prepare files for wrangler: {error}"));

@@ -9,6 +9,7 @@
 //! [`stream`], or `koze-port`, for a client's request to a port of the sandbox. Requests of scripts have a method, but no
 //! object.
 
+mod browser;
 mod frame;
 mod method;
 mod process;
@@ -150,6 +151,11 @@ impl Shared {
             ));
         }
         proof.give();
+        match text(headers, "koze-method") {
+            Some(browser::CONNECT) => return self.browse(request, after).await,
+            Some(browser::CLOSE) => return Ok(framed(frame::write(self.close(headers).await?))),
+            _ => {}
+        }
         if text(headers, "koze-method") == Some(script::METHOD) {
             let body = whole(request).await?;
             let (input, _) = frame::read(&body).ok_or_else(|| bad("the body is not a frame"))?;

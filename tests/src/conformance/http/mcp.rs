@@ -35,6 +35,11 @@ impl Host for Mcp {
             let content = format!("invalid_input: {}", answer["error"]["message"].as_str().expect("text"));
             return ToolResult { content, is_error: true };
         }
+        if result["content"][0]["type"] == "image" {
+            let mut picture = result["structuredContent"].clone();
+            picture["image"] = result["content"][0]["data"].clone();
+            return ToolResult { content: picture.to_string(), is_error: false };
+        }
         let content = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned();
         if let Some(structured) = result.get("structuredContent") {
             let text: Value = serde_json::from_str(&content).expect("its text is the same JSON");

@@ -58,6 +58,8 @@ export class Browsers {
     const files = mkdtempSync(join(tmpdir(), "koze-browser-"));
     const resolves = `--host-resolver-rules=MAP * 127.0.0.1:${this.#port}`;
     const more = ["--no-sandbox", "--site-per-process", "--remote-debugging-port=0", `--user-data-dir=${files}`];
+    // The certificate is that of a test.
+    more.push("--ignore-certificate-errors");
     const child = spawn(CHROMIUM, ["--headless", ...more, resolves, "about:blank"], { stdio: ["ignore", "ignore", "pipe"] });
     child.once("exit", () => {
       this.#all.delete(id);

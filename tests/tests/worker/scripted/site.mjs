@@ -1,13 +1,21 @@
 // A site whose pages try to reach `evil.example`, in every way that koze knows. It answers for every host. `control.example` tells
 // what it was asked, and ends browsers.
 
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
+import { createServer as createSecureServer } from "node:https";
+import { createServer as createPlainServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 const HTML = { "content-type": "text/html; charset=utf-8" };
 const SCRIPT = { "content-type": "text/javascript" };
-const EVIL = "http://evil.example";
-const SOCKET = "ws://evil.example";
+/** The texts of the site for pages with or without TLS. @param {boolean} tls */
+function texts(tls) {
+const [GOOD, OTHER, EVIL] = ["good", "other", "evil"].map((name) => `http${tls ? "s" : ""}://${name}.example`);
+const SOCKET = `ws${tls ? "s" : ""}://evil.example`;
 
 /** What runs in a worker. @param {string} name */
 const worker = (name) => `
@@ -15,9 +23,9 @@ const worker = (name) => `
   try { importScripts("${EVIL}/import-${name}") } catch {}
   try { new WebSocket("${SOCKET}/socket-${name}") } catch {}
   try { new WebSocketStream("${SOCKET}/stream-${name}") } catch {}
-  if (typeof WebTransport === "function") fetch("/leak-WebTransport-${name}");
-  if (typeof RTCPeerConnection === "function") fetch("/leak-RTCPeerConnection-${name}");
-  fetch("/ran-${name}");`;
+  if (typeof WebTransport === "function") fetch("${GOOD}/leak-WebTransport-${name}");
+  if (typeof RTCPeerConnection === "function") fetch("${GOOD}/leak-RTCPeerConnection-${name}");
+  fetch("${GOOD}/ran-${name}");`;
 
 const script = (/** @type {string} */ text) => `<script>${text}</scr` + "ipt>";
 const nested = (/** @type {string} */ text) => JSON.stringify(script(text)).replaceAll("</", "<\\/");
@@ -29,15 +37,15 @@ const PAGE = `<!DOCTYPE html><title>hostile</title>
 <embed src="${EVIL}/embed"><script src="${EVIL}/script"></script>
 <script type="speculationrules">{"prefetch":[{"urls":["${EVIL}/speculated"],"eagerness":"immediate"}],
   "prerender":[{"urls":["/frame?prerender"],"eagerness":"immediate"}]}</script>
-<iframe src="http://other.example/frame?other"></iframe><iframe src="/to/${EVIL}/redirected"></iframe>
+<iframe src="${OTHER}/frame?other"></iframe><iframe src="/to/${EVIL}/redirected"></iframe>
 <iframe src="${EVIL}/frame"></iframe><iframe srcdoc='<img src="${EVIL}/srcdoc">'></iframe>
 ${script(`
   const failed = [];
   const attempt = (run) => { try { run() } catch (error) { failed.push(String(error)) } };
   for (const host of ["evil.example", "127.0.0.1", "[::1]", "169.254.169.254", "10.0.0.1", "localhost", "2130706433"]) {
-    fetch("http://" + host + "/evil-fetch", { mode: "no-cors" }).catch(() => {});
-    fetch("/to/http://" + host + "/evil-redirected").catch(() => {});
-    new Image().src = "http://" + host + "/evil-image";
+    fetch("${tls ? "https" : "http"}://" + host + "/evil-fetch", { mode: "no-cors" }).catch(() => {});
+    fetch("/to/${tls ? "https" : "http"}://" + host + "/evil-redirected").catch(() => {});
+    new Image().src = "${tls ? "https" : "http"}://" + host + "/evil-image";
   }
   for (const url of ["file:///etc/passwd", "chrome://version/", "ftp://evil.example/"]) {
     fetch(url).catch(() => {});
@@ -47,7 +55,7 @@ ${script(`
   fetch("${EVIL}/preflight", { method: "PUT", headers: { "x-mine": "1" } }).catch(() => {});
   navigator.sendBeacon("${EVIL}/beacon", "x");
   attempt(() => new EventSource("${EVIL}/events"));
-  for (const url of ["${SOCKET}/socket", "ws://" + location.host + "/socket-evil"]) attempt(() => {
+  for (const url of ["${SOCKET}/socket", "${tls ? "wss" : "ws"}://" + location.host + "/socket-evil"]) attempt(() => {
     const socket = new WebSocket(url);
     socket.onopen = () => fetch("/leak-open");
     socket.onclose = () => fetch("/ran-close");
@@ -59,8 +67,11 @@ ${script(`
   new Worker("/worker.js?nesting");
   new Worker(URL.createObjectURL(new Blob([${JSON.stringify(worker("blob"))}])));
   attempt(() => new SharedWorker("/worker.js?shared"));
-  attempt(() => navigator.serviceWorker.register("/worker.js?service"));
-  attempt(() => CSS.paintWorklet.addModule("${EVIL}/worklet").catch(() => {}));
+  // These need TLS.
+  if (isSecureContext) {
+    attempt(() => navigator.serviceWorker.register("/worker.js?service"));
+    attempt(() => CSS.paintWorklet.addModule("${EVIL}/worklet").catch(() => {}));
+  }
   if (open("${EVIL}/window") !== null) fetch("/leak-window");
   attempt(() => {
     const link = Object.assign(document.createElement("a"), { href: "${EVIL}/linked", ping: "${EVIL}/ping", target: "_blank" });
@@ -82,14 +93,30 @@ ${script(`
   frame((one) => { one.srcdoc = ${nested(`new WebSocket("${SOCKET}/socket-srcdoc")`)}; });
   frame((one) => { one.src = URL.createObjectURL(new Blob([${nested(`new WebSocket("${SOCKET}/socket-blob")`)}], { type: "text/html" })); });
   frame((one) => { one.sandbox = "allow-scripts"; one.src = "data:text/html," + ${nested(`new WebSocket("${SOCKET}/socket-data")`)}; });
-  document.body.dataset.done = "yes";
+  document.body.dataset.failed = failed.join("; ");
 `)}`;
 
 const FRAME = `<!DOCTYPE html><img src="${EVIL}/from-frame"><iframe src="${EVIL}/in-frame"></iframe>
 ${script(`fetch("${EVIL}/fetch-frame").catch(() => {}); try { new WebSocket("${SOCKET}/socket-in-frame") } catch {} fetch("/ran-frame");`)}`;
 
 /** A page that goes on after a call. */
-const LATER = `<!DOCTYPE html><title>later</title>${script('setInterval(() => fetch("/tick"), 100); setInterval(() => new Image().src = "http://evil.example/later", 100)')}`;
+const LATER = `<!DOCTYPE html><title>later</title>${script(`setInterval(() => fetch("/tick"), 100); setInterval(() => new Image().src = "${EVIL}/later", 100)`)}`;
+
+return { worker, PAGE, FRAME, LATER };
+}
+
+/** Creates a certificate, which no one trusts. */
+function certificate() {
+  const directory = mkdtempSync(join(tmpdir(), "koze-site-"));
+  const [key, cert] = [join(directory, "key.pem"), join(directory, "cert.pem")];
+  const how = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=good.example"];
+  try {
+    execFileSync("openssl", [...how, "-keyout", key, "-out", cert], { stdio: "ignore" });
+    return { key: readFileSync(key), cert: readFileSync(cert) };
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
 
 /**
  * Starts the site. Returns its URL.
@@ -108,7 +135,9 @@ export async function site(browsers) {
     "/refuse": () => (browsers().refuses = 429),
     "/allow": () => (browsers().refuses = 0),
   };
-  const server = createServer((request, response) => {
+  const both = [texts(false), texts(true)];
+  const answer = (/** @type {import("node:http").IncomingMessage} */ request, /** @type {import("node:http").ServerResponse} */ response) => {
+    const { worker, PAGE, FRAME, LATER } = both["encrypted" in request.socket ? 1 : 0];
     const host = request.headers.host ?? "";
     const path = request.url ?? "/";
     if (host === "control.example") {
@@ -125,10 +154,23 @@ export async function site(browsers) {
     else if (path.startsWith("/worker.js?")) send(SCRIPT, worker(path.split("?")[1] ?? ""));
     else if (path === "/plain") send(HTML, "<!DOCTYPE html><title>plain</title><h1>plain</h1>");
     else send({ "content-type": "text/plain", "access-control-allow-origin": "*" }, "a text");
-  });
-  server.on("upgrade", (request, socket) => {
-    asked.push(`SOCKET ${request.headers.host}${request.url}`);
-    socket.destroy();
+  };
+  const servers = [createServer(answer), createSecureServer(certificate(), answer)];
+  for (const server of servers) {
+    server.on("upgrade", (request, socket) => {
+      asked.push(`SOCKET ${request.headers.host}${request.url}`);
+      socket.destroy();
+    });
+  }
+  // Both on one port: a connection with TLS begins with the byte 22.
+  const server = createPlainServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", (first) => {
+      socket.pause();
+      socket.unshift(first);
+      servers[first[0] === 22 ? 1 : 0].emit("connection", socket);
+      process.nextTick(() => socket.resume());
+    });
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
