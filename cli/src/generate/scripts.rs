@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use koze_templates::{
-    ISOLATED_SCRIPTS, SCRIPT_BROWSER, SCRIPT_DATABASE, SCRIPT_ENGINE, SCRIPT_FETCH, SCRIPT_GUARD, SCRIPT_OBJECT, SCRIPT_OBJECT_TYPES,
-    SCRIPTS, SCRIPTS_TYPES,
+    ISOLATED_SCRIPTS, SCRIPT_BROWSER, SCRIPT_DATABASE, SCRIPT_ENGINE, SCRIPT_FETCH, SCRIPT_GUARD,
+    SCRIPT_OBJECT, SCRIPT_OBJECT_TYPES, SCRIPTS, SCRIPTS_TYPES,
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -35,7 +35,10 @@ pub(super) fn files(bindings: &Bindings, browser: bool) -> Vec<(&'static str, Ve
     ];
     files.extend(loader.map(|_| text("isolated.mjs", &isolated())));
     if browser {
-        files.extend([("script-browser.mjs", SCRIPT_BROWSER), ("script-guard.mjs", SCRIPT_GUARD)].map(|(name, file)| text(name, file)));
+        files.extend(
+            [("script-browser.mjs", SCRIPT_BROWSER), ("script-guard.mjs", SCRIPT_GUARD)]
+                .map(|(name, file)| text(name, file)),
+        );
     }
     files.push((ENGINE, SCRIPT_ENGINE.to_vec()));
     files
@@ -60,7 +63,8 @@ fn named<'a>(bindings: &Bindings<'a>, key: &str) -> Vec<&'a str> {
 
 /// Renders the class. `browsers` names the bindings of browsers: each environment has one of them.
 fn object(loader: Option<&str>, browsers: Option<&[&str]>) -> String {
-    let fill = |hole, value: serde_json::Value| Fill { holes: vec![(hole, value.to_string())], regions: Vec::new() };
+    let fill =
+        |hole, value: serde_json::Value| Fill { holes: vec![(hole, value.to_string())], regions: Vec::new() };
     let isolated = loader.map(|loader| fill("__KOZE_LOADER__", json!(loader)));
     let browser = browsers.map(|browsers| fill("__KOZE_BROWSERS__", json!(browsers)));
     Template::new(SCRIPT_OBJECT).render(&Fill::default(), &|region| match region {

@@ -10,6 +10,8 @@ const REGISTRY: &str = "\n[package.metadata.koze]\nregistry = true\n";
 const TABLE: &str = "\n[package.metadata.koze.script]\n";
 const ENGINE: &str = "src/generated/koze-script.wasm";
 
+const OBJECT: &str = "src/generated/script-object.mjs";
+
 /// The files that only scripts need.
 const FILES: [&str; 9] = [
     "src/generated/egress.d.mts",
@@ -617,22 +619,87 @@ fn the_hosts_reach_the_tools() {
     "#);
 }
 
+/// Adds a line to the last table of the manifest, which is that of scripts.
+fn turn_on(project: &Project, key: &str) {
+    project.write("Cargo.toml", project.read("Cargo.toml") + key + "\n");
+}
+
 #[test]
-fn a_worker_has_no_browser() {
+fn a_browser_is_bound() {
     let project = project(true);
-    let tools = || ["tools.rs", "tools.json"].map(|file| project.read(format!("src/generated/{file}")));
-    let before = tools();
-    project.write("Cargo.toml", project.read("Cargo.toml") + "browser = true\n");
+    let generated = |file: &str| project.read(format!("src/generated/{file}"));
+    let before = project.read("wrangler.jsonc");
+    assert!(!generated("tools.rs").contains("browser") && !project.read(OBJECT).contains("rowser"));
+    turn_on(&project, "browser = true");
+    let manifest = project.read("Cargo.toml");
     let run = project.koze(&["build"]);
     assert_eq!(run.code, 0, "{run:?}");
-    let note = "the Worker has no browser: `browser = true` is for scripts on this machine";
-    assert!(run.stdout.contains(note) || run.stderr.contains(note), "{run:?}");
-    assert_eq!(tools(), before);
-    assert!(!before[1].contains("browser_"));
-    let manifest = project.read("Cargo.toml");
+    let config = project.read("wrangler.jsonc");
+    assert_eq!(
+        config.lines().filter(|line| line.contains("\"binding\": \"BROWSER\"")).count(),
+        1,
+        "{config}"
+    );
+    assert!(generated("tools.rs").contains(".with_script_browser(true)"));
+    assert!(project.read(OBJECT).contains("[\"BROWSER\"]"));
+    assert!(
+        generated("script-browser.mjs").contains("AgentBrowser")
+            && generated("script-guard.mjs").contains("Guard")
+    );
+    assert!(project.read("koze.lock").contains("blocks = [\"browser\"]"), "{}", project.read("koze.lock"));
+    assert!(project.koze(&["build"]).stdout.contains("nothing to do"));
+    // Without it, all of that is gone.
+    project.write("Cargo.toml", manifest.replace("browser = true\n", ""));
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stdout.contains("removed `browser`: scripts have no browser anymore"), "{run:?}");
+    assert_eq!(project.read("wrangler.jsonc"), before);
+    assert!(!project.path("src/generated/script-browser.mjs").exists());
+    assert!(!project.path("src/generated/script-guard.mjs").exists());
+    // On this machine only, the Worker has none.
     project.write("Cargo.toml", manifest.replace("browser = true\n", "browser = true\nworker = false\n"));
     let run = project.koze(&["remove", "KozeScripts", "--never-deployed"]);
-    assert!(!run.stdout.contains(note) && !run.stderr.contains(note), "{run:?}");
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(!project.read("wrangler.jsonc").contains("browser"));
+}
+
+#[test]
+fn a_browser_of_the_user_is_used() {
+    let project = project(true);
+    let config = project.read("wrangler.jsonc");
+    let own =
+        config.replacen('{', "{\n  \"browser\": { \"binding\": \"MINE\", \"remote\": true }, // mine\n", 1);
+    let own = own.replacen("\n}", ",\n  \"env\": { \"x\": {} }\n}", 1);
+    project.write("wrangler.jsonc", &own);
+    turn_on(&project, "browser = true");
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let built = project.read("wrangler.jsonc");
+    assert!(built.contains("\"browser\": { \"binding\": \"MINE\", \"remote\": true }, // mine"), "{built}");
+    assert!(!built.contains("BROWSER"), "{built}");
+    // An environment inherits none, and gets the same name.
+    assert_eq!(built.matches("\"binding\": \"MINE\"").count(), 2, "{built}");
+    assert!(project.read(OBJECT).contains("[\"MINE\"]"));
+    let manifest = project.read("Cargo.toml");
+    project.write("Cargo.toml", manifest.replace("browser = true\n", ""));
+    assert_eq!(project.koze(&["build"]).code, 0);
+    let built = project.read("wrangler.jsonc");
+    assert_eq!(built.matches("\"binding\": \"MINE\"").count(), 1, "koze removes its own only: {built}");
+}
+
+#[test]
+fn a_browser_does_not_replace_a_binding() {
+    let project = project(true);
+    let config = project.read("wrangler.jsonc");
+    let own = config.replacen('{', "{\n  \"vars\": { \"BROWSER\": \"firefox\" },\n", 1);
+    project.write("wrangler.jsonc", &own);
+    turn_on(&project, "browser = true");
+    let stderr = refused_with(&project, &["build"]);
+    assert!(
+        stderr.contains("`BROWSER` is the binding of the browser that `browser = true` adds"),
+        "{stderr}"
+    );
+    assert_eq!(project.read("wrangler.jsonc"), own);
 }
 
 #[test]

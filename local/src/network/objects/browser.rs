@@ -68,7 +68,9 @@ impl Shared {
         let upgrade = hyper::upgrade::on(&mut request);
         after.set(async move {
             let Ok(upgraded) = upgrade.await else { return };
-            let config = WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
+            let config = WebSocketConfig::default()
+                .max_message_size(Some(MAX_MESSAGE))
+                .max_frame_size(Some(MAX_MESSAGE));
             let socket =
                 WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
             let _ = timeout(LONGEST, pass(socket, wire)).await;
@@ -92,14 +94,18 @@ impl Shared {
 
     /// Returns the agent of an object. It is of the session of the Worker's sandboxes, whose egress journal has what it reaches.
     fn agent(&self, headers: &HeaderMap) -> std::result::Result<SessionId, Refusal> {
-        let object = text(headers, AGENT).filter(|id| id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let object = text(headers, AGENT)
+            .filter(|id| id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let object = object.ok_or_else(|| bad("`koze-agent` must be the ID of an object"))?;
         SessionId::new(object, self.session.session()).map_err(|error| bad(&error.message))
     }
 }
 
 /// Passes messages on until one side ends.
-async fn pass(mut socket: WebSocketStream<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>, mut wire: impl Wire) {
+async fn pass(
+    mut socket: WebSocketStream<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>,
+    mut wire: impl Wire,
+) {
     let mut told = 0;
     loop {
         let received = tokio::select! {

@@ -59,7 +59,9 @@ use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::profiles;
 use koze_core::sandbox::{MaybeSend, Status};
 #[cfg(feature = "script")]
-use koze_core::script::{Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start, Wire};
+use koze_core::script::{
+    Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start, Wire,
+};
 use koze_core::session;
 use koze_core::time::{millis, now};
 use koze_core::workspace::OpenLimits;

@@ -63,7 +63,8 @@ impl Site {
 
     /// Asks the site itself.
     fn control(&self, path: &str) -> Value {
-        let answer = self.ok("control", "fetch_url", &json!({ "url": format!("http://control.example/{path}") }));
+        let answer =
+            self.ok("control", "fetch_url", &json!({ "url": format!("http://control.example/{path}") }));
         serde_json::from_str(answer["body"].as_str().expect("a body")).expect("JSON")
     }
 
@@ -96,7 +97,8 @@ fn pages_reach_only_what_the_rules_allow() {
         // What has run proves that the attempts were made.
         let mut ran = vec!["close", "worker", "nesting", "nested", "blob", "shared", "frame"];
         ran.extend((scheme == "https").then_some("service"));
-        let is_missing = |ran: &&&str, asked: &[String]| !asked.iter().any(|asked| asked.ends_with(&format!("ran-{ran}")));
+        let is_missing =
+            |ran: &&&str, asked: &[String]| !asked.iter().any(|asked| asked.ends_with(&format!("ran-{ran}")));
         let deadline = Instant::now() + Duration::from_secs(30);
         while let Some(missing) = ran.iter().find(|ran| is_missing(ran, &asked)) {
             assert!(Instant::now() < deadline, "{missing} did not run: {asked:#?}");
@@ -119,7 +121,9 @@ fn pages_reach_only_what_the_rules_allow() {
     }
 
     // What the address line opens, and where a server leads it.
-    for url in ["http://evil.example/", "http://127.0.0.1/", "http://[::ffff:10.0.0.1]/", "http://localhost:81/"] {
+    for url in
+        ["http://evil.example/", "http://127.0.0.1/", "http://[::ffff:10.0.0.1]/", "http://localhost:81/"]
+    {
         let error = site.fails("a", "browser_navigate", &json!({ "url": url }));
         assert!(error.starts_with("permission_denied: scripts may not reach "), "{error}");
         let to = format!("http://good.example/to/{url}");
@@ -137,9 +141,12 @@ fn browsers_end_and_start_again() {
     if is_missing() {
         return;
     }
-    let worker = worker("allowed_hosts = [\"*.example\", \"good.example:8080\"]\ndenied_hosts = [\"evil.example\"]\n");
+    let worker =
+        worker("allowed_hosts = [\"*.example\", \"good.example:8080\"]\ndenied_hosts = [\"evil.example\"]\n");
     let site = site(&worker);
-    let text = |session: &str| site.ok(session, "browser_extract_text", &json!({ "selector": "h1" }))["text"].clone();
+    let text = |session: &str| {
+        site.ok(session, "browser_extract_text", &json!({ "selector": "h1" }))["text"].clone()
+    };
     site.navigate("a", "/plain");
     assert_eq!(text("a"), "plain");
     // The platform gets the rules, too, as far as it has them.
@@ -150,8 +157,9 @@ fn browsers_end_and_start_again() {
     // Two calls at once, and two agents.
     let slow = json!({ "code": "await new Promise((done) => setTimeout(done, 500)); return window.count = (window.count ?? 0) + 1" });
     thread::scope(|scope| {
-        let calls: Vec<_> =
-            (0..3).map(|_| scope.spawn(|| site.ok("a", "browser_evaluate", &slow)["result"].as_u64())).collect();
+        let calls: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| site.ok("a", "browser_evaluate", &slow)["result"].as_u64()))
+            .collect();
         let mut counts: Vec<_> = calls.into_iter().map(|call| call.join().expect("it ended")).collect();
         counts.sort();
         assert_eq!(counts, [Some(1), Some(2), Some(3)], "one after another");
@@ -174,7 +182,8 @@ fn browsers_end_and_start_again() {
     site.navigate("a", "/plain");
     assert_eq!(text("a"), "plain");
     thread::scope(|scope| {
-        let call = scope.spawn(|| site.fails("a", "browser_evaluate", &json!({ "code": "new Promise(() => {})" })));
+        let call =
+            scope.spawn(|| site.fails("a", "browser_evaluate", &json!({ "code": "new Promise(() => {})" })));
         thread::sleep(Duration::from_secs(1));
         site.control("end");
         let error = call.join().expect("it ended");
@@ -208,14 +217,17 @@ fn browsers_of_koze_dev_conform() {
     conforms("scripts with a browser of koze dev --local", &dev.url, &lacks);
     let host = Http::new(&dev.url, TOKEN);
     let navigate = |url: &str| host.call("s", "browser_navigate", json!({ "url": url }));
-    for url in ["http://127.0.0.1:9/", "http://localhost/", "http://[::ffff:169.254.169.254]/"] {
+    for url in ["http://127.0.0.1:81/", "http://localhost/", "http://[::ffff:169.254.169.254]/"] {
         let ToolResult { content, is_error } = navigate(url);
         // In the words of this machine's policy.
-        assert!(is_error && content.contains("scripts cannot reach private or local networks"), "{url}: {content}");
+        assert!(
+            is_error && content.contains("scripts cannot reach private or local networks"),
+            "{url}: {content}"
+        );
     }
     // Tools and scripts share the browser, and it runs one call at a time.
     thread::scope(|scope| {
-        let calls: Vec<_> = (0..3).map(|_| scope.spawn(|| navigate("http://127.0.0.1:9/"))).collect();
+        let calls: Vec<_> = (0..3).map(|_| scope.spawn(|| navigate("http://127.0.0.1:81/"))).collect();
         for call in calls {
             assert!(call.join().expect("it ended").content.starts_with("permission_denied"));
         }
