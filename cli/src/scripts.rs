@@ -12,9 +12,10 @@ use crate::rules::Rule;
 use crate::source::split_mark;
 use crate::worker_crate::{all_declared, is_inherited, workspace};
 
-/// The crate, and its feature.
+/// The crate, and its features. That of the browser includes the other.
 const NAME: &str = "koze";
-const FEATURE: &str = "script";
+const SCRIPT: &str = "script";
+const BROWSER: &str = "browser";
 
 /// Adds the findings about the manifest of a Worker that serves scripts, as the draft leaves it.
 pub fn check(project: &Project, draft: &Draft, findings: &mut Findings) {
@@ -31,40 +32,47 @@ pub fn check(project: &Project, draft: &Draft, findings: &mut Findings) {
         let range = table.flatten().and_then(Item::span);
         findings.add(Rule::ScriptsWithoutRegistry {}, place(range));
     }
-    if let Some(dependency) = lacking(&document, project) {
+    if let Some(dependency) = lacking(&document, project, &[SCRIPT, BROWSER]) {
         findings.add(Rule::ScriptsWithoutFeature {}, place(dependency.span()));
+    } else if project.worker_scripts().is_some_and(|scripts| scripts.browser)
+        && let Some(dependency) = lacking(&document, project, &[BROWSER])
+    {
+        findings.add(Rule::BrowserWithoutFeature {}, place(dependency.span()));
     }
 }
 
-/// Returns the dependency if it lacks the feature. Returns nothing if that cannot be known: the compiler will say it.
-fn lacking<'d>(document: &'d Document<&str>, project: &Project) -> Option<&'d Item> {
+/// Returns the dependency if it lacks all of these features. Returns nothing if that cannot be known: the compiler will say it.
+fn lacking<'d>(document: &'d Document<&str>, project: &Project, any: &[&str]) -> Option<&'d Item> {
     let declared = all_declared(document, NAME);
     let (_, first) = declared.first()?;
-    let has = |(key, item): &(&str, &Item)| lists(item) || (is_inherited(item) && inherits(key, project));
-    (!declared.iter().any(has) && !is_mentioned(document)).then_some(*first)
+    let has =
+        |(key, item): &(&str, &Item)| lists(item, any) || (is_inherited(item) && inherits(key, project, any));
+    (!declared.iter().any(has) && !is_mentioned(document, any)).then_some(*first)
 }
 
-/// Returns whether the workspace's dependency lists the feature, or nobody knows.
-fn inherits(key: &str, project: &Project) -> bool {
+/// Returns whether the workspace's dependency lists one of the features, or nobody knows.
+fn inherits(key: &str, project: &Project, any: &[&str]) -> bool {
     let Some((_, text)) = workspace(project) else { return true };
     let Ok(manifest) = Document::parse(split_mark(&text).1) else { return true };
-    let dependency = |manifest: &Item| manifest.get("dependencies")?.get(key).map(lists);
+    let dependency = |manifest: &Item| manifest.get("dependencies")?.get(key).map(|one| lists(one, any));
     manifest.get("workspace").and_then(dependency).unwrap_or(true)
 }
 
-/// Returns whether a dependency lists the feature.
-fn lists(dependency: &Item) -> bool {
+/// Returns whether a dependency lists one of the features.
+fn lists(dependency: &Item, any: &[&str]) -> bool {
     let features = dependency.get("features").and_then(Item::as_array);
-    features.is_some_and(|list| list.iter().any(|one| one.as_str() == Some(FEATURE)))
+    features.is_some_and(|list| list.iter().filter_map(|one| one.as_str()).any(|one| any.contains(&one)))
 }
 
-/// Returns whether a feature of the package enables that of the crate.
-fn is_mentioned(document: &Document<&str>) -> bool {
+/// Returns whether a feature of the package enables one of the crate's.
+fn is_mentioned(document: &Document<&str>, any: &[&str]) -> bool {
     let features = document.get("features").and_then(Item::as_table_like);
     let mut enabled = features
         .into_iter()
         .flat_map(|features| features.iter())
         .filter_map(|(_, list)| list.as_array())
         .flatten();
-    enabled.any(|one| one.as_str().is_some_and(|one| one.replace('?', "") == format!("{NAME}/{FEATURE}")))
+    let of_the_crate =
+        |one: &str| any.iter().any(|feature| one.replace('?', "") == format!("{NAME}/{feature}"));
+    enabled.any(|one| one.as_str().is_some_and(of_the_crate))
 }

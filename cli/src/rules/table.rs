@@ -250,6 +250,12 @@ koze_model::rule_table! {
             => "the Worker would not compile: run `cargo add koze --features script`, then `koze build` again; or, for scripts on this machine only, set `worker = false` under `[package.metadata.koze.script]`",
             eg "[package.metadata.koze.script]\n\n[dependencies]\nkoze = \"0.1.0\"   # without features = [\"script\"]";
 
+        /// The crate `koze` of a Worker whose scripts have a browser lacks its feature.
+        "K095" Error BrowserWithoutFeature {}
+            "`Cargo.toml` sets `browser = true` for scripts, but its dependency `koze` does not have the feature `browser`"
+            => "the Worker would have no browser: run `cargo add koze --features browser`, then `koze build` again; or, for scripts on this machine only, set `worker = false` under `[package.metadata.koze.script]`",
+            eg "[package.metadata.koze.script]\nbrowser = true\n\n[dependencies]\nkoze = { version = \"0.1.0\", features = [\"script\"] }   # without \"browser\"";
+
         // The backend.
 
         /// A sandbox with koze's own guest has no image.

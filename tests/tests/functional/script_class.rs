@@ -619,9 +619,26 @@ fn the_hosts_reach_the_tools() {
     "#);
 }
 
-/// Adds a line to the last table of the manifest, which is that of scripts.
-fn turn_on(project: &Project, key: &str) {
-    project.write("Cargo.toml", project.read("Cargo.toml") + key + "\n");
+/// Adds `browser = true` to the last table of the manifest, which is that of scripts, and the feature.
+fn turn_on(project: &Project) {
+    let manifest = project.read("Cargo.toml").replace("\"script\"]", "\"script\", \"browser\"]");
+    assert!(manifest.contains("\"browser\""), "{manifest}");
+    project.write("Cargo.toml", manifest + "browser = true\n");
+}
+
+#[test]
+fn a_browser_needs_its_feature() {
+    let project = project(true);
+    project.write("Cargo.toml", project.read("Cargo.toml") + "browser = true\n");
+    let stderr = refused_with(&project, &["build"]);
+    assert!(
+        stderr.contains("error[K095]") && stderr.contains("cargo add koze --features browser"),
+        "{stderr}"
+    );
+    // It includes that of scripts.
+    let manifest = project.read("Cargo.toml").replace("\"script\"]", "\"browser\"]");
+    project.write("Cargo.toml", manifest);
+    assert_eq!(project.koze(&["build"]).code, 0);
 }
 
 #[test]
@@ -630,7 +647,7 @@ fn a_browser_is_bound() {
     let generated = |file: &str| project.read(format!("src/generated/{file}"));
     let before = project.read("wrangler.jsonc");
     assert!(!generated("tools.rs").contains("browser") && !project.read(OBJECT).contains("rowser"));
-    turn_on(&project, "browser = true");
+    turn_on(&project);
     let manifest = project.read("Cargo.toml");
     let run = project.koze(&["build"]);
     assert_eq!(run.code, 0, "{run:?}");
@@ -671,7 +688,7 @@ fn a_browser_of_the_user_is_used() {
         config.replacen('{', "{\n  \"browser\": { \"binding\": \"MINE\", \"remote\": true }, // mine\n", 1);
     let own = own.replacen("\n}", ",\n  \"env\": { \"x\": {} }\n}", 1);
     project.write("wrangler.jsonc", &own);
-    turn_on(&project, "browser = true");
+    turn_on(&project);
     let run = project.koze(&["build"]);
     assert_eq!(run.code, 0, "{run:?}");
     let built = project.read("wrangler.jsonc");
@@ -693,7 +710,7 @@ fn a_browser_does_not_replace_a_binding() {
     let config = project.read("wrangler.jsonc");
     let own = config.replacen('{', "{\n  \"vars\": { \"BROWSER\": \"firefox\" },\n", 1);
     project.write("wrangler.jsonc", &own);
-    turn_on(&project, "browser = true");
+    turn_on(&project);
     let stderr = refused_with(&project, &["build"]);
     assert!(
         stderr.contains("`BROWSER` is the binding of the browser that `browser = true` adds"),

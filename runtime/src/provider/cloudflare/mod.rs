@@ -11,11 +11,13 @@
 //! | `waiting` | tells an object when its caller stops waiting |
 //! | [`registry`] | the list of a session's sandboxes, in a Durable Object |
 //! | `store` | the store of a session |
-//! | `script`, `browser` | the scripts of agents and their browsers, with the feature `script` |
+//! | `script` | the scripts of agents, with the feature `script` |
+//! | `browser` | their browsers, with the feature `browser` |
 //! | [`preview`] | the preview URLs of ports |
 
 mod archive;
 #[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 mod browser;
 pub mod contract;
 mod known;
@@ -58,10 +60,10 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::profiles;
 use koze_core::sandbox::{MaybeSend, Status};
+#[cfg(feature = "browser")]
+use koze_core::script::Wire;
 #[cfg(feature = "script")]
-use koze_core::script::{
-    Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start, Wire,
-};
+use koze_core::script::{Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start};
 use koze_core::session;
 use koze_core::time::{millis, now};
 use koze_core::workspace::OpenLimits;
@@ -435,7 +437,7 @@ impl Provider for Cloudflare {
         SendFuture::new(async move { self.scripts(agent)?.exchange(egress, exchange).await })
     }
 
-    #[cfg(feature = "script")]
+    #[cfg(feature = "browser")]
     fn open_browser(
         &self,
         agent: &SessionId,
@@ -445,7 +447,7 @@ impl Provider for Cloudflare {
         SendFuture::new(async move { self.scripts(agent)?.open_browser(egress, time).await })
     }
 
-    #[cfg(feature = "script")]
+    #[cfg(feature = "browser")]
     fn close_browser(&self, agent: &SessionId) -> impl Future<Output = Result<()>> + MaybeSend {
         SendFuture::new(async move { self.scripts(agent)?.close_browser().await })
     }

@@ -112,10 +112,12 @@ impl Scripts {
     }
 
     /// Ends the browser of the agent.
+    #[cfg(feature = "browser")]
     pub(super) async fn close_browser(&self) -> Result<()> {
         self.call("kozeCloseBrowser", &[]).await.map(drop)
     }
 
+    /// Returns the object.
     pub(super) fn stub(&self) -> worker::Result<Stub> {
         self.namespace.get_by_name(&self.agent)
     }

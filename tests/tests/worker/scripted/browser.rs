@@ -21,7 +21,7 @@ fn is_missing() -> bool {
 }
 
 fn worker(keys: &str) -> Worker {
-    worker_with(&format!("{keys}browser = true\n"), None)
+    worker_with(&format!("{keys}browser = true\n"), "browser", None)
 }
 
 #[test]

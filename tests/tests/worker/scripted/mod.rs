@@ -26,17 +26,21 @@ const NO_BROWSER: (Capability, &str) = (Capability::Browser, "`browser = true` i
 
 /// Creates a project without sandboxes and its Rust Worker. With `loader`, it can load dynamic Workers.
 fn worker(loader: Option<&str>) -> Worker {
-    worker_with("internet = true\n", loader)
+    worker_with("internet = true\n", "script", loader)
 }
 
-/// Creates such a project with these keys in its table.
-fn worker_with(keys: &str, loader: Option<&str>) -> Worker {
+/// Creates such a project with these keys in its table, and with this feature of the crate `koze`.
+fn worker_with(keys: &str, feature: &str, loader: Option<&str>) -> Worker {
     let worker = project::fixture("scripts-only");
     let project = &worker.project;
     let manifest = project.read("Cargo.toml");
     let table = "[package.metadata.koze.script]\ndenied_hosts = [\"admin.example\"]\n";
     assert!(manifest.contains(table), "{manifest}");
-    project.write("Cargo.toml", manifest.replace(table, &format!("[package.metadata.koze.script]\n{keys}")));
+    let manifest = manifest.replace(table, &format!("[package.metadata.koze.script]\n{keys}"));
+    project.write(
+        "Cargo.toml",
+        manifest.replace("features = [\"script\"]", &format!("features = [{feature:?}]")),
+    );
     if let Some(loader) = loader {
         let config = project.read("wrangler.toml");
         project.write("wrangler.toml", format!("{config}\n[[worker_loaders]]\nbinding = \"{loader}\"\n"));
