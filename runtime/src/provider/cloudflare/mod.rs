@@ -16,7 +16,6 @@
 //! | [`preview`] | the preview URLs of ports |
 
 mod archive;
-#[cfg(feature = "script")]
 #[cfg(feature = "browser")]
 mod browser;
 pub mod contract;
