@@ -28,6 +28,7 @@ macro_rules! fixtures {
 fixtures! {
     bare "bare"
     bindings "bindings"
+    browser "browser"
     commented "commented"
     crlf_bom "crlf-bom"
     environments "environments"
