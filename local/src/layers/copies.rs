@@ -13,8 +13,8 @@ use rustix::io::Errno;
 
 /// The maximum number of threads.
 const THREADS: usize = 4;
-/// How many copies may wait. Each has two descriptors.
-const WAITING: usize = 64;
+/// How many batches may wait.
+const WAITING: usize = 4;
 /// The size of a block of the disk usage that the kernel tells, in bytes.
 const BLOCK: u64 = 512;
 /// How much is copied at once, in bytes.
@@ -49,9 +49,12 @@ impl Copy {
 /// Why a file was not copied, and its path.
 pub(super) type Failure = (io::Error, String);
 
+/// Files to copy, with their paths for errors. Passing each on alone would take as long as copying it.
+pub(super) type Batch = Vec<(Copy, String)>;
+
 /// Takes files to copy.
 pub(super) struct Copies<'a> {
-    jobs: SyncSender<(Copy, String)>,
+    jobs: SyncSender<Batch>,
     state: &'a State,
 }
 
@@ -64,29 +67,32 @@ struct State {
 }
 
 impl Copies<'_> {
-    /// Adds a file. `path` is for the error.
+    /// Adds files.
     ///
     /// # Errors
     /// That of an earlier file, with its path.
-    pub(super) fn add(&self, copy: Copy, path: String) -> Result<(), Failure> {
+    pub(super) fn add(&self, batch: Batch) -> Result<(), Failure> {
         if let Some(error) = self.state.error() {
             return Err(error);
         }
-        self.jobs.send((copy, path)).map_err(|gone| (io::ErrorKind::BrokenPipe.into(), gone.0.1))
+        // The threads receive as long as this exists.
+        self.jobs.send(batch).map_err(|_| (io::ErrorKind::BrokenPipe.into(), String::new()))
     }
 }
 
 impl State {
-    fn work(&self, jobs: &Mutex<Receiver<(Copy, String)>>) {
+    fn work(&self, jobs: &Mutex<Receiver<Batch>>) {
         // The lock is held while waiting, so that one thread waits, and others for it.
         let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
-        while let Some((copy, path)) = next() {
-            let copied = copy.run().and_then(|written| {
-                let all = self.written.fetch_add(written, Ordering::Relaxed) + written;
-                if all > self.most { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
-            });
-            if let Err(error) = copied {
-                self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((error, path));
+        while let Some(batch) = next() {
+            for (copy, path) in batch {
+                let copied = copy.run().and_then(|written| {
+                    let all = self.written.fetch_add(written, Ordering::Relaxed) + written;
+                    if all > self.most { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+                });
+                if let Err(error) = copied {
+                    self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((error, path));
+                }
             }
         }
     }
@@ -219,7 +225,7 @@ mod tests {
             |copies| {
                 for number in 0..500_u32 {
                     let (copy, to) = job(file(&number.to_le_bytes()), 4);
-                    copies.add(copy, number.to_string())?;
+                    copies.add(vec![(copy, number.to_string())])?;
                     seen.push(to);
                 }
                 Ok("done")
@@ -228,12 +234,18 @@ mod tests {
         assert_eq!(copied.unwrap(), ("done", 2000));
         assert!(seen.iter().all(|file| file.metadata().unwrap().len() == 4));
 
-        let short =
-            with_copies(1 << 20, |failure| failure, |copies| copies.add(job(file(b"abc"), 4).0, "a".into()));
+        let short = with_copies(
+            1 << 20,
+            |failure| failure,
+            |copies| copies.add(vec![(job(file(b"abc"), 4).0, "a".into())]),
+        );
         let (error, path) = short.unwrap_err();
         assert_eq!((error.kind(), path.as_str()), (io::ErrorKind::UnexpectedEof, "a"));
-        let full =
-            with_copies(3, |failure| failure, |copies| copies.add(job(file(b"abcd"), 4).0, "b".into()));
+        let full = with_copies(
+            3,
+            |failure| failure,
+            |copies| copies.add(vec![(job(file(b"abcd"), 4).0, "b".into())]),
+        );
         assert_eq!(full.unwrap_err().0.kind(), io::ErrorKind::StorageFull);
         let own = with_copies::<(), _>(
             3,

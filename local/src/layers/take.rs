@@ -13,7 +13,7 @@ use koze_guest::message::{Place, Request};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::copies::{Copies, Failure, with_copies};
+use super::copies::{Batch, Copies, Failure, with_copies};
 use super::files::Files;
 use super::known::{self, Previous};
 use super::{About, Indexed, Layer, Layers, OWNER, failed};
@@ -155,9 +155,11 @@ fn receive(
         match came.message {
             Handed::Entries(entries) => {
                 let mut descriptors = came.descriptors.into_iter().map(File::from);
+                let mut batch = Batch::new();
                 for entry in entries {
-                    create(files, copies, &mut index, entry, &mut descriptors, dir)?;
+                    create(files, &mut batch, &mut index, entry, &mut descriptors, dir)?;
                 }
+                copies.add(batch).map_err(not_copied)?;
             }
             Handed::End { contents, mapped } => return Ok((index, contents, mapped)),
             Handed::Failed(fault) => return Err(reported(fault)),
@@ -165,10 +167,10 @@ fn receive(
     }
 }
 
-/// Creates an entry, and adds a file to the index.
+/// Creates an entry, and adds a file to the index. What is to be copied goes to the batch.
 fn create(
     files: &mut Files,
-    copies: &Copies<'_>,
+    batch: &mut Batch,
     index: &mut Vec<Indexed>,
     entry: Entry,
     descriptors: &mut impl Iterator<Item = File>,
@@ -184,9 +186,7 @@ fn create(
                 let from = descriptors.next().ok_or_else(unexpected)?;
                 Some(files.file(&path, mode, from, size).map_err(failed)?)
             };
-            if let Some(copy) = copy {
-                copies.add(copy, format!("{dir}/{path}")).map_err(not_copied)?;
-            }
+            batch.extend(copy.map(|copy| (copy, format!("{dir}/{path}"))));
             index.push(Indexed { path, size, mark });
             Ok(())
         }
