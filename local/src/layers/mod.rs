@@ -234,9 +234,7 @@ impl Layer {
     fn write(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
         write(&self.directory.join(name), &serde_json::to_vec(value)?)
     }
-}
 
-impl Layer {
     /// Returns whether a program creates it just now.
     fn is_locked(&self) -> bool {
         File::open(self.directory.join("lock"))
