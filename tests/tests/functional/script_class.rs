@@ -630,11 +630,17 @@ fn turn_on(project: &Project) {
 fn a_browser_needs_its_feature() {
     let project = project(true);
     project.write("Cargo.toml", project.read("Cargo.toml") + "browser = true\n");
-    let stderr = refused_with(&project, &["build"]);
-    assert!(
-        stderr.contains("error[K095]") && stderr.contains("cargo add koze --features browser"),
-        "{stderr}"
-    );
+    assert_snapshot!(refused_with(&project, &["build"]), @r#"
+    error[K095]: `Cargo.toml` sets `browser = true` for scripts, but its dependency `koze` does not have the feature `browser`
+      --> Cargo.toml:11:8
+       |
+    11 | koze = { version = "0.1.0", features = ["script"] }
+       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = help: the Worker would have no browser: run `cargo add koze --features browser`, then `koze build` again; or, for scripts on this machine only, set `worker = false` under `[package.metadata.koze.script]`
+
+    1 error; nothing was written
+    "#);
     // It includes that of scripts.
     let manifest = project.read("Cargo.toml").replace("\"script\"]", "\"browser\"]");
     project.write("Cargo.toml", manifest);
