@@ -186,7 +186,7 @@ export class AgentBrowser {
 
   /** @param {Session} session */
   #forget(session) {
-    clearInterval(session.ticks);
+    clearInterval(session.ticks ?? null);
     if (this.#session === session) this.#session = undefined;
   }
 
@@ -201,7 +201,8 @@ export class AgentBrowser {
 
 /** Waits for a promise, and not longer. @template T @param {number} time in milliseconds @param {Promise<T>} work @returns {Promise<T>} */
 async function within(time, work) {
-  let timer;
+  /** @type {ReturnType<typeof setTimeout> | null} */
+  let timer = null;
   const late = new Promise((_, fail) => {
     timer = setTimeout(() => fail(new BrowserError(BUSY, "timeout")), Math.max(0, time));
   });
