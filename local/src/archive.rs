@@ -31,14 +31,11 @@ pub(super) fn pack(from: Arc<Inner>, place: Place) -> Tar {
     let parts = async move {
         let started = engine::run(async move {
             let (read, outcome) = packing(&from, place).await?;
-            let (to, parts) = mpsc::channel(AHEAD);
-            engine::engine()?.spawn_blocking(move || {
-                let send = |chunk| to.blocking_send(Ok((chunk, Contents::default()))).is_ok();
-                // What it contains is known at its end.
-                let _ = to.blocking_send(pieces(File::from(read), send));
+            // The sandbox is in use until the end.
+            forward(read, move |end| {
                 drop(outcome);
-            });
-            Ok(parts)
+                end
+            })
         });
         parts_of(started).await
     };
@@ -50,25 +47,33 @@ pub(super) fn of_host(place: Place) -> Tar {
     let parts = async move {
         let started = engine::run(async move {
             let (read, write) = pipe()?;
-            let (to, parts) = mpsc::channel(AHEAD);
-            let engine = engine::engine()?;
-            engine.spawn_blocking(move || {
+            engine::engine()?.spawn_blocking(move || {
                 // Its errors are in the stream.
                 let _ = koze_guest::archive::pack(&place, BufWriter::new(File::from(write)));
             });
-            engine.spawn_blocking(move || {
-                let send = |chunk| to.blocking_send(Ok((chunk, Contents::default()))).is_ok();
-                // The path in a message would be the host's.
-                let unreadable = |error: Error| {
-                    Error::new(error.code, "the files of the snapshot cannot be read").with_source(error)
-                };
-                let _ = to.blocking_send(pieces(File::from(read), send).map_err(unreadable));
-            });
-            Ok(parts)
+            // The path in a message would be the host's.
+            let unreadable = |error: Error| {
+                Error::new(error.code, "the files of the snapshot cannot be read").with_source(error)
+            };
+            forward(read, move |end| end.map_err(unreadable))
         });
         parts_of(started).await
     };
     Box::pin(once(parts).flatten())
+}
+
+/// Passes the stream of an archive on in parts, the last one through `finish`.
+fn forward(
+    read: OwnedFd,
+    finish: impl FnOnce(Result<Part>) -> Result<Part> + Send + 'static,
+) -> Result<mpsc::Receiver<Result<Part>>> {
+    let (to, parts) = mpsc::channel(AHEAD);
+    engine::engine()?.spawn_blocking(move || {
+        let send = |chunk| to.blocking_send(Ok((chunk, Contents::default()))).is_ok();
+        // What it contains is known at its end.
+        let _ = to.blocking_send(finish(pieces(File::from(read), send)));
+    });
+    Ok(parts)
 }
 
 /// Returns the parts of an archive as they arrive.

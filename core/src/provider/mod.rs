@@ -78,8 +78,8 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
     }
 
     /// Keeps a directory of a sandbox as a layer: its files as they are, with which other sandboxes can begin without a copy. The
-    /// store lists the layer under `key` and deletes it, like a blob. Returns `None` if this provider does not keep this directory so,
-    /// which by default is none.
+    /// store lists the layer under `key` and deletes it, like a blob. Returns `None` if the directory is to be archived instead, which
+    /// is the default.
     ///
     /// # Errors
     /// As [`Sandbox::archive`]. After an error, nothing is listed.

@@ -128,10 +128,9 @@ fn take_null() -> io::Result<()> {
 }
 
 /// Sets up the sandbox around this process, and locks it down.
-fn prepare(order: &Order<Spec>, mut doors: Vec<OwnedFd>) -> Result<(), (Stage, io::Error)> {
-    let Order { spec, groups, layer } = order;
+fn prepare(Order { spec, groups }: &Order<Spec>, mut doors: Vec<OwnedFd>) -> Result<(), (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
-    let layer = if *layer { doors.pop() } else { None };
+    let layer = spec.mapped_layer().and_then(|_| doors.pop());
     // First, so that the group becomes the root of the cgroup namespace.
     for door in doors {
         rustix::io::write(&door, ENTER).map_err(|error| (Stage::Group, error.into()))?;

@@ -39,7 +39,7 @@ pub(super) use weakness::Weaknesses;
 /// The argument that makes a process a nursery.
 const NURSERY: &str = "--koze-sandbox-nursery";
 /// The user and group inside.
-const USER: u32 = 1000;
+pub(super) const USER: u32 = 1000;
 /// Tells the child process to keep the host program's descriptors open. The child has only the variables that it is
 /// given, so a variable of the host program does not reach it.
 const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
@@ -187,16 +187,10 @@ fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<Option
         let text = format!("the user of a sandbox cannot be set up: {error}. {USER_NAMESPACES}");
         Error::new(Code::Unavailable, text).with_source(error)
     })?;
-    // Without a user of its own, the sandbox may open the layer itself.
-    let layer = match &spec.overlay {
-        Some(layer) if spec.owner.is_some() => {
-            Some(overlay::open_mapped(layer, process.number).map_err(|error| refused_layer(&error))?)
-        }
-        _ => None,
-    };
+    let layer = spec.mapped_layer().map(|layer| overlay::open_mapped(layer, process.number)).transpose();
+    let layer = layer.map_err(|error| refused_layer(&error))?;
     let passed: Vec<_> = doors.iter().chain(&layer).map(AsFd::as_fd).collect();
-    let order = Order { spec, groups, layer: layer.is_some() };
-    channel::send(socket, 0, &order, &passed).map_err(failed)?;
+    channel::send(socket, 0, &Order { spec, groups }, &passed).map_err(failed)?;
     let sockets = expect(socket, |report| matches!(report, Report::Shut))?;
     sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)
         .map_err(|error| failed(error.into()))?;

@@ -14,8 +14,6 @@ pub(super) struct Order<S> {
     pub(super) spec: S,
     /// Whether the process has supplementary groups that it may drop. The ID maps are written.
     pub(super) groups: bool,
-    /// Whether the last descriptor is that of the layer.
-    pub(super) layer: bool,
 }
 
 /// From the child process to the host.
@@ -80,6 +78,14 @@ pub(crate) struct Spec {
     pub(crate) weak: Weaknesses,
     /// What its first process does.
     pub(crate) task: Task,
+}
+
+impl Spec {
+    /// Returns the layer that the host opens, and whose descriptor it passes. Without a user of its own, the sandbox opens the
+    /// layer itself.
+    pub(super) fn mapped_layer(&self) -> Option<&Overlay> {
+        self.overlay.as_ref().filter(|_| self.owner.is_some())
+    }
 }
 
 /// What the first process of a sandbox does.

@@ -22,7 +22,7 @@ const PIECE: usize = 1 << 30;
 
 /// A file to copy.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct FileCopy {
     pub(super) from: File,
     /// A new file.
     pub(super) to: File,
@@ -34,7 +34,7 @@ pub(super) struct Copy {
     pub(super) mode: Mode,
 }
 
-impl Copy {
+impl FileCopy {
     /// Copies the file. Returns how many bytes were written.
     fn run(mut self) -> io::Result<u64> {
         let written = copy(&self.from, &mut self.to, self.size)?;
@@ -50,7 +50,7 @@ impl Copy {
 pub(super) type Failure = (io::Error, String);
 
 /// Files to copy, with their paths for errors. Passing each on alone would take as long as copying it.
-pub(super) type Batch = Vec<(Copy, String)>;
+pub(super) type Batch = Vec<(FileCopy, String)>;
 
 /// Takes files to copy.
 pub(super) struct Copies<'a> {
@@ -187,10 +187,10 @@ mod tests {
         file
     }
 
-    fn job(from: File, size: u64) -> (Copy, File) {
+    fn job(from: File, size: u64) -> (FileCopy, File) {
         let to = tempfile::tempfile().unwrap();
         let seen = to.try_clone().unwrap();
-        (Copy { from, to, size, owner: None, mode: Mode::from_raw_mode(0o4751) }, seen)
+        (FileCopy { from, to, size, owner: None, mode: Mode::from_raw_mode(0o4751) }, seen)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 
-use super::copies::Copy;
+use super::copies::FileCopy;
 
 /// The files of a layer that is being created.
 pub(super) struct Files {
@@ -49,15 +49,15 @@ impl Files {
     }
 
     /// Creates a file. Its content, owner and permission bits are those of the copy that is returned.
-    pub(super) fn file(&mut self, path: &str, mode: u32, from: File, size: u64) -> io::Result<Copy> {
+    pub(super) fn file(&mut self, path: &str, mode: u32, from: File, size: u64) -> io::Result<FileCopy> {
         let (above, name) = self.enter(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let to = File::from(rustix::fs::openat(above, name, flags, Mode::RUSR | Mode::WUSR)?);
-        Ok(Copy { from, to, size, owner: self.owner, mode: bits(mode) })
+        Ok(FileCopy { from, to, size, owner: self.owner, mode: bits(mode) })
     }
 
     /// Links a file of the previous layer. Returns a copy to make where it cannot be linked.
-    pub(super) fn same(&mut self, path: &str, mode: u32) -> io::Result<Option<Copy>> {
+    pub(super) fn same(&mut self, path: &str, mode: u32) -> io::Result<Option<FileCopy>> {
         let (_, name) = self.enter(path)?;
         let Some((_, to, Some(from))) = &self.last else { return Err(io::ErrorKind::NotFound.into()) };
         match rustix::fs::linkat(from, name, to, name, AtFlags::empty()) {

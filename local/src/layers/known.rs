@@ -43,13 +43,20 @@ pub(super) fn previous(layers: &Layers, sandbox: &Path, own: &Own) -> Previous {
     let last = taken.lines().filter_map(|name| layers.find(name)).find(is_of);
     let base = Base::of(sandbox).ok().flatten().filter(|base| base.own == own.path);
     let base = base.and_then(|base| layers.find(&base.layer)).filter(is_of);
-    let shared = base.as_ref().and_then(|base| unchanged(base, sandbox, own).ok()).unwrap_or_default();
+    let below = base.as_ref().and_then(|base| base.index().ok()).unwrap_or_default();
+    // If it cannot be read, nothing is shared.
+    let changed = base.as_ref().and_then(|_| changed(sandbox, own).ok());
+    let is_shared = |path: &&str| changed.as_ref().is_some_and(|changed| !changed.contains(*path));
+    let shared: HashSet<&str> = below.iter().map(|file| file.path.as_str()).filter(is_shared).collect();
     // The marks of the layer below are those of another sandbox.
     let is_own = last.is_some();
+    let index = match &last {
+        Some(last) => last.index().unwrap_or_default(),
+        None => below.clone(),
+    };
     let Some(layer) = last.or(base) else { return Previous::default() };
-    let Ok(index) = layer.index() else { return Previous::default() };
     let known = index.into_iter().filter_map(|file| {
-        if shared.contains(&file.path) {
+        if shared.contains(file.path.as_str()) {
             return Some(Known { path: file.path, mark: None });
         }
         let mark = file.mark.filter(|_| is_own)?;
@@ -58,8 +65,8 @@ pub(super) fn previous(layers: &Layers, sandbox: &Path, own: &Own) -> Previous {
     Previous { known: known.collect(), layer: Some(layer) }
 }
 
-/// Returns the files of the layer below that a sandbox has not changed.
-fn unchanged(base: &Layer, sandbox: &Path, own: &Own) -> io::Result<HashSet<String>> {
+/// Returns what a sandbox over a layer has changed: everything but directories in its own directory.
+fn changed(sandbox: &Path, own: &Own) -> io::Result<HashSet<String>> {
     let mut changed = HashSet::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = rustix::fs::openat(CWD, sandbox.join(own.path), flags, Mode::empty())?;
@@ -72,7 +79,7 @@ fn unchanged(base: &Layer, sandbox: &Path, own: &Own) -> io::Result<HashSet<Stri
         Err(rustix::io::Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
     }
-    Ok(base.index()?.into_iter().map(|file| file.path).filter(|path| !changed.contains(path)).collect())
+    Ok(changed)
 }
 
 /// Collects everything below a directory but directories. No link is followed.

@@ -41,9 +41,6 @@ pub(super) use self::take::take;
 use super::layout::Own;
 use koze_core::error::{Code, Error, Result};
 
-/// The owner of a layer's files, if koze runs as root: the user in a sandbox, which its user namespace maps to its own.
-const OWNER: u32 = 1000;
-
 /// The layers of a state directory.
 #[derive(Debug, Clone)]
 pub(super) struct Layers {

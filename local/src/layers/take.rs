@@ -16,10 +16,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use super::copies::{Batch, Copies, Failure, with_copies};
 use super::files::Files;
 use super::known::{self, Previous};
-use super::{About, Indexed, Layer, Layers, OWNER, failed};
+use super::{About, Indexed, Layer, Layers, failed};
 use crate::engine;
 use crate::errors::{gone, reported, unexpected};
 use crate::inner::Inner;
+use crate::launch::USER;
 use crate::layout::{self, Own};
 use crate::store::LocalStore;
 use crate::transfer::Outcome;
@@ -115,7 +116,8 @@ fn fill(
     cancelled: &AtomicBool,
 ) -> Result<(Draft, Contents, u64)> {
     let Plan { draft, previous, .. } = plan;
-    let owner = rustix::process::geteuid().is_root().then_some(OWNER);
+    // That of sandboxes inside, which the user namespace of each maps to its own.
+    let owner = rustix::process::geteuid().is_root().then_some(USER);
     let top = directories(&draft.layer, own, owner).map_err(failed)?;
     let previous = previous.layer.map(|layer| layer.files().join(&own.below));
     let mut files = Files::new(top, previous.as_deref(), owner).map_err(failed)?;

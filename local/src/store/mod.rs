@@ -70,9 +70,7 @@ impl LocalStore {
         let LocalStore { shared, session } = self.clone();
         engine::block(move || work(shared.stores.files(&shared.state)?, &session)).await
     }
-}
 
-impl LocalStore {
     /// Returns the layers of its state directory.
     pub(super) fn layers(&self) -> Layers {
         Layers::new(&self.shared.state)

@@ -51,8 +51,8 @@ struct Taken {
 impl Operation for Take {
     const NAME: &'static str = "snapshot";
     const DESCRIPTION: &'static str = "Keep the directory as it is. Returns snapshot, the ID for restore and branch, the number of \
-        entries, the size of the files in bytes, and how many bytes the snapshot takes in the store. skipped counts sockets, pipes and devices, which are left \
-        out, and expires is the time until which it is kept, in milliseconds since the epoch.";
+        entries, the size of the files in bytes, and how many bytes the snapshot takes in the store. skipped counts sockets, pipes \
+        and devices, which are left out, and expires is the time until which it is kept, in milliseconds since the epoch.";
     const CAPABILITY: Capability = Capability::Snapshot;
     type Input = Nothing;
 
