@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use self::context::ContextId;
 use self::frames::{Frames, Message, Part};
-use self::known::Turn;
+use self::known::{Position, Turn};
 use crate::error::{Code, Error, Result};
 use crate::sandbox::Sandbox;
 use crate::sandbox::process::{Process, Program, Signal, Stream};
@@ -185,9 +185,9 @@ impl<S: Sandbox> WorkspaceCode<S> {
     /// [`Code::Unsupported`] if the image has no interpreter for it; and the errors of the sandbox.
     pub async fn run(&self, code: &str, language: Language, timeout: Option<Duration>) -> Result<CodeRun> {
         let timeout = limited(timeout)?;
-        let (driver, mut cursor) = self.start(language, None).await?;
+        let (driver, mut position) = self.start(language, None).await?;
         let run = {
-            let run = pin!(exchange::run(&driver, &mut cursor, code, timeout));
+            let run = pin!(exchange::run(&driver, &mut position, code, timeout));
             // Also kills the driver if the caller is gone.
             let supervised = pin!(driver.supervise(timeout + MORE));
             match select(run, supervised).await {
@@ -206,8 +206,8 @@ impl<S: Sandbox> WorkspaceCode<S> {
     /// As [`run`](Self::run); [`Code::Unsupported`] also if the workspace is not declared `stateful`.
     pub async fn create_context(&self, language: Language) -> Result<String> {
         self.stateful()?;
-        let (driver, cursor) = self.start(language, Some(context::LABEL)).await?;
-        *known::turn(driver.id()).await.cursor = cursor;
+        let (driver, position) = self.start(language, Some(context::LABEL)).await?;
+        *known::turn(driver.id()).await.position = position;
         Ok(ContextId::new(driver.id()).to_string())
     }
 
@@ -226,8 +226,8 @@ impl<S: Sandbox> WorkspaceCode<S> {
         let timeout = limited(timeout)?;
         let id = context.parse()?;
         let driver = context::find(&self.sandbox, &id).await?;
-        let Turn { mut cursor, pulse } = known::turn(driver.id()).await;
-        match pulse.during(exchange::run(&driver, &mut cursor, code, timeout)).await {
+        let Turn { mut position, pulse } = known::turn(driver.id()).await;
+        match pulse.during(exchange::run(&driver, &mut position, code, timeout)).await {
             Err(error) if error.code == Code::NotFound => {
                 known::forget(driver.id());
                 Err(context::lost_during(&self.sandbox, &driver, &id).await)
@@ -257,8 +257,8 @@ impl<S: Sandbox> WorkspaceCode<S> {
         Err(Error::new(Code::Unsupported, message))
     }
 
-    /// Starts a driver, and waits until it can receive requests. Returns it with the cursor after its first message.
-    async fn start(&self, language: Language, label: Option<&str>) -> Result<(S::Process, u64)> {
+    /// Starts a driver, and waits until it can receive requests. Returns it with its position after its first message.
+    async fn start(&self, language: Language, label: Option<&str>) -> Result<(S::Process, Position)> {
         if !self.config.languages.contains(&language) {
             let declared: Vec<&str> = self.config.languages.iter().map(|one| one.name()).collect();
             let message =
@@ -288,7 +288,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
                 if chunk.stream == Stream::Stderr {
                     said.extend(chunk.bytes);
                 } else if frames.split(&chunk.bytes).contains(&Part::Message(Message::Ready)) {
-                    return Ok((driver, cursor));
+                    return Ok((driver, Position::new(cursor)));
                 }
             }
             if read.exit.is_some() || start.elapsed() >= START {

@@ -1,5 +1,5 @@
 # Runs code for koze: a request per line on standard input, a frame (RS, JSON, LF) per message on standard output.
-import ast, asyncio, base64, builtins, inspect, json, os, signal, sys, traceback
+import ast, asyncio, base64, builtins, inspect, json, os, signal, sys, time, traceback
 
 FRAMES, ERRORS = os.fdopen(os.dup(1), "wb", 0), os.fdopen(os.dup(2), "wb", 0)
 STDIN, BUSY = os.fdopen(os.dup(0), "rb"), [False]
@@ -104,6 +104,8 @@ builtins.display, sys.argv, sys.path[:1] = display, [""], [os.getcwd()]
 frame(type="ready")
 for number, line in enumerate(iter(STDIN.readline, b""), 1):
     request = json.loads(line)
+    # An interrupt that was meant for earlier code arrives now, and is ignored.
+    time.sleep(request["settle"] / 1000)
     frame(ERRORS, type="begin", id=request["id"])
     frame(type="begin", id=request["id"])
     try:

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::frames::{Frames, Message, Part};
+use super::known::Position;
 use super::outputs::Outputs;
 use super::{CodeError, CodeRun};
 use crate::error::{Code, Error, Result};
@@ -17,6 +18,8 @@ const PIECE: usize = 256 << 10;
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the output of a killed driver is waited for.
 const REST: Duration = Duration::from_secs(10);
+/// How long a driver ignores interrupts before it runs new code, if the last call may have sent one.
+const SETTLE: Duration = Duration::from_millis(50);
 /// The exit code after a timeout.
 const TIMED_OUT: i32 = 124;
 
@@ -28,29 +31,31 @@ enum Phase {
     Killed,
 }
 
-/// Runs code in a driver, and reads from `cursor` on. `cursor` follows what was read, also if the caller drops the future.
+/// Runs code in a driver that is at `position`, which follows what was read, also if the caller drops the future.
 pub(super) async fn run<P: Process>(
     driver: &P,
-    cursor: &mut u64,
+    position: &mut Position,
     code: &str,
     timeout: Duration,
 ) -> Result<CodeRun> {
     let id = ProcessId::random().to_string();
-    let request = format!("{}\n", json!({ "id": id, "code": code }));
+    let settle = if position.settled { Duration::ZERO } else { SETTLE };
+    let request = format!("{}\n", json!({ "id": id, "code": code, "settle": millis(settle) }));
+    position.settled = false;
     let start = Start::now();
     let interrupt = SignalOnDrop::new(driver, Signal::Interrupt);
     let sent = send(driver, request.into_bytes(), timeout, start).await;
     interrupt.release();
     let mut answer = Answer::new(id);
     let mut phase = Phase::Running;
-    let mut until = timeout;
+    let mut until = timeout + settle;
     let ended = match sent {
         Ok(()) => loop {
             let left = until.saturating_sub(start.elapsed());
             // Nobody else interrupts the code of a caller that is gone.
             let abandoned = if phase == Phase::Running { Signal::Interrupt } else { Signal::Kill };
-            let read = driver.read_attending(*cursor, PIECE, left, abandoned).await?;
-            *cursor = read.next;
+            let read = driver.read_attending(position.cursor, PIECE, left, abandoned).await?;
+            position.cursor = read.next;
             for chunk in read.chunks {
                 answer.take(chunk.stream, &chunk.bytes);
             }
@@ -90,6 +95,7 @@ pub(super) async fn run<P: Process>(
         Err(error) if error.code == Code::InvalidInput => return Err(super::context::ended()),
         Err(error) => return Err(error),
     };
+    position.settled = phase == Phase::Running;
     Ok(answer.finish(phase, ended, timeout))
 }
 

@@ -11,18 +11,41 @@ use crate::sandbox::process::ProcessId;
 /// How many contexts are remembered. One that was forgotten is read from the first output that is kept.
 const MOST: usize = 1024;
 
+/// Where a context is between two calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    /// Where the next read begins.
+    pub(super) cursor: u64,
+    /// Whether every call so far has ended by itself. Otherwise an interrupt may still be on its way to the code.
+    pub(super) settled: bool,
+}
+
+impl Position {
+    /// The position of a driver that has just started, and is read from `cursor` on.
+    pub(super) fn new(cursor: u64) -> Self {
+        Position { cursor, settled: true }
+    }
+}
+
+impl Default for Position {
+    /// The position of a context that another process may have used.
+    fn default() -> Self {
+        Position { cursor: 0, settled: false }
+    }
+}
+
 /// A context.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    cursor: Arc<AsyncMutex<u64>>,
+    position: Arc<AsyncMutex<Position>>,
     pulse: Pulse,
 }
 
 /// The turn of a call of a context.
 #[derive(Debug)]
 pub(super) struct Turn {
-    /// Where it reads from.
-    pub(super) cursor: OwnedMutexGuard<u64>,
+    /// Where the context is.
+    pub(super) position: OwnedMutexGuard<Position>,
     /// Shows other callers that the call runs.
     pub(super) pulse: Pulse,
 }
@@ -32,8 +55,8 @@ static KNOWN: LazyLock<Mutex<HashMap<ProcessId, Known>>> = LazyLock::new(Mutex::
 /// Waits until no other call of the context runs in this process.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) async fn turn(id: &ProcessId) -> Turn {
-    let Known { cursor, pulse } = find(id);
-    Turn { cursor: cursor.lock_owned().await, pulse }
+    let Known { position, pulse } = find(id);
+    Turn { position: position.lock_owned().await, pulse }
 }
 
 /// Waits until no other call of the context runs in this isolate. In a Worker, one request cannot wake another, so each
@@ -41,10 +64,10 @@ pub(super) async fn turn(id: &ProcessId) -> Turn {
 #[cfg(target_arch = "wasm32")]
 pub(super) async fn turn(id: &ProcessId) -> Turn {
     loop {
-        let Known { cursor, pulse } = find(id);
-        if let Ok(cursor) = cursor.try_lock_owned() {
+        let Known { position, pulse } = find(id);
+        if let Ok(position) = position.try_lock_owned() {
             pulse.beat();
-            return Turn { cursor, pulse };
+            return Turn { position, pulse };
         }
         if pulse.is_lost() {
             forget(id);
@@ -58,7 +81,7 @@ fn find(id: &ProcessId) -> Known {
     let mut known = known();
     if known.len() >= MOST && !known.contains_key(id) {
         // Those in use are kept.
-        known.retain(|_, one| Arc::strong_count(&one.cursor) > 1);
+        known.retain(|_, one| Arc::strong_count(&one.position) > 1);
     }
     known.entry(id.clone()).or_default().clone()
 }
