@@ -166,7 +166,7 @@ impl Provider for Local {
     }
 }
 
-/// Creates a sandbox over a layer, or nothing where the kernel refuses overlays.
+/// Creates a sandbox on top of a layer. Returns `None` if the kernel refuses overlays.
 async fn open_on_layer(
     shared: &Arc<Shared>,
     id: &SandboxId,

@@ -138,7 +138,7 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
         async { Err(script::unsupported()) }
     }
 
-    /// Returns the secrets of an agent's scripts, which people set. By default, there are none.
+    /// Returns the secrets of an agent's scripts, which only users can set. By default, there are none.
     ///
     /// # Errors
     /// [`Code::Unavailable`] if they cannot be read.

@@ -30,7 +30,7 @@ impl Egress {
         if !self.is_off() {
             return Ok(());
         }
-        let message = "scripts of this project may not reach the internet. To allow it, people set `internet = true`, or hosts \
+        let message = "scripts of this project may not reach the internet. To allow it, ask the user to set `internet = true`, or hosts \
                        in `allowed_hosts`, in `[package.metadata.koze.script]` of `Cargo.toml`";
         Err(Error::new(Code::PermissionDenied, message))
     }

@@ -1,5 +1,5 @@
-//! Which files of a directory have changed since it was last archived. The kernel changes the time of change (`ctime`) with every write,
-//! and no program can set it. What a program writes through a shared mapping is the exception: such files never count as unchanged.
+//! Finds the files of a directory that have changed since it was last archived. The kernel updates the change time (`ctime`) with every
+//! write, and no program can set it. Writes through a shared mapping are an exception, so mapped files always count as changed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// kernel ticks slower than every ten milliseconds.
 const SETTLED: Duration = Duration::from_millis(50);
 
-/// What the kernel says about a file. If it is the same later, so is the content.
+/// The state of a file according to the kernel. If the mark of a file is equal later, its content has not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// The number of its inode.
@@ -40,27 +40,29 @@ impl Mark {
     }
 }
 
-/// A file that was archived before: a line of the list that comes with the request.
+/// A file that was archived before: a line of the list in the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
     /// Its path below the archived directory.
     pub path: String,
-    /// Its mark at that time, or nothing if it is known to be unchanged.
+    /// Its mark at that time, or `None` if it is known to be unchanged.
     pub mark: Option<Mark>,
 }
 
-/// What is known of earlier archives.
+/// The known files, and what is needed to compare them.
 #[derive(Debug)]
 pub(super) struct Changes {
     known: HashMap<String, Option<Mark>>,
-    /// Returns the inodes that programs have mapped, and those at the beginning.
+    /// Returns the inodes that programs have mapped.
     look: fn() -> Option<HashSet<u64>>,
+    /// Those that were mapped at the beginning.
     mapped: Option<HashSet<u64>>,
+    /// The latest change time at which a mark counts.
     settled: Duration,
 }
 
 impl Changes {
-    /// Reads the list of what is known.
+    /// Reads the list of known files.
     pub(super) fn new(known: File) -> io::Result<Self> {
         Self::with(known, mapped)
     }
@@ -77,18 +79,18 @@ impl Changes {
         Ok(Changes { known: files, look, mapped: look(), settled })
     }
 
-    /// Returns whether a file is unchanged, and its mark, unless it may change without a trace.
+    /// Returns whether a file is unchanged, and its mark, unless the file may change without a new mark.
     pub(super) fn look_at(&self, path: &str, stat: &Stat) -> (bool, Option<Mark>) {
         let mark = Mark::new(stat);
         match self.known.get(path) {
-            // Its mark says nothing: the file is one that sandboxes share.
+            // It has no mark, because several sandboxes share the file.
             Some(None) => (true, None),
             Some(Some(known)) if *known == mark && !self.is_mapped(mark.inode) => (true, Some(mark)),
             _ => (false, self.is_settled(&mark).then_some(mark)),
         }
     }
 
-    /// Returns the inodes that were mapped since the beginning, whose marks do not count. Nothing if that is not known of all programs.
+    /// Returns the inodes that were mapped at any time, whose marks do not count. `None` if a program does not show its mappings.
     pub(super) fn mapped(&mut self) -> Option<Vec<u64>> {
         let both = self.mapped.take().zip((self.look)());
         both.map(|(before, after)| before.union(&after).copied().collect())
@@ -105,7 +107,7 @@ impl Changes {
     }
 }
 
-/// Returns the inodes of the files that programs write through shared mappings, or nothing if a program does not show its mappings.
+/// Returns the inodes of the files that programs can write through shared mappings. `None` if a program does not show its mappings.
 fn mapped() -> Option<HashSet<u64>> {
     let mut inodes = HashSet::new();
     for process in fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path()) {
@@ -116,9 +118,9 @@ fn mapped() -> Option<HashSet<u64>> {
         match fs::read(process.join("maps")) {
             // Paths need not be UTF-8.
             Ok(maps) => inodes.extend(String::from_utf8_lossy(&maps).lines().filter_map(shared)),
-            // It has ended.
+            // The process has ended.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => {}
-            // The guest and its copies do not show theirs, and map no file.
+            // The guest and its copies do not show their mappings, and map no files.
             Err(_) if fs::read(process.join("comm")).is_ok_and(|comm| comm == b"koze-guest\n") => {}
             Err(_) => return None,
         }

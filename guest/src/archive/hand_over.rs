@@ -1,4 +1,4 @@
-//! Hands the files of a directory over to the host, as descriptors. The host copies them without their content passing through this process.
+//! Hands the files of a directory over to the host, as descriptors. The host copies them, so their content does not pass through this process.
 
 use std::fs::File;
 use std::io;
@@ -21,13 +21,13 @@ const ENTRIES: usize = 100;
 /// A message to the host.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Handed {
-    /// Entries in the order of a walk. For each file that is not the same, a descriptor is passed, which can be read.
+    /// Entries in the order of a walk. A readable descriptor is passed for each file that has changed.
     Entries(Vec<Entry>),
-    /// The end: all of it was handed over.
+    /// The end: everything was handed over.
     End {
         /// What the directory contains.
         contents: Contents,
-        /// The inodes that were mapped meanwhile, whose marks do not count. Nothing if that is not known of all programs.
+        /// The inodes that were mapped meanwhile, whose marks do not count. `None` if a program does not show its mappings.
         mapped: Option<Vec<u64>>,
     },
     /// The end, because of an error.
@@ -59,14 +59,14 @@ pub enum Entry {
         mode: u32,
         /// Its size in bytes.
         size: u64,
-        /// Its mark, unless it may change without a trace.
+        /// Its mark, unless the file may change without a new mark.
         mark: Option<Mark>,
         /// Whether it is unchanged, so that no descriptor is passed.
         same: bool,
     },
 }
 
-/// Hands over a directory. `known` is the list of files that the host has: a [`Known`](super::Known) as JSON per line.
+/// Hands over a directory. `known` lists the files that the host has: one [`Known`](super::Known) per line, as JSON.
 pub(crate) fn hand_over(place: &Place, known: File, to: OwnedFd) -> Result<(), Fault> {
     let changes = Changes::new(known).map_err(|error| fault(&error, &place.path))?;
     send(place, changes, to)

@@ -1,10 +1,10 @@
 //! A directory as a tar archive, and back. The format is [`koze_protocol::tar`]'s.
 //!
-//! What the guest sends is the archive in pieces, each after its length of four bytes (little-endian). After a length of
-//! zero follows a [`Trailer`] as JSON, also after its length: only with it, the archive is whole.
+//! The guest sends the archive in pieces, each preceded by its length in four bytes (little-endian). A length of zero is
+//! followed by a [`Trailer`] as JSON, also preceded by its length. An archive without it is incomplete.
 //!
-//! A host on the same machine may take the files themselves instead: see [`Handed`]. It tells what it has of an earlier time, and unchanged
-//! files are left out.
+//! A host on the same machine can receive the files as descriptors instead: see [`Handed`]. It lists the files that it already has, and the
+//! guest leaves out those that have not changed.
 
 mod changes;
 mod hand_over;
@@ -27,12 +27,12 @@ use crate::message::Fault;
 /// The maximum length of a piece.
 pub const PIECE: usize = 64 << 10;
 
-/// How a stream ends.
+/// The end of a stream.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trailer {
-    /// The archive is whole.
+    /// The archive is complete.
     Ok(Contents),
-    /// It is not.
+    /// The archive is incomplete.
     Failed(Fault),
 }

@@ -1,4 +1,4 @@
-//! The sending end.
+//! Archives a directory.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};
@@ -11,7 +11,7 @@ use super::{PIECE, Trailer};
 use crate::message::{Fault, Place};
 use crate::stream::Stop;
 
-/// Files up to this size are read before their header is written, so that they may change meanwhile.
+/// Files up to this size in bytes are read before their header is written, so a change in between does no harm.
 const SMALL: usize = 128 << 10;
 /// The length prefix of a piece.
 const HEAD: usize = 4;
@@ -19,7 +19,7 @@ const HEAD: usize = 4;
 /// Archives a directory.
 ///
 /// # Errors
-/// Those of the archive. A reader that is gone is not one.
+/// The fault that the trailer also reports. It is not an error if the reader is gone.
 pub fn pack(place: &Place, to: impl Write) -> Result<(), Fault> {
     let mut out = Out::new(to);
     let packed = walk(place, &mut out).and_then(|contents| {

@@ -1,4 +1,4 @@
-//! The receiving end. The archive is not trusted: nothing is created outside of the directory, and no link is followed.
+//! Creates the files of an archive. The archive is not trusted: nothing is created outside the directory, and no link is followed.
 
 use std::fs::File;
 use std::io::{Read, Write as _};
@@ -37,7 +37,7 @@ pub(crate) fn unpack(place: &Place, most: u64, mut from: impl Read) -> Result<Co
         if read == 0 {
             break;
         }
-        // What follows the end is dropped.
+        // Bytes after the end are ignored.
         if reader.finish().is_ok() {
             continue;
         }
@@ -86,7 +86,7 @@ impl Unpack<'_> {
         match what {
             What::Directory => {
                 match rustix::fs::mkdirat(directory, last, Mode::RWXU) {
-                    // It may be above an earlier entry.
+                    // It may have been created for an earlier entry.
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(error) => return Err(failed(error)),
                 }
@@ -179,7 +179,7 @@ fn damaged(Damaged(why): Damaged) -> Fault {
     Fault::new(Code::InvalidInput, format!("the archive is damaged: {why}"))
 }
 
-/// The error of an archive that ends early. Only its sender may know why.
+/// Returns the error for an archive that ends early. Only its sender knows the cause.
 fn incomplete(place: &Place) -> Fault {
     Fault::new(Code::Unavailable, format!("{}: the archive is incomplete", place.path))
 }

@@ -1,4 +1,4 @@
-//! Walks a directory whose content may change meanwhile. No link is followed.
+//! Walks a directory whose content may change meanwhile. Follows no links.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -32,7 +32,7 @@ impl Name {
     }
 }
 
-/// Takes what a walk finds: each directory before its content.
+/// Receives what a walk finds: each directory before its content.
 pub(super) trait Sink {
     fn directory(&mut self, name: &Name, stat: &Stat) -> Result<(), Stop>;
 
@@ -49,7 +49,7 @@ pub(super) fn walk(place: &Place, sink: &mut impl Sink) -> Result<Contents, Stop
     Ok(walk.contents)
 }
 
-/// A directory in progress: its path below the archived one, and the names that remain, the next one last.
+/// A directory in progress: its path below the archived one, and the remaining names, the next one last.
 struct Open {
     path: String,
     directory: OwnedFd,
@@ -79,7 +79,7 @@ impl<S: Sink> Walk<'_, S> {
         Ok(())
     }
 
-    /// Finds out what an entry of the innermost directory is. It may change at any time.
+    /// Opens an entry of the innermost directory and passes it on. The entry may change at any time.
     fn entry(&mut self, name: &OsStr) -> Result<(), Stop> {
         let Some(open) = self.open.last() else { return Ok(()) };
         let below =
@@ -105,7 +105,7 @@ impl<S: Sink> Walk<'_, S> {
                 }
                 Ok((Opened::Link(target), stat)) => {
                     self.count(0)?;
-                    // Not every host could create it again.
+                    // Not every host can create such a link.
                     let Ok(target) = String::from_utf8(target) else {
                         let message = format!(
                             "the target of the link `{}` is not UTF-8: change it, or remove the link",
@@ -115,7 +115,7 @@ impl<S: Sink> Walk<'_, S> {
                     };
                     return self.sink.link(&found, target, &stat);
                 }
-                // A socket, pipe or device is of no use elsewhere.
+                // A socket, pipe or device has no use elsewhere.
                 Ok((Opened::Other, _)) => {
                     self.contents.skipped += 1;
                     return Ok(());
@@ -136,7 +136,7 @@ impl<S: Sink> Walk<'_, S> {
             let text = format!("{} is more than {MAX_DEPTH} directories deep", name.absolute);
             return Err(Fault::new(Code::TooLarge, text).into());
         }
-        // Of the processes there, one is the guest itself.
+        // `/proc` must not be archived: it also contains the guest's own process.
         if self.open.last().is_none_or(|above| above.device != stat.st_dev)
             && rustix::fs::fstatfs(&directory).map_or(true, |about| about.f_type == PROC)
         {

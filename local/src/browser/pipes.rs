@@ -88,7 +88,7 @@ impl Pipes {
                 *lock(&of_reader.reason) = Some("the page returned more than 16 MiB at once");
             }
             of_reader.has_ended.store(true, Ordering::Release);
-            // Nothing of it is left, and the next call starts it again.
+            // The browser is stopped, and the next call starts a new one.
             if let Some(running) = of_running.upgrade() {
                 running.end().await;
             }
@@ -126,8 +126,8 @@ impl Common {
         let printed = String::from_utf8_lossy(&lock(&self.printed)).into_owned();
         let printed: String = printed.lines().last().unwrap_or_default().chars().take(SHOWN).collect();
         let text = match reason {
-            Some(reason) => format!("the browser was ended: {reason}. Navigate again, which starts it again"),
-            None if begun => "the browser has ended: navigate again, which starts it again".to_owned(),
+            Some(reason) => format!("the browser was ended: {reason}. Navigate again, which starts a new one"),
+            None if begun => "the browser has ended: navigate again, which starts a new one".to_owned(),
             None => format!("Chromium does not start in a sandbox of this machine. It says: {printed}"),
         };
         Error::new(Code::Unavailable, text)

@@ -251,7 +251,7 @@ const USER_NAMESPACES: &str = "Sandboxes need user namespaces. Allow them with `
     `sysctl user.max_user_namespaces=10000`; in Docker with `--security-opt seccomp=unconfined --security-opt \
         apparmor=unconfined`";
 
-/// The cause of the error for a sandbox over a layer, if this kernel or file system does not allow that.
+/// The source of the error if this kernel or file system does not allow a sandbox on top of a layer.
 #[derive(Debug, thiserror::Error)]
 #[error("overlayfs was refused")]
 struct LayerRefused(#[source] io::Error);
@@ -263,8 +263,8 @@ pub(super) fn is_layer_refused(error: &Error) -> bool {
 
 fn refused_layer(error: &io::Error) -> Error {
     let message = format!(
-        "the kernel refused an overlay for the sandbox, whose files are those of a snapshot and its own changes: {error}. It needs overlayfs \
-         in user namespaces (Linux 5.11 or later), and a state directory that is not on overlayfs itself or on a network"
+        "the kernel refused an overlay for the sandbox, whose files are those of a snapshot and its own changes: {error}. It needs a \
+         kernel with overlayfs in user namespaces, and a state directory that is not itself on overlayfs or a network file system"
     );
     let cause =
         LayerRefused(error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error));

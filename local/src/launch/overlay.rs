@@ -1,7 +1,7 @@
-//! Mounts a directory whose content begins with that of a layer: what a program changes goes to the sandbox's own directory.
+//! Mounts a directory on top of a layer with overlayfs: changes go to the sandbox's own directory.
 //!
-//! The layer is a directory that several sandboxes share. Its files belong to no sandbox's user, so if the sandbox has one, the host maps the
-//! owner of the files to that user. Only the host may do that.
+//! Several sandboxes share the layer, so its files belong to no sandbox's user. If the sandbox has its own user, the host maps the owner of
+//! the files to that user. Only the host may do that.
 
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
@@ -18,20 +18,20 @@ use serde::{Deserialize, Serialize};
 
 use super::sys;
 
-/// Where the layer and the sandbox's directory are attached while the overlay is mounted.
+/// Where the layer and the sandbox's own directory are mounted until the overlay exists.
 const LOWER: &str = ".lower";
 const OWN: &str = ".own";
 
-/// A directory over a layer.
+/// A directory on top of a layer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Overlay {
     /// Its path in the sandbox, without the leading slash.
     pub(crate) target: String,
     /// The layer's directory on the host.
     pub(crate) lower: Vec<u8>,
-    /// The directory on the host that both of the next are in.
+    /// The directory on the host that contains `upper` and `work`.
     pub(crate) own: Vec<u8>,
-    /// The directory with the changes, and the one that overlayfs works in.
+    /// The directory with the changes, and overlayfs's work directory.
     pub(crate) upper: String,
     pub(crate) work: String,
 }
@@ -42,7 +42,7 @@ pub(super) struct Sources {
     own: OwnedFd,
 }
 
-/// Opens the layer for the user namespace of a process, on the host. The files of user and group 1000 are those of its user.
+/// Opens the layer on the host, and maps user and group 1000 to those of a process's user namespace.
 pub(super) fn open_mapped(overlay: &Overlay, process: u32) -> io::Result<OwnedFd> {
     let namespace = File::open(format!("/proc/{process}/ns/user"))?;
     let lower = open(&overlay.lower, sys::READ_ONLY)?;
@@ -50,7 +50,7 @@ pub(super) fn open_mapped(overlay: &Overlay, process: u32) -> io::Result<OwnedFd
     Ok(lower)
 }
 
-/// Opens the sources, while the process is still the host's user. `lower` is the layer, if the host has opened it.
+/// Opens the sources, while the process still runs as the host's user. `lower` is the layer, if the host has opened it already.
 pub(super) fn sources(overlay: &Overlay, lower: Option<OwnedFd>) -> io::Result<Sources> {
     let lower = lower.map_or_else(|| open(&overlay.lower, sys::READ_ONLY), Ok)?;
     Ok(Sources { lower, own: open(&overlay.own, 0)? })

@@ -1,4 +1,4 @@
-//! The layer that a sandbox begins with: recorded in the sandbox's directory, and the sandbox in the layer.
+//! The layer that a sandbox is on top of. The sandbox's directory records the layer, and the layer records the sandbox.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,16 +18,16 @@ use koze_core::error::{Code, Error, Result};
 const RECORD: &str = "base";
 /// Where the sandbox's own directories are, below its directory.
 const FILES: &str = "files";
-/// The name of the directory there in which overlayfs works. It must be on the same mount as the sandbox's own, and its user must
-/// reach it.
+/// The name of overlayfs's work directory there. It must be on the same mount as the sandbox's own directory, and the sandbox's user must
+/// be able to access it.
 const WORK: &str = "overlay-work";
 
-/// The layer that a sandbox begins with.
+/// The layer that a sandbox is on top of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Base {
     /// The name of the layer.
     pub(crate) layer: String,
-    /// The path of the directory below that of the sandbox, and its path in the sandbox.
+    /// The path of the mounted directory below the sandbox's directory, and its path in the sandbox.
     pub(super) own: String,
     target: String,
 }
@@ -73,8 +73,8 @@ fn damaged() -> Error {
 }
 
 impl Layers {
-    /// Lets a new sandbox, whose directory exists, begin with a layer. Returns whether the layer is one of this directory.
-    /// `is_listed` tells whether a store still lists the layer.
+    /// Puts a new sandbox, whose directory exists, on top of a layer. Returns whether the layer was taken of this directory.
+    /// `is_listed` returns whether a store still lists the layer.
     pub(crate) fn begin(
         &self,
         layer: &Layer,
@@ -87,12 +87,12 @@ impl Layers {
         }
         let _one = self.lock().map_err(failed)?;
         if !is_listed()? {
-            return Err(Error::new(Code::NotFound, "the snapshot was removed meanwhile"));
+            return Err(Error::new(Code::NotFound, "the snapshot was removed in the meantime"));
         }
         let begin = || {
             let name = sandbox.file_name().ok_or(io::ErrorKind::InvalidInput)?;
             File::create(layer.directory.join("users").join(name))?;
-            // What is seen of both is the mode of the sandbox's own.
+            // Of the two modes, overlayfs shows that of the sandbox's own directory.
             let mode = fs::metadata(layer.files())?.mode() & 0o7777;
             fs::set_permissions(sandbox.join(own.path), fs::Permissions::from_mode(mode))?;
             let base = Base { layer: layer.name.clone(), own: own.path.into(), target: own.target.into() };
@@ -102,7 +102,7 @@ impl Layers {
         Ok(true)
     }
 
-    /// Forgets a sandbox that was destroyed. Removes its layer, if that has no other use.
+    /// Removes the entry of a destroyed sandbox, and its layer if nothing else uses it.
     pub(crate) fn end(
         &self,
         base: &Base,

@@ -1,4 +1,4 @@
-//! Copies the content of files, several at a time. The kernel copies it, without the holes.
+//! Copies the content of files, on several threads. The kernel copies the bytes, and holes stay holes.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
@@ -13,11 +13,11 @@ use rustix::io::Errno;
 
 /// The maximum number of threads.
 const THREADS: usize = 4;
-/// How many batches may wait.
+/// The maximum number of waiting batches.
 const WAITING: usize = 4;
-/// The size of a block of the disk usage that the kernel tells, in bytes.
+/// The unit of `st_blocks`, in bytes.
 const BLOCK: u64 = 512;
-/// How much is copied at once, in bytes.
+/// The maximum number of bytes of one system call.
 const PIECE: usize = 1 << 30;
 
 /// A file to copy.
@@ -26,7 +26,7 @@ pub(super) struct FileCopy {
     pub(super) from: File,
     /// A new file.
     pub(super) to: File,
-    /// The size of the file in bytes, which may be more or less by now. What is more is left out.
+    /// The size of the file in bytes when it was opened. If it has grown since, the rest is left out.
     pub(super) size: u64,
     /// The owner of the new file, if that is another user.
     pub(super) owner: Option<(Uid, Gid)>,
@@ -46,13 +46,13 @@ impl FileCopy {
     }
 }
 
-/// Why a file was not copied, and its path.
+/// The error of a file that was not copied, and its path.
 pub(super) type Failure = (io::Error, String);
 
-/// Files to copy, with their paths for errors. Passing each on alone would take as long as copying it.
+/// Files to copy, with their paths for errors. Batches, because passing a small file to a thread takes as long as copying it.
 pub(super) type Batch = Vec<(FileCopy, String)>;
 
-/// Takes files to copy.
+/// Accepts files to copy.
 pub(super) struct Copies<'a> {
     jobs: SyncSender<Batch>,
     state: &'a State,
@@ -70,19 +70,19 @@ impl Copies<'_> {
     /// Adds files.
     ///
     /// # Errors
-    /// That of an earlier file, with its path.
+    /// The error of an earlier file, with its path.
     pub(super) fn add(&self, batch: Batch) -> Result<(), Failure> {
         if let Some(error) = self.state.error() {
             return Err(error);
         }
-        // The threads receive as long as this exists.
+        // The threads receive as long as `self` exists.
         self.jobs.send(batch).map_err(|_| (io::ErrorKind::BrokenPipe.into(), String::new()))
     }
 }
 
 impl State {
     fn work(&self, jobs: &Mutex<Receiver<Batch>>) {
-        // The lock is held while waiting, so that one thread waits, and others for it.
+        // The lock is held while waiting: one thread waits for a batch, the others for the lock.
         let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
         while let Some(batch) = next() {
             for (copy, path) in batch {
@@ -102,10 +102,10 @@ impl State {
     }
 }
 
-/// Copies the files that `work` adds. Returns its result, and how many bytes were written. They may be `most`.
+/// Copies the files that `work` adds. Returns its result and the number of bytes written, which is at most `most`.
 ///
 /// # Errors
-/// The error of `work`, or what `failed` makes of that of a file.
+/// The error of `work`, or the error of a file, converted by `failed`.
 pub(super) fn with_copies<T, E>(
     most: u64,
     failed: impl FnOnce(Failure) -> E,
@@ -119,7 +119,7 @@ pub(super) fn with_copies<T, E>(
         for _ in 0..threads {
             scope.spawn(|| state.work(&waiting));
         }
-        // Its end ends the threads, too.
+        // Dropping `Copies` ends the threads.
         work(&Copies { jobs, state: &state })
     })?;
     match state.error() {
@@ -128,7 +128,7 @@ pub(super) fn with_copies<T, E>(
     }
 }
 
-/// Copies the first bytes of a file, without its holes. Returns how many were written.
+/// Copies the first `size` bytes of a file, and keeps its holes. Returns the number of bytes written.
 fn copy(from: &File, to: &mut File, size: u64) -> io::Result<u64> {
     let blocks = u64::try_from(rustix::fs::fstat(from)?.st_blocks).unwrap_or_default();
     if blocks * BLOCK >= size {
@@ -154,10 +154,10 @@ fn copy_range(from: &File, to: &mut File, start: u64, end: u64) -> io::Result<u6
     while read < end {
         let left = usize::try_from(end - read).unwrap_or(PIECE).min(PIECE);
         match rustix::fs::copy_file_range(from, Some(&mut read), &*to, Some(&mut write), left) {
-            // It has become shorter.
+            // The file has become shorter.
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => {}
-            // Another file system, or one without this call.
+            // The file is on another file system, or on one that does not support the call.
             Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) if read == start => {
                 return copy_bytes(from, to, start, end);
             }

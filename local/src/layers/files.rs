@@ -1,4 +1,4 @@
-//! Creates the files of a layer. What the sandbox says is not trusted: nothing is created elsewhere, and no link is followed.
+//! Creates the files of a layer. Messages of the sandbox are not trusted: nothing is created outside the layer, and no link is followed.
 
 use std::fs::File;
 use std::io;
@@ -15,9 +15,9 @@ pub(super) struct Files {
     top: OwnedFd,
     /// The top of the layer whose unchanged files are linked.
     previous: Option<OwnedFd>,
-    /// Who owns the files, or nothing for this user.
+    /// The owner of the files, unless it is this user.
     owner: Option<(Uid, Gid)>,
-    /// The last directory, with that of the previous layer.
+    /// The directory of the last entry, and the same directory of the previous layer.
     last: Option<(String, OwnedFd, Option<OwnedFd>)>,
     /// The permission bits of directories. They are set last, because a directory may be read-only.
     modes: Vec<(String, u32)>,
@@ -48,7 +48,7 @@ impl Files {
         self.own(name)
     }
 
-    /// Creates a file. Its content, owner and permission bits are those of the copy that is returned.
+    /// Creates a file. The returned copy sets its content, owner and permission bits.
     pub(super) fn file(&mut self, path: &str, mode: u32, from: File, size: u64) -> io::Result<FileCopy> {
         let (above, name) = self.enter(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -56,13 +56,13 @@ impl Files {
         Ok(FileCopy { from, to, size, owner: self.owner, mode: bits(mode) })
     }
 
-    /// Links a file of the previous layer. Returns a copy to make where it cannot be linked.
+    /// Links a file of the previous layer. If that is not possible, creates a new file and returns the copy to make.
     pub(super) fn same(&mut self, path: &str, mode: u32) -> io::Result<Option<FileCopy>> {
         let (_, name) = self.enter(path)?;
         let Some((_, to, Some(from))) = &self.last else { return Err(io::ErrorKind::NotFound.into()) };
         match rustix::fs::linkat(from, name, to, name, AtFlags::empty()) {
             Ok(()) => Ok(None),
-            // It has as many names as the file system allows, or the system protects links to files of others.
+            // The file has the maximum number of links, or the system forbids links to other users' files.
             Err(Errno::MLINK | Errno::PERM | Errno::XDEV) => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let from = File::from(rustix::fs::openat(from, name, flags, Mode::empty())?);
@@ -92,7 +92,7 @@ impl Files {
         if self.last.as_ref().is_none_or(|(last, ..)| last != above) {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let to = below(self.top.as_fd(), above, flags)?;
-            // It may be new.
+            // The directory may be new.
             let from = self.previous.as_ref().and_then(|top| below(top.as_fd(), above, flags).ok());
             self.last = Some((above.to_owned(), to, from));
         }
@@ -100,7 +100,7 @@ impl Files {
         Ok((directory.as_fd(), name))
     }
 
-    /// Gives an entry of the last directory to the owner.
+    /// Sets the owner of an entry of the last directory.
     fn own(&self, name: &str) -> io::Result<()> {
         let (Some((user, group)), Some((_, directory, _))) = (self.owner, &self.last) else { return Ok(()) };
         let flags = AtFlags::SYMLINK_NOFOLLOW;

@@ -1,7 +1,8 @@
-//! Which files a sandbox has not changed since its last layer.
+//! Finds the files that a sandbox has not changed since its last layer.
 //!
-//! Of a file that the sandbox has itself, the kernel's marks tell. A file of the layer below is unchanged until the sandbox's own directory
-//! has one of its name, or the mark of its removal: there the kernel's marks tell nothing, because a layer is shared.
+//! For a file in the sandbox's own directory, its [`Mark`](koze_guest::archive::Mark) shows whether it has changed. A file of the layer below is
+//! unchanged as long as the own directory contains neither a file of that name nor a record of its removal. Its mark is not used, because
+//! several sandboxes share the layer.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,28 +16,28 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use super::{Base, Layer, Layers};
 use crate::layout::Own;
 
-/// The name of the record, in the directory of a sandbox, of the layers that were last taken of it: a name per line, the last first.
+/// The file in a sandbox's directory that lists the layers that were taken of it: one name per line, the newest first.
 const RECORD: &str = "layers";
-/// The maximum number of layers in it. Some of them may be removed meanwhile.
+/// The maximum number of layers in it. More than one, because the newest may have been removed.
 const MAX_RECORDED: usize = 20;
-/// The maximum depth of directories that are compared. Below, everything counts as changed.
+/// The maximum depth of directories that are compared. Deeper trees count as changed.
 const MAX_DEPTH: usize = 400;
 
-/// A layer that the next one can share files with, and these files.
+/// The layer that the next one can share files with, and the files that it may share.
 #[derive(Debug, Default)]
 pub(super) struct Previous {
     pub(super) layer: Option<Layer>,
     pub(super) known: Vec<Known>,
 }
 
-/// Records the layer that was taken of a sandbox.
+/// Records a layer that was taken of a sandbox.
 pub(super) fn record(sandbox: &Path, layer: &Layer) -> io::Result<()> {
     let before = fs::read_to_string(sandbox.join(RECORD)).unwrap_or_default();
     let names: Vec<&str> = [layer.name()].into_iter().chain(before.lines()).take(MAX_RECORDED).collect();
     super::write(&sandbox.join(RECORD), names.join("\n").as_bytes())
 }
 
-/// Finds what a directory of a sandbox shares with earlier layers. What cannot be read counts as changed.
+/// Finds what a directory of a sandbox shares with earlier layers. A file that cannot be read counts as changed.
 pub(super) fn previous(layers: &Layers, sandbox: &Path, own: &Own) -> Previous {
     let is_of = |layer: &Layer| layer.checked().is_ok_and(|about| about.is_ok_and(|about| about.is_of(own)));
     let taken = fs::read_to_string(sandbox.join(RECORD)).unwrap_or_default();
@@ -48,7 +49,7 @@ pub(super) fn previous(layers: &Layers, sandbox: &Path, own: &Own) -> Previous {
     let changed = base.as_ref().and_then(|_| changed(sandbox, own).ok());
     let is_shared = |path: &&str| changed.as_ref().is_some_and(|changed| !changed.contains(*path));
     let shared: HashSet<&str> = below.iter().map(|file| file.path.as_str()).filter(is_shared).collect();
-    // The marks of the layer below are those of another sandbox.
+    // Without a layer of its own, the index is that of another sandbox, whose marks mean nothing here.
     let is_own = last.is_some();
     let index = match &last {
         Some(last) => last.index().unwrap_or_default(),
@@ -65,13 +66,13 @@ pub(super) fn previous(layers: &Layers, sandbox: &Path, own: &Own) -> Previous {
     Previous { known: known.collect(), layer: Some(layer) }
 }
 
-/// Returns what a sandbox over a layer has changed: everything but directories in its own directory.
+/// Returns what a sandbox on top of a layer has changed: everything in its own directory except directories.
 fn changed(sandbox: &Path, own: &Own) -> io::Result<HashSet<String>> {
     let mut changed = HashSet::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = rustix::fs::openat(CWD, sandbox.join(own.path), flags, Mode::empty())?;
     let below = if own.below.is_empty() { "." } else { &own.below };
-    // If a program has put a link on the way there, the sandbox looks elsewhere, and this fails.
+    // Fails if a program has put a symbolic link into the path, because the sandbox then sees another directory.
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     match rustix::fs::openat2(&top, below, flags, Mode::empty(), resolve) {
         Ok(top) => walk(&top, "", &mut changed, 0)?,
@@ -82,7 +83,7 @@ fn changed(sandbox: &Path, own: &Own) -> io::Result<HashSet<String>> {
     Ok(changed)
 }
 
-/// Collects everything below a directory but directories. No link is followed.
+/// Collects everything below a directory except directories. Follows no links.
 fn walk(directory: &OwnedFd, above: &str, names: &mut HashSet<String>, depth: usize) -> io::Result<()> {
     if depth > MAX_DEPTH {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -91,7 +92,7 @@ fn walk(directory: &OwnedFd, above: &str, names: &mut HashSet<String>, depth: us
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
-        // A layer has no other names.
+        // A layer contains only names that are UTF-8.
         let Ok(text) = name.to_str() else { continue };
         if matches!(text, "." | "..") {
             continue;

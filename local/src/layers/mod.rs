@@ -1,24 +1,24 @@
-//! Layers: directories of sandboxes, kept as they were. Snapshots are kept as layers, and sandboxes begin with the files of one, without a
-//! copy: overlayfs shows its files until a program changes them.
+//! Layers: immutable copies of directories of sandboxes. A snapshot is kept as a layer. A sandbox can start on top of a layer without
+//! copying its files: overlayfs shows them until a program changes them.
 //!
-//! A layer never changes. Its files are its own, or hard links to those of the layer that was taken of the same sandbox before. The
-//! database of the stores lists the layers of snapshots, `users` in a layer the sandboxes over it. A layer that neither has is removed.
+//! A file of a layer is its own, or a hard link to that of the previous layer of the same sandbox. The database of the stores lists the
+//! layers of snapshots; `users` in a layer lists the sandboxes on top of it. A layer in neither list is removed.
 //!
 //! ```text
 //! layers/<name>/lock      held while the layer is created
-//!              /about     what it is of
-//!              /index     its files, with what tells later whether they have changed
-//!              /files/    the files, from the sandbox's own directory on
-//!              /users/    a name for each sandbox over it
+//!              /about     the directory that it was taken of
+//!              /index     its files, with the marks by which later changes are detected
+//!              /files/    the files, with their paths below the sandbox's own directory
+//!              /users/    an empty file for each sandbox on top of it
 //! ```
 //!
 //! | module | job |
 //! |---|---|
 //! | `take` | creates a layer from a directory of a running sandbox |
-//! | `known` | which files a sandbox has not changed since its last layer |
+//! | `known` | finds the files that a sandbox has not changed since its last layer |
 //! | `files` | creates the files of a layer |
 //! | `copies` | copies their content |
-//! | `base` | the layer that a sandbox begins with |
+//! | `base` | the layer that a sandbox is on top of |
 
 mod base;
 mod copies;
@@ -55,10 +55,10 @@ pub(super) struct Layer {
     directory: PathBuf,
 }
 
-/// What is recorded of a layer.
+/// The record of a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct About {
-    /// The sandbox's own directory that it is of.
+    /// The sandbox's own directory that it was taken of.
     own: String,
     /// The path below it.
     below: String,
@@ -67,14 +67,14 @@ pub(super) struct About {
 }
 
 impl About {
-    /// Returns whether it is of this directory.
+    /// Returns whether the layer was taken of this directory.
     fn is_of(&self, own: &Own) -> bool {
         self.own == own.path && self.below == own.below
     }
 }
 
-/// A file of a layer: its path below the directory, its size in bytes, and the mark of the one that it was taken of, unless that may change
-/// without a trace.
+/// A file of a layer: its path below the directory, its size in bytes, and the mark of the original, unless that can change without a new
+/// mark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Indexed {
     path: String,
@@ -100,17 +100,17 @@ impl Layers {
     /// [`Code::Internal`] if its files were deleted.
     pub(super) fn get(&self, name: &str) -> Result<Layer> {
         self.find(name).ok_or_else(|| {
-            let message = "the files of this snapshot are lost: they were deleted from the state directory";
+            let message = "the files of this snapshot were deleted from the state directory: remove the snapshot";
             Error::new(Code::Internal, message)
         })
     }
 
-    /// Begins a layer. Nobody else removes it while the lock is held.
+    /// Creates an empty layer. No other process removes it while its lock is held.
     fn create(&self) -> io::Result<(Layer, File)> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let name = uuid::Uuid::new_v4().simple().to_string();
         let layer = Layer { directory: self.directory.join(&name), name };
-        // Not while another program sweeps: the directory has no lock yet.
+        // Excludes a sweep by another process, because the new directory is not locked yet.
         let _one = self.lock()?;
         DirBuilder::new().mode(0o700).create(&layer.directory)?;
         let lock = File::create(layer.directory.join("lock"))?;
@@ -119,14 +119,14 @@ impl Layers {
         Ok((layer, lock))
     }
 
-    /// Removes a layer that a store no longer lists, unless a sandbox is over it.
+    /// Removes a layer that a store no longer lists, unless a sandbox is on top of it.
     pub(super) fn release(&self, name: &str) -> io::Result<()> {
         let Some(layer) = self.find(name) else { return Ok(()) };
         let _one = self.lock()?;
         if self.has_users(&layer) { Ok(()) } else { self.remove(&layer) }
     }
 
-    /// Removes what killed programs have left. `is_listed` tells whether a store lists a layer.
+    /// Removes the layers that killed processes have left. `is_listed` returns whether a store lists a layer.
     pub(super) fn sweep(&self, is_listed: impl Fn(&str) -> Result<bool>) -> Result<()> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -146,7 +146,7 @@ impl Layers {
         Ok(())
     }
 
-    /// Returns whether a sandbox is over a layer. Forgets those that no longer exist.
+    /// Returns whether a sandbox is on top of a layer. Removes the entries of sandboxes that no longer exist.
     fn has_users(&self, layer: &Layer) -> bool {
         let users = fs::read_dir(layer.directory.join("users"));
         let mut any = false;
@@ -161,13 +161,13 @@ impl Layers {
     }
 
     fn remove(&self, layer: &Layer) -> io::Result<()> {
-        // Whole or not at all: what is renamed is cleared later at the latest.
+        // Atomic: a directory that was renamed is deleted later, even if this process is killed.
         let gone = super::gone_name(&self.state.join(&layer.name));
         fs::rename(&layer.directory, &gone)?;
         super::clear(&gone)
     }
 
-    /// A lock that is held while layers are removed, or get a user.
+    /// Takes the lock that is held while layers are removed or get a user.
     fn lock(&self) -> io::Result<File> {
         let lock = File::create(self.directory.join("lock"))?;
         flock(&lock, FlockOperation::LockExclusive)?;
@@ -176,7 +176,7 @@ impl Layers {
 }
 
 impl Layer {
-    /// Returns its name, which the database of the stores has.
+    /// Returns its name, by which the database of the stores lists it.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -189,7 +189,7 @@ impl Layer {
         Ok(serde_json::from_slice(&fs::read(self.directory.join("about"))?)?)
     }
 
-    /// Returns the archived directory, for an archive of it.
+    /// Returns the directory with its files, to archive them.
     pub(super) fn place(&self) -> Result<Place> {
         let about = self.checked().map_err(failed)??;
         let path = self.files().join(about.below);
@@ -199,8 +199,8 @@ impl Layer {
         Ok(Place { root: path.clone(), path })
     }
 
-    /// Returns what is recorded, if the layer is whole. It was written without waiting for the disk, so that a power failure may
-    /// have cut off its files: after another boot, their sizes are compared once.
+    /// Returns the record, if the layer is complete. koze does not wait until a layer is on disk, so a power failure can truncate its
+    /// files: after a reboot, their sizes are compared once.
     fn checked(&self) -> io::Result<Result<About>> {
         let mut about = self.about()?;
         let boot = boot()?;
@@ -212,7 +212,7 @@ impl Layer {
             let size = fs::symlink_metadata(files.join(&file.path)).map(|found| found.len());
             if !size.is_ok_and(|size| size == file.size) {
                 let message = format!(
-                    "the snapshot is damaged: this machine lost power before its file `{}` was on the disk",
+                    "the snapshot is damaged: this machine lost power before its file `{}` was on disk",
                     file.path
                 );
                 return Ok(Err(Error::new(Code::InvalidInput, message)));
@@ -232,14 +232,14 @@ impl Layer {
         write(&self.directory.join(name), &serde_json::to_vec(value)?)
     }
 
-    /// Returns whether a program creates it just now.
+    /// Returns whether a process is creating it.
     fn is_locked(&self) -> bool {
         File::open(self.directory.join("lock"))
             .is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared).is_err())
     }
 }
 
-/// Writes a small file, whole or not at all.
+/// Writes a small file atomically.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/")))?;
     file.write_all(bytes)?;

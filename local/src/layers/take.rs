@@ -1,4 +1,4 @@
-//! Creates a layer from a directory of a running sandbox. The sandbox opens its own files, and leaves out those that an earlier layer has.
+//! Creates a layer from a directory of a running sandbox. The sandbox opens the files, and leaves out those that an earlier layer has.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufWriter, Write as _};
@@ -28,7 +28,7 @@ use koze_core::archive::Contents;
 use koze_core::error::{Code, Error, Result};
 use koze_core::store::Key;
 
-/// A layer that is not listed yet. Dropping it removes the files.
+/// A layer that is not listed yet. Dropping it removes its files.
 struct Draft {
     layers: Layers,
     layer: Layer,
@@ -44,15 +44,15 @@ impl Drop for Draft {
     }
 }
 
-/// What is prepared before the sandbox is asked.
+/// The state that is prepared before the request to the sandbox.
 struct Plan {
     draft: Draft,
     previous: Previous,
     known: File,
 }
 
-/// Keeps a directory of a sandbox as a layer, which the store lists under a key. Returns what it contains, and how many bytes it has that
-/// no earlier layer has.
+/// Creates a layer from a directory of a sandbox, and lists it in the store under a key. Returns what it contains, and the number of bytes
+/// that it does not share with an earlier layer.
 pub(crate) async fn take(
     from: Arc<Inner>,
     own: Own,
@@ -86,7 +86,7 @@ pub(crate) async fn take(
     });
     let (mut draft, contents, bytes) = built.await?;
     draft.is_kept = true;
-    // Without it, the next layer has all files of its own.
+    // If this fails, the next layer shares no files with this one.
     let _ = known::record(&sandbox, &draft.layer);
     drop(outcome);
     Ok((contents, bytes))
@@ -116,7 +116,7 @@ fn fill(
     cancelled: &AtomicBool,
 ) -> Result<(Draft, Contents, u64)> {
     let Plan { draft, previous, .. } = plan;
-    // That of sandboxes inside, which the user namespace of each maps to its own.
+    // The user inside all sandboxes, which each sandbox's user namespace maps to its own host user.
     let owner = rustix::process::geteuid().is_root().then_some(USER);
     let top = directories(&draft.layer, own, owner).map_err(failed)?;
     let previous = previous.layer.map(|layer| layer.files().join(&own.below));
@@ -137,10 +137,10 @@ fn fill(
     Ok((draft, contents, bytes))
 }
 
-/// The files of a directory, what it contains, and the inodes that were mapped.
+/// The files of a directory, what it contains, and the inodes that were mapped meanwhile.
 type Received = (Vec<Indexed>, Contents, Option<Vec<u64>>);
 
-/// Receives the entries to the end, and creates them.
+/// Receives and creates all entries.
 fn receive(
     files: &mut Files,
     copies: &Copies<'_>,
@@ -169,7 +169,7 @@ fn receive(
     }
 }
 
-/// Creates an entry, and adds a file to the index. What is to be copied goes to the batch.
+/// Creates an entry. Adds files to the index, and those to copy to the batch.
 fn create(
     files: &mut Files,
     batch: &mut Batch,
@@ -209,10 +209,10 @@ fn removed(error: io::Error) -> Error {
     if error.kind() != io::ErrorKind::NotFound {
         return failed(error);
     }
-    Error::new(Code::Unavailable, "an earlier snapshot was removed meanwhile: try again").with_source(error)
+    Error::new(Code::Unavailable, "an earlier snapshot was removed in the meantime: try again").with_source(error)
 }
 
-/// Creates the directories down to the archived one, and opens that.
+/// Creates the directories down to that of the snapshot, and opens it.
 fn directories(layer: &Layer, own: &Own, owner: Option<u32>) -> io::Result<File> {
     let mut path = layer.files();
     let parts = own.below.split('/').filter(|part| !part.is_empty());

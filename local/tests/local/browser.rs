@@ -438,7 +438,7 @@ fn off_by_default() -> Result<(), libtest_mimic::Failed> {
         let scene = Scene { session, ..scene };
         fails(
             &scene.open("http://origin.example/").await,
-            "unsupported: this project has no browser for scripts: people set `browser = true`",
+            "unsupported: this project has no browser for scripts: ask the user to set `browser = true`",
         );
         assert_eq!(scene.run("return typeof browser").await, "undefined");
         assert_eq!(site.accepted.load(Ordering::Acquire), 0);
@@ -601,7 +601,7 @@ fn nearby() -> Result<(), libtest_mimic::Failed> {
             }
         }
         for (url, start) in [
-            ("file:///etc/passwd", "invalid_input: the browser opens URLs with `https:` or `http:` only"),
+            ("file:///etc/passwd", "invalid_input: the browser opens only URLs with `https:` or `http:`"),
             ("chrome://version/", "invalid_input: the browser opens"),
             ("data:text/html,a", "invalid_input: the browser opens"),
             ("javascript:1", "invalid_input: the browser opens"),
@@ -762,7 +762,7 @@ fn endless() -> Result<(), libtest_mimic::Failed> {
             Ok(json!(1))
         );
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let error = "unavailable: the page crashed, or its scripts ran without a pause for seconds, and it was closed";
+        let error = "unavailable: the page crashed, or its scripts blocked it for seconds, so it was closed";
         fails(&scene.evaluate("1").await, error);
         fails(&scene.evaluate("1").await, "not_found: no page is open");
         scene.home().await;
@@ -841,7 +841,7 @@ fn dies() -> Result<(), libtest_mimic::Failed> {
         scene.home().await;
         let pending = async {
             let done = scene.evaluate("new Promise(() => {})").await;
-            fails(&done, "unavailable: the browser has ended: navigate again, which starts it again");
+            fails(&done, "unavailable: the browser has ended: navigate again, which starts a new one");
         };
         let end = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -1114,7 +1114,7 @@ fn serves_workers() -> Result<(), libtest_mimic::Failed> {
                     break message;
                 }
             };
-            let text = "the browser has ended: navigate again, which starts it again";
+            let text = "the browser has ended: navigate again, which starts a new one";
             assert_eq!(ended["params"], json!({ "code": "unavailable", "message": text }));
             // Hosts that cannot be parsed are errors before there is a connection.
             let wrong = Egress { allowed_hosts: vec!["a b".to_owned()], ..Egress::default() };

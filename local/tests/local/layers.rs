@@ -143,7 +143,7 @@ fn unchanged() -> Result {
         for workspace in [&other, &scene.branch(&snapshot).await] {
             assert_eq!(run(workspace, SHOW).await, before);
         }
-        // The directory over the layer cannot be left.
+        // No path leads out of the directory on top of the layer.
         let refused = run(
             &one,
             "ls -d /.lower /.own 2>&1; mount 2>&1 | grep -c overlay; rm -rf src; ls; mkdir src && ls -A src",
@@ -420,7 +420,7 @@ fn power() -> Result {
         assert_eq!(damaged.code, Code::InvalidInput);
         assert_eq!(
             damaged.message,
-            "the snapshot is damaged: this machine lost power before its file `d/f` was on the disk"
+            "the snapshot is damaged: this machine lost power before its file `d/f` was on disk"
         );
         assert!(snapshots.export(&snapshot.id).await.is_err_and(|error| error.code == Code::InvalidInput));
     })

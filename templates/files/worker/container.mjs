@@ -326,6 +326,6 @@ const PASSES = /no container instance|number of running container instances|netw
 function exitCode(why) {
   if (why === undefined) return 0;
   const { exitCode: code, message } = /** @type {{ exitCode?: unknown, message?: unknown }} */ (why);
-  const [, said] = /unexpected exit code: (\d+)/.exec(`${message}`) ?? [];
-  return typeof code === "number" ? code : said === undefined ? undefined : Number(said);
+  const [, exited] = /unexpected exit code: (\d+)/.exec(`${message}`) ?? [];
+  return typeof code === "number" ? code : exited === undefined ? undefined : Number(exited);
 }

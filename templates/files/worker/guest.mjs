@@ -381,11 +381,11 @@ export class Connection {
     }
   }
 
-  /** @param {number} number @param {number} kind @param {Uint8Array} said */
-  #hear(number, kind, said) {
+  /** @param {number} number @param {number} kind @param {Uint8Array} payload */
+  #hear(number, kind, payload) {
     if (this.#ended) return;
     if (this.#greeted) {
-      const { protocol } = number === 0 && kind === KIND.welcome ? JSON.parse(decoder.decode(said)) : {};
+      const { protocol } = number === 0 && kind === KIND.welcome ? JSON.parse(decoder.decode(payload)) : {};
       if (!Number.isInteger(protocol)) throw new Error("its hello is not valid");
       if (protocol !== PROTOCOL) {
         this.#greeted(new Foreign(`it speaks version ${protocol} of the protocol, and not ${PROTOCOL}`));
@@ -399,11 +399,11 @@ export class Connection {
     const call = this.#calls.get(number);
     // The call was canceled, or it was a probe.
     if (!call) return;
-    if (kind === KIND.answer) return this.#answered(call, said);
-    const stream = said[0] ?? 0;
-    if (kind === KIND.data && (stream === 1 || stream === 2)) this.#take(number, call, stream, said.slice(1));
-    else if (kind === KIND.credit && stream === 0 && said.length === 5) {
-      call.credit += new DataView(said.buffer, said.byteOffset).getUint32(1, true);
+    if (kind === KIND.answer) return this.#answered(call, payload);
+    const stream = payload[0] ?? 0;
+    if (kind === KIND.data && (stream === 1 || stream === 2)) this.#take(number, call, stream, payload.slice(1));
+    else if (kind === KIND.credit && stream === 0 && payload.length === 5) {
+      call.credit += new DataView(payload.buffer, payload.byteOffset).getUint32(1, true);
       call.moved = Date.now();
       call.wake();
     } else if (kind !== KIND.end) throw new Error(`a frame of the kind ${kind}`);
@@ -432,11 +432,11 @@ export class Connection {
     this.#send(frame(number, KIND.credit, credit));
   }
 
-  /** @param {Call} call @param {Uint8Array} said */
-  #answered(call, said) {
-    call.answer.push(said.slice());
+  /** @param {Call} call @param {Uint8Array} payload */
+  #answered(call, payload) {
+    call.answer.push(payload.slice());
     if (call.answer.length * MAX_PIECE > LARGEST_ANSWER) throw new Error("an answer without an end");
-    if (said.length === MAX_PIECE) return;
+    if (payload.length === MAX_PIECE) return;
     const { ok, failed } = JSON.parse(decoder.decode(joined(call.answer)));
     const [, out = [], err = []] = call.parts;
     if (typeof failed?.why === "string" && typeof failed.text === "string") {
@@ -454,16 +454,16 @@ function over(call) {
   call.leave();
 }
 
-/** Encodes a frame. @param {number} number @param {number} kind @param {ArrayLike<number>[]} said */
-function frame(number, kind, ...said) {
-  const length = said.reduce((sum, part) => sum + part.length, 5);
+/** Encodes a frame. @param {number} number @param {number} kind @param {ArrayLike<number>[]} payload */
+function frame(number, kind, ...payload) {
+  const length = payload.reduce((sum, part) => sum + part.length, 5);
   const bytes = new Uint8Array(4 + length);
   const view = new DataView(bytes.buffer);
   view.setUint32(0, length, true);
   view.setUint32(4, number, true);
   view.setUint8(8, kind);
   let at = 9;
-  for (const part of said) {
+  for (const part of payload) {
     bytes.set(part, at);
     at += part.length;
   }

@@ -427,8 +427,8 @@ export class KozeSandbox extends DurableObject {
    */
   #stream(method, input, more) {
     const { token, url } = this.#env.KOZE_LOCAL;
-    const said = encodeURIComponent(JSON.stringify(input));
-    const headers = { "koze-token": token, "koze-object": this.#object, "koze-method": method, "koze-input": said };
+    const encoded = encodeURIComponent(JSON.stringify(input));
+    const headers = { "koze-token": token, "koze-object": this.#object, "koze-method": method, "koze-input": encoded };
     return fetch(url, { method: "POST", headers, ...more });
   }
 

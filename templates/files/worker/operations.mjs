@@ -473,13 +473,13 @@ function info({ id, program, terminal, exit: code, label }) {
   return { id: String(id), program: name, terminal: terminal === true, exit: exit(code), label: text };
 }
 
-/** Validates an exit code from the guest, or its absence. @param {unknown} said */
-function exit(said) {
-  return said === null ? null : whole(said);
+/** Validates an exit code from the guest, or its absence. @param {unknown} value */
+function exit(value) {
+  return value === null ? null : whole(value);
 }
 
-/** Validates a number from the guest. @param {unknown} said */
-function whole(said) {
-  if (!Number.isSafeInteger(said)) throw new Error(`the guest sent ${JSON.stringify(said)} instead of a number`);
-  return Number(said);
+/** Validates a number from the guest. @param {unknown} value */
+function whole(value) {
+  if (!Number.isSafeInteger(value)) throw new Error(`the guest sent ${JSON.stringify(value)} instead of a number`);
+  return Number(value);
 }

@@ -99,7 +99,7 @@ export class Placed {
   async #start() {
     const token = [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
     const program = await unpacked(PROGRAM);
-    let said = "";
+    let failures = "";
     for (const directory of DIRECTORIES) {
       const path = `${directory}/koze-guest-${crypto.randomUUID()}`;
       const written = await this.#host.write(path, program).then(
@@ -107,7 +107,7 @@ export class Placed {
         (error) => {
           // The directory is missing or full. If the container had ended, this would be its own error.
           if (!this.#ctx.container?.running) throw error;
-          said += `${path}: ${error}\n`;
+          failures += `${path}: ${error}\n`;
           return false;
         },
       );
@@ -117,13 +117,13 @@ export class Placed {
       const { stdout, stderr } = await this.#host.run(command, { KOZE_GUEST_TOKEN: token });
       const [, port] = /^koze-guest listens at ([0-9]{1,5})$/.exec(stdout.trim()) ?? [];
       if (port === undefined) {
-        said += `${path}: ${stdout}${stderr}\n`;
+        failures += `${path}: ${stdout}${stderr}\n`;
         continue;
       }
       await this.#ctx.storage.put(GUEST, { token, port: Number(port) });
       return this.#dial(token, Number(port));
     }
-    log(new Error(`the guest does not start in the container:\n${said}`));
+    log(new Error(`the guest does not start in the container:\n${failures}`));
     throw new Fault("unsupported", "koze's guest does not start in the sandbox's image: see the Worker's log");
   }
 

@@ -14,23 +14,23 @@ import { refusal } from "./script-fetch.mjs";
 /** The first number of the guard's own commands. Those of clients are smaller. */
 const OWN = 0x40000000;
 
-/** The longest message of a browser. */
+/** The maximum size of a browser's message. */
 const MAX_MESSAGE = 16 << 20;
 
 /** The size of the window in pixels. */
 const WINDOW = { width: 1280, height: 720 };
 
-/** How many refusals a client is told. */
+/** The maximum number of refusals that are reported to a client. */
 const REFUSALS = 100;
 
-/** The schemes of what a page contains itself. */
+/** The schemes of content that is already in a page. */
 const WITHIN = ["about:", "blob:", "data:"];
 
-/** The types of targets whose requests pass through the page or the frame that started them, and those without any. */
+/** The types of targets without requests of their own: theirs pass through the page or frame that started them. */
 const WITHOUT_REQUESTS = ["worker", "worklet"];
 
 /**
- * Runs before all scripts of a page, a frame and a worker. What it removes opens connections that the protocol cannot hold back.
+ * Runs before all scripts of a page, a frame or a worker. Removes the functions whose connections the protocol cannot intercept.
  * A WebSocket fails as if its server did not answer.
  */
 const WITHOUT_SOCKETS = `(() => {
@@ -57,13 +57,13 @@ const WITHOUT_SOCKETS = `(() => {
   set("WebSocket", WebSocket);
 })()`;
 
-/** In pages and frames, nothing opens in a window that nobody sees. */
+/** The same for pages and frames, which also cannot open windows: nothing would show them. */
 const IN_DOCUMENTS = `${WITHOUT_SOCKETS}; globalThis.open = () => null;`;
 
-/** How targets are attached to, before they run. */
+/** Attaches to targets before they run. */
 const ATTACH = { autoAttach: true, waitForDebuggerOnStart: true, flatten: true };
 
-/** The same for the targets of another one. The browser itself attaches to service workers: attached to twice, they do not start. */
+/** The same for the targets within another one. Excludes service workers: the browser attaches to them itself, and attached twice they do not start. */
 const ATTACH_WITHIN = { ...ATTACH, filter: [...["browser", "tab", "service_worker"].map((type) => ({ type, exclude: true })), {}] };
 
 /** @param {Message} message */
@@ -76,7 +76,7 @@ export class Guard {
   #next = OWN;
   /** The guard's own commands that have no answer yet. @type {Map<number, (answer: Message) => void>} */
   #answers = new Map();
-  /** What becomes of the answers to commands of the client. @type {Map<number, (result: Params) => Promise<Params> | Params>} */
+  /** Converts the answers to commands of the client, by number. @type {Map<number, (result: Params) => Promise<Params> | Params>} */
   #changes = new Map();
   /** The guard's own sessions: whether all their requests are refused. @type {Map<string, boolean>} */
   #sessions = new Map();
@@ -86,13 +86,13 @@ export class Guard {
   #context;
   /** @type {WebSocket | undefined} */
   #client;
-  /** What the client was told already. @type {Set<string>} */
+  /** The refusals that were already reported to the client. @type {Set<string>} */
   #told = new Set();
 
   /**
    * @param {WebSocket} socket the accepted connection to the browser
    * @param {Egress} egress
-   * @param {(reason?: string) => void} ended is called when the browser cannot be used anymore
+   * @param {(reason?: string) => void} ended called when the browser can no longer be used
    */
   constructor(socket, egress, ended) {
     this.#socket = socket;
@@ -109,7 +109,7 @@ export class Guard {
   /** Prepares the browser. */
   async start() {
     await this.call("Target.setAutoAttach", ATTACH);
-    // Its pages and cookies go with the connection, so that nothing is left that nobody checks.
+    // Pages and cookies end with the connection, so nothing unchecked remains.
     const created = await this.call("Target.createBrowserContext", { disposeOnDetach: true });
     this.#context = created.browserContextId;
   }
@@ -130,7 +130,7 @@ export class Guard {
     return this.#client !== undefined;
   }
 
-  /** Connects a client, the only one until it disconnects. @param {WebSocket} client accepted @param {() => void} left */
+  /** Connects a client, which is the only one until it disconnects. @param {WebSocket} client accepted @param {() => void} left */
   serve(client, left) {
     this.#client = client;
     this.#told.clear();
@@ -143,7 +143,7 @@ export class Guard {
     client.addEventListener("error", leave);
   }
 
-  /** Ends the connections. Tells the client why. @param {string} message */
+  /** Closes the connections, and reports the reason to the client. @param {string} message */
   end(message) {
     const client = this.#client;
     this.#client = undefined;
@@ -156,7 +156,7 @@ export class Guard {
     try {
       this.#socket.close();
     } catch {
-      // It is closed.
+      // It is already closed.
     }
     for (const done of this.#answers.values()) done({ error: { message: "the browser has ended" } });
     this.#answers.clear();
@@ -219,17 +219,17 @@ export class Guard {
 
   /** @param {Params} params */
   #attached({ sessionId, targetInfo, waitingForDebugger }) {
-    // The client has attached to a page that is prepared.
+    // The client has attached to a page that is already prepared.
     if (!waitingForDebugger && this.#targets.has(targetInfo.targetId)) return;
     const prepared = this.#prepare(sessionId, targetInfo).catch((error) => {
       console.error(`koze: a ${targetInfo.type} of the browser cannot be checked: ${error instanceof Error ? error.message : error}`);
-      // Others wait forever.
+      // Targets of other types keep waiting, and never run.
       if (targetInfo.type === "page") this.#ended("its pages cannot be checked");
     });
     this.#targets.set(targetInfo.targetId, prepared);
   }
 
-  /** Prepares a target, and lets it run. @param {string} session @param {Target} target */
+  /** Prepares a target, and then lets it run. @param {string} session @param {Target} target */
   async #prepare(session, { type, targetId, openerId }) {
     const isPopup = type === "page" && openerId !== undefined;
     this.#sessions.set(session, isPopup);
@@ -247,18 +247,18 @@ export class Guard {
       all.push(set("Emulation.setDeviceMetricsOverride", { ...WINDOW, deviceScaleFactor: 1, mobile: false }));
     }
     await Promise.all(all);
-    // Its opener waits for it, so it closes only after it runs.
+    // Its opener waits until it runs, so it is closed only after that.
     if (isPopup) this.call("Target.closeTarget", { targetId }).catch(() => {});
     await set("Runtime.runIfWaitingForDebugger");
   }
 
   /** Lets a request through, or refuses it. @param {Params} paused @param {string} session @param {boolean} refuses */
   #judge({ requestId, request }, session, refuses) {
-    const why = refuses ? "windows of their own are not opened" : this.#refusal(request.url);
+    const why = refuses ? "the browser opens no new windows" : this.#refusal(request.url);
     const answer = why === undefined
       ? this.call("Fetch.continueRequest", { requestId }, session)
       : this.call("Fetch.failRequest", { requestId, errorReason: "BlockedByClient" }, session);
-    // If that fails, the page or the request is gone.
+    // If that fails, the page or the request no longer exists.
     answer.catch(() => {});
   }
 
@@ -267,7 +267,7 @@ export class Guard {
     const url = new URL(text);
     if (WITHIN.includes(url.protocol)) return undefined;
     const isWeb = url.protocol === "https:" || url.protocol === "http:";
-    const message = isWeb ? refusal(this.#egress, url) : "the browser opens URLs with `https:` or `http:` only";
+    const message = isWeb ? refusal(this.#egress, url) : "the browser opens only URLs with `https:` or `http:`";
     if (message === undefined) return undefined;
     const port = Number(url.port) || (url.protocol === "https:" ? 443 : 80);
     if (!this.#told.has(url.host) && this.#told.size < REFUSALS) {

@@ -131,10 +131,10 @@ export class Trees {
   }
 }
 
-/** Validates a size or number from the guest. @param {unknown} said */
-function size(said) {
-  if (!Number.isSafeInteger(said)) throw new Error(`the guest sent ${JSON.stringify(said)} instead of a size`);
-  return Number(said);
+/** Validates a size or number from the guest. @param {unknown} value */
+function size(value) {
+  if (!Number.isSafeInteger(value)) throw new Error(`the guest sent ${JSON.stringify(value)} instead of a size`);
+  return Number(value);
 }
 
 /** Returns the error of a guest that is too old for something, instead of its own. @param {unknown} error @param {string} what */

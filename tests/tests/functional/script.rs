@@ -162,7 +162,7 @@ fn hosts_are_those_of_the_table() {
     let fetch = |url: &str| said(&call(&host, "fetch_url", &json!({ "url": url })));
     assert_snapshot!(fetch("http://a.invalid/"), @"
     1
-    permission_denied: scripts of this project may not reach the internet. To allow it, people set `internet = true`, or hosts in `allowed_hosts`, in `[package.metadata.koze.script]` of `Cargo.toml`
+    permission_denied: scripts of this project may not reach the internet. To allow it, ask the user to set `internet = true`, or hosts in `allowed_hosts`, in `[package.metadata.koze.script]` of `Cargo.toml`
     ");
     let manifest = host.read("Cargo.toml");
     host.write(
@@ -215,7 +215,7 @@ fn the_browser_is_an_option() {
     let open = || said(&call(&host, "browser_navigate", &json!({ "url": "http://127.0.0.1/" })));
     assert_snapshot!(open(), @"
     1
-    unsupported: this project has no browser for scripts: people set `browser = true` in `[package.metadata.koze.script]` of `Cargo.toml`
+    unsupported: this project has no browser for scripts: ask the user to set `browser = true` in `[package.metadata.koze.script]` of `Cargo.toml`
     ");
     assert!(!host.koze(&["tools"]).stdout.contains("browser_"));
     host.write("Cargo.toml", format!("{manifest}internet = true\nbrowser = true\n"));

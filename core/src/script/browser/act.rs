@@ -1,4 +1,4 @@
-//! Clicks and types, as a person does.
+//! Clicks and types with input events, like a user.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -17,12 +17,13 @@ struct Point {
     y: f64,
 }
 
-/// A field that has the focus, unless it has its value already.
+/// The result of preparing a field for input.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Field {
+    /// Whether the field already has its value, so that nothing is typed.
     done: bool,
-    /// Whether it takes one line.
+    /// Whether it is a single-line field.
     single: bool,
 }
 
@@ -40,7 +41,7 @@ impl<W: Wire> Page<W> {
         self.follow().await
     }
 
-    /// Types a text into a field. In a field of one line, a line break is the Enter key.
+    /// Types a text into a field. In a single-line field, a line break is the Enter key.
     pub(super) async fn type_text(&mut self, selector: &str, text: &str, clear: bool) -> Result<()> {
         let input = json!({
             "action": "type", "selector": selector, "wait": ELEMENT_MS, "text": text, "clear_first": clear,

@@ -11,9 +11,9 @@ use super::Wire;
 use crate::error::{Code, Error, Result};
 use crate::time::Start;
 
-/// How many events are kept until something waits for them.
+/// The maximum number of events that are kept until they are needed.
 const EVENTS: usize = 4096;
-/// The events that something waits for.
+/// The events that are kept.
 const AWAITED: &[&str] = &[
     "Page.frameRequestedNavigation",
     "Page.frameStartedLoading",
@@ -29,7 +29,7 @@ pub(super) struct Client<W: Wire> {
     /// The session of the page, once it is attached.
     session: Option<String>,
     events: VecDeque<Event>,
-    /// The session of a page whose process has crashed.
+    /// Whether the process of the page has crashed, or the page was closed.
     crashed: bool,
     start: Start,
     time: Duration,
@@ -63,11 +63,11 @@ struct Refused {
     message: String,
 }
 
-/// What a command came to.
+/// The outcome of a command.
 pub(super) enum Done {
     /// Its result.
     Result(Value),
-    /// The browser refused it, and why.
+    /// The browser refused it, for this reason.
     Refused(String),
     /// There was no answer in time.
     Late,
@@ -76,7 +76,7 @@ pub(super) enum Done {
 }
 
 impl<W: Wire> Client<W> {
-    /// Creates a client whose commands end after this time in all.
+    /// Creates a client. `time` is the timeout for all its commands together.
     pub(super) fn new(wire: W, start: Start, time: Duration) -> Self {
         Client { wire, session: None, events: VecDeque::new(), crashed: false, start, time, settled: true }
     }
@@ -93,12 +93,12 @@ impl<W: Wire> Client<W> {
         self.events.clear();
     }
 
-    /// Says whether something is in progress in the page, which has to end with this client.
+    /// Sets whether nothing is in progress in the page. What is in progress is stopped when the client is dropped.
     pub(super) fn settle(&mut self, settled: bool) {
         self.settled = settled;
     }
 
-    /// Gives commands this much time from now on.
+    /// Sets the time that is left for commands.
     pub(super) fn extend(&mut self, time: Duration) {
         self.time = self.start.elapsed() + time;
     }
@@ -108,7 +108,7 @@ impl<W: Wire> Client<W> {
         self.crashed
     }
 
-    /// Leaves the page, and ends what is in progress in it. The browser closes a dialog that the page has open.
+    /// Detaches from the page, and stops what is in progress in it. The browser then closes an open dialog of the page.
     pub(super) fn leave(&mut self) {
         self.crashed = false;
         let Some(session) = self.session.take() else { return };
@@ -151,14 +151,14 @@ impl<W: Wire> Client<W> {
         }
     }
 
-    /// Sends a command to the page, and waits for its result, at most for this time.
+    /// Sends a command to the page, and waits for its result up to a timeout.
     pub(super) async fn page_within(&mut self, method: &str, params: &Value, wait: Duration) -> Result<Done> {
         let session = self.session.clone();
         let id = self.post(method, params, session.as_deref())?;
         self.answer(id, wait).await
     }
 
-    /// Returns the next event of the page, or nothing if none arrives in time.
+    /// Returns the next event of the page, or `None` if none arrives in time.
     pub(super) async fn event(&mut self, wait: Duration) -> Result<Option<Event>> {
         let start = Start::now();
         loop {
@@ -177,7 +177,7 @@ impl<W: Wire> Client<W> {
         }
     }
 
-    /// Removes the events that are known, and returns them.
+    /// Removes and returns the events that have been received.
     pub(super) fn known(&mut self) -> impl Iterator<Item = Event> {
         self.events.drain(..)
     }
@@ -202,7 +202,7 @@ impl<W: Wire> Client<W> {
 
     /// Sends a command, and returns its number.
     fn post(&mut self, method: &str, params: &Value, session: Option<&str>) -> Result<u32> {
-        // Unique among all clients, because one may receive the answers to another one, which was dropped before.
+        // Unique among all clients, because a client may receive answers to commands of an earlier one that was dropped.
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff;
         let mut command = json!({ "id": id, "method": method, "params": params });
@@ -213,9 +213,9 @@ impl<W: Wire> Client<W> {
         Ok(id)
     }
 
-    /// Takes a message. Returns the answer to the command with this number, if it is that.
+    /// Processes a message. Returns the outcome, if it answers the command with this number.
     fn take(&mut self, text: &str, id: Option<u32>) -> Option<Done> {
-        // What is not a message of this client is for another one, or of a later version of the protocol.
+        // Other messages are for other clients, or belong to a later version of the protocol.
         let message: Message = serde_json::from_str(text).ok()?;
         if message.id.is_some() {
             if message.id != id {
@@ -224,7 +224,7 @@ impl<W: Wire> Client<W> {
             return Some(match (message.result, message.error) {
                 (Some(result), _) => Done::Result(result),
                 (None, Some(error)) => Done::Refused(error.message),
-                (None, None) => Done::Refused("it says nothing".to_owned()),
+                (None, None) => Done::Refused("no reason given".to_owned()),
             });
         }
         let (method, params) = (message.method?, message.params);
@@ -238,7 +238,7 @@ impl<W: Wire> Client<W> {
         match method.as_str() {
             "Inspector.targetCrashed" => self.crashed = true,
             "Page.javascriptDialogOpening" => {
-                // Nobody reads it. A page that asks whether to leave it is left, and every other question is answered with no.
+                // No user sees the dialog. Leaving a page is confirmed, and every other question is dismissed.
                 let accept = matches!(params["type"].as_str(), Some("alert" | "beforeunload"));
                 let _ = self.tell_page("Page.handleJavaScriptDialog", &json!({ "accept": accept }));
             }
@@ -272,7 +272,7 @@ pub(super) fn refused(method: &str, why: &str) -> Error {
 /// Returns the error for a call that has used up its time.
 pub(super) fn late() -> Error {
     let text = format!(
-        "the page did not answer within {} s, and what it did was stopped: wait for less, do it in smaller steps, or navigate again",
+        "the page did not answer within {} s, and what it was doing was stopped: wait for less, use smaller steps, or navigate again",
         super::TIME.as_secs()
     );
     Error::new(Code::Timeout, text)

@@ -1,11 +1,11 @@
-//! The browser of an agent: a small client of the `DevTools` protocol, over a connection that the provider has.
+//! The browser of an agent: a small client of the `DevTools` protocol, over a connection of the provider.
 //!
-//! Each call attaches to the page of the browser and leaves it again, so nothing has to be remembered between calls, and a
-//! call that is dropped leaves nothing behind.
+//! Each call attaches to the page of the browser and detaches at its end. So there is no state between calls, and a call that
+//! is dropped leaves nothing behind.
 //!
 //! | module | job |
 //! |---|---|
-//! | `perform` | a call, from the connection to its end |
+//! | `perform` | one call, from the connection to the result |
 //! | `wire` | the connection to a browser |
 //! | `client` | commands and events |
 //! | `page` | the page: attaches to it, and replaces one that does not respond |
@@ -42,14 +42,14 @@ use std::time::Duration;
 #[cfg(feature = "script")]
 use crate::error::{Code, Error};
 
-/// How long a call may take, including the start of the browser. The script that makes it has 30 s.
+/// The timeout of a call, including the start of the browser. It is shorter than the 30 s of a script.
 #[cfg(feature = "script")]
 const TIME: Duration = Duration::from_secs(25);
-/// How long an element is waited for, in milliseconds.
+/// The timeout for an element to appear, in milliseconds.
 #[cfg(feature = "script")]
 const ELEMENT_MS: u64 = 5000;
 
-/// Adds to an error which selector it is about.
+/// Adds the selector and the next step to the error of an element.
 #[cfg(feature = "script")]
 fn of_element(selector: &str, mut error: Error) -> Error {
     let next = match error.code {

@@ -15,12 +15,12 @@ use crate::time::Start;
 
 /// The longest URL in bytes.
 const URL: usize = 8 << 10;
-/// How many characters of a title, and of the URL of a page, are returned.
+/// The maximum number of characters of a page's title and URL in a result.
 const ABOUT: usize = 2000;
-/// How long a page that a click has opened is waited for.
+/// The timeout for a page that a click opens.
 const FOLLOWING: Duration = Duration::from_secs(10);
 
-/// Validates the URL of a page. Returns it as the browser gets it.
+/// Validates the URL of a page. Returns it in the form that is sent to the browser.
 pub(super) fn target(text: &str) -> Result<String> {
     if text.len() > URL {
         return Err(invalid(&format!("the URL has {} bytes, but may have {URL}", text.len())));
@@ -28,11 +28,11 @@ pub(super) fn target(text: &str) -> Result<String> {
     let url = Url::parse(text, None)?;
     if !matches!(url.scheme.as_str(), "http" | "https") {
         return Err(invalid(
-            "the browser opens URLs with `https:` or `http:` only: no files, and no `data:`",
+            "the browser opens only URLs with `https:` or `http:`",
         ));
     }
     if url.has_user {
-        return Err(invalid("the URL contains a user or a password: sign in on the page instead"));
+        return Err(invalid("the URL contains a user name or a password: sign in on the page instead"));
     }
     if url.port == Some(0) {
         return Err(invalid("the port of the URL must be from 1 to 65535"));
@@ -68,7 +68,7 @@ impl<W: Wire> Page<W> {
         Ok(json!({ "url": cut(url), "title": cut(title), "status": status }))
     }
 
-    /// Waits until a document is loaded, or the one that it redirects to.
+    /// Waits until a document has loaded, or the one that it redirects to.
     async fn loaded(&mut self, loader: &str, until: WaitUntil) -> Result<()> {
         let (wanted, shown) = match until {
             WaitUntil::Load => ("load", "load"),
@@ -98,7 +98,7 @@ impl<W: Wire> Page<W> {
 
     /// After an action, waits for the page that it opens, if it opens one.
     pub(super) async fn follow(&mut self) -> Result<()> {
-        // Behind what the action has caused. A page that is just being replaced cannot answer.
+        // Answered after everything that the action has caused. A page that is being replaced cannot answer.
         let ours = |event: &Event, target: &str| event.params["frameId"] == target;
         self.client
             .page("Runtime.evaluate", json!({ "expression": "1" }))
@@ -115,7 +115,7 @@ impl<W: Wire> Page<W> {
         }
         while begun {
             let left = FOLLOWING.min(self.client.left()).saturating_sub(start.elapsed());
-            // The action has succeeded, whatever follows it.
+            // The action itself has succeeded, even if the page does not load in time.
             let Some(event) = self.client.event(left).await? else { break };
             begun = !(event.method == "Page.frameStoppedLoading" && ours(&event, &self.target));
         }
@@ -133,7 +133,7 @@ impl<W: Wire> Page<W> {
 
     /// Returns the error for a page that could not be opened.
     fn failed(&self, url: &str, why: &str, is_download: bool) -> Error {
-        // The proxy refuses a tunnel, or the provider the request, also that of a redirect.
+        // The proxy refuses the tunnel, or the provider refuses the request. Either may be that of a redirect.
         let refusals = self.client.wire.refusals();
         let refusal = self.refusal(url).or_else(|| {
             let refused = matches!(why, "net::ERR_TUNNEL_CONNECTION_FAILED" | "net::ERR_BLOCKED_BY_CLIENT");
@@ -149,12 +149,12 @@ impl<W: Wire> Page<W> {
             ),
             "net::ERR_ABORTED" => (
                 Code::Unavailable,
-                "the server sent no page, as with the status 204, or redirects to a URL that the browser does not open: the page \
-                 before it is still open",
+                "the server sent no page, as with the status 204, or redirects to a URL that the browser does not open: the previous \
+                 page is still open",
             ),
             "net::ERR_UNSAFE_REDIRECT" => (
                 Code::PermissionDenied,
-                "it redirects to a URL without `https:` or `http:`, which the browser does not open",
+                "it redirects to a URL that has neither `https:` nor `http:`, which the browser does not open",
             ),
             "net::ERR_UNSAFE_PORT" => {
                 (Code::PermissionDenied, "browsers do not open this port, which other protocols use")
@@ -169,7 +169,7 @@ impl<W: Wire> Page<W> {
     }
 }
 
-/// Returns the error for a server that does not answer.
+/// Returns the error for a server that did not answer.
 fn silent(url: &str) -> Error {
     let host = Url::parse(url, None).map(|url| url.host).unwrap_or_default();
     let seconds = super::TIME.as_secs();
@@ -177,7 +177,7 @@ fn silent(url: &str) -> Error {
     Error::new(late().code, text)
 }
 
-/// Returns the beginning of a text that a page can make as long as it wants.
+/// Truncates a text of a page, which can be of any length.
 fn cut(mut text: String) -> String {
     if let Some((at, _)) = text.char_indices().nth(ABOUT) {
         text.truncate(at);

@@ -1,4 +1,4 @@
-// Runs in the page, in a world of koze's own: it shares the document with the scripts of the page, and none of their functions.
+// Runs in the page, in an isolated world: it shares the document with the scripts of the page, but none of their functions.
 async function (input) {
   const { action, selector, wait, limit } = input;
 
@@ -15,13 +15,13 @@ async function (input) {
     const { width, height } = element.getBoundingClientRect();
     return width > 0 && height > 0 && getComputedStyle(element).visibility === 'visible';
   };
-  // Of many elements, the first that can be used.
+  // Returns the first of the elements that can be used.
   const first = (list, wanted) => {
     for (let at = 0; at < Math.min(list.length, 1000); at++) if (wanted(list[at])) return list[at];
     return null;
   };
 
-  // Returns what `ready` makes of the element once it is there, or why it is not.
+  // Waits for the element. Returns the result of `ready` for it, or why there is none.
   const find = async (wanted, ready) => {
     const until = performance.now() + wait;
     for (;;) {
@@ -46,7 +46,7 @@ async function (input) {
   const isDisabled = (element) => element.matches(':disabled') || element.getAttribute('aria-disabled') === 'true';
   const into = (element) => element.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' });
 
-  // There is one page, so nothing opens in another one.
+  // There is only one page, so links and forms must open in it.
   const stay = (element) => {
     const form = element.form ?? element.closest('form');
     for (const one of [element.closest('a[target], area[target]'), form]) if (one?.target) one.target = '_self';

@@ -12,16 +12,16 @@ use crate::error::{Code, Error, Result};
 
 /// How long a page may take to run any code. A page that takes longer is closed.
 const RESPONSE: Duration = Duration::from_secs(8);
-/// How long a script that has used up its time may take to end.
+/// How long a script may take to end after it was terminated.
 const ENDING: Duration = Duration::from_secs(3);
 /// How long a page that does not respond may take to be replaced.
 const REPAIR: Duration = Duration::from_secs(15);
-/// How often it is looked at whether a page is closed, and how long is waited in between.
+/// How often koze checks whether a page is closed, and the time between two checks.
 const CLOSING: usize = 100;
 const LOOK: Duration = Duration::from_millis(50);
-/// How often code is run again in a page that navigates meanwhile.
+/// The number of attempts to run code in a page that navigates meanwhile.
 const ATTEMPTS: usize = 5;
-/// How a page is called that shows nothing.
+/// The URL of an empty page.
 const BLANK: &str = "about:blank";
 
 /// koze's own code for pages: a function.
@@ -32,13 +32,13 @@ pub(super) struct Page<W: Wire> {
     pub(super) client: Client<W>,
     /// The target, which is also the ID of its main frame.
     pub(super) target: String,
-    /// The context of koze's own code in the document.
+    /// The execution context of koze's own code in the document.
     world: Option<i64>,
-    /// Whether it is a new one, because the page before it did not respond.
+    /// Whether it is a new page, because the previous one did not respond.
     is_replaced: bool,
 }
 
-/// What a page says of itself.
+/// The URL, title and status of a page.
 #[derive(Deserialize)]
 pub(super) struct About {
     pub(super) url: String,
@@ -96,7 +96,7 @@ impl<W: Wire> Page<W> {
     async fn open(&mut self) -> Result<()> {
         let created = self.client.browser("Target.createTarget", json!({ "url": BLANK })).await?;
         self.enter(field(created, "targetId")?).await?;
-        // It does nothing yet, so only a busy machine delays it.
+        // The page is empty, so only a busy machine delays it.
         if self.responds(self.client.left()).await? { Ok(()) } else { Err(late()) }
     }
 
@@ -126,7 +126,7 @@ impl<W: Wire> Page<W> {
                     self.world = Some(field(created, "executionContextId")?);
                     return Ok(true);
                 }
-                // It navigates just now.
+                // The page is navigating.
                 Done::Refused(_) => {}
                 Done::Late | Done::Crashed => return Ok(false),
             }
@@ -138,7 +138,7 @@ impl<W: Wire> Page<W> {
         json!({ "frameId": self.target, "worldName": "koze" })
     }
 
-    /// Closes the page, whatever it does, and opens another one. Cookies stay.
+    /// Closes the page, whatever it is doing, and opens a new one. Cookies are kept.
     async fn replace(&mut self) -> Result<()> {
         self.client.settle(true);
         self.client.leave();
@@ -154,8 +154,8 @@ impl<W: Wire> Page<W> {
         self.open().await
     }
 
-    /// Ends what is in progress in the page after its time is over, and replaces it if that does not help. Returns whether
-    /// there is a page that can be used.
+    /// Stops what is in progress in the page after a timeout, and replaces the page if that does not help. Returns whether
+    /// there is a usable page.
     pub(super) async fn recover(&mut self) -> bool {
         for method in ["Runtime.terminateExecution", "Page.stopLoading"] {
             if self.client.tell_page(method, &json!({})).is_err() {
@@ -169,27 +169,27 @@ impl<W: Wire> Page<W> {
         true
     }
 
-    /// Fails if the page shows nothing.
+    /// Fails if no page is open.
     pub(super) async fn shows(&mut self) -> Result<()> {
         if self.is_replaced {
-            let text = "the page crashed, or its scripts ran without a pause for seconds, and it was closed: navigate again, or to \
-                        another page";
+            let text = "the page crashed, or its scripts blocked it for seconds, so it was closed: navigate again, or to another \
+                        page";
             return Err(Error::new(Code::Unavailable, text));
         }
         let About { url, .. } = self.about().await?;
-        // A page that could not be opened leaves an error of the browser.
+        // After a failed navigation, the browser shows an error page of its own.
         if url.starts_with("about:") || url.starts_with("chrome-error:") {
             return Err(Error::new(Code::NotFound, "no page is open: navigate to a URL first"));
         }
         Ok(())
     }
 
-    /// Returns what the page says of itself.
+    /// Returns the URL, title and status of the page.
     pub(super) async fn about(&mut self) -> Result<About> {
         self.run(json!({ "action": "about" })).await
     }
 
-    /// Says that the page may show another document.
+    /// Records that the page may show another document.
     pub(super) fn moved(&mut self) {
         self.world = None;
     }
@@ -224,7 +224,7 @@ impl<W: Wire> Page<W> {
                         done["exceptionDetails"]["exception"]["description"].as_str().unwrap_or_default();
                     return Err(refused("Runtime.callFunctionOn", why));
                 }
-                // The document is gone.
+                // The document no longer exists.
                 Done::Refused(_) => self.world = None,
                 Done::Late => return Err(late()),
                 Done::Crashed => return Err(crashed()),

@@ -1,4 +1,4 @@
-//! A call: connects to the browser, does one thing, and leaves the page usable.
+//! One call: connects to the browser, performs an action, and leaves the page usable.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ const INPUT: usize = 64 << 10;
 /// The longest code in bytes.
 const CODE: usize = 256 << 10;
 
-/// Does something in the browser of an agent.
+/// Performs an action in the browser of an agent.
 ///
 /// # Errors
 /// [`Code::InvalidInput`] for invalid input, [`Code::PermissionDenied`] for a page on a host that may not be reached,

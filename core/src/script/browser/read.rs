@@ -1,4 +1,4 @@
-//! Reads pages: text, HTML, values of code, and pictures.
+//! Reads pages: text, HTML, values of code, and screenshots.
 
 use std::borrow::Cow;
 
@@ -15,9 +15,9 @@ use crate::error::{Code, Error, Result};
 
 /// The longest text, HTML or value in bytes.
 const TEXT: usize = 2 << 20;
-/// The longest picture in bytes.
+/// The maximum size of a screenshot in bytes.
 const IMAGE: usize = 5 << 19;
-/// The greatest width and height of a picture in pixels.
+/// The maximum width and height of a screenshot in pixels.
 const PIXELS: f64 = 16_384.0;
 
 /// A text of the page, unless it is too long.
@@ -92,15 +92,15 @@ impl<W: Wire> Page<W> {
             Value::Number(length) => {
                 Err(too_long("the value", length.as_u64().unwrap_or_default(), "return less of it"))
             }
-            // What has no JSON, such as a function.
+            // A value that has no JSON, such as a function.
             _ => Ok(Value::Null),
         }
     }
 
-    /// Returns code as it can be run: as a program, whose value is that of its last expression, as an expression that awaits
-    /// something, or as the body of an async function. Only compiles it, because running it twice would do things twice.
+    /// Returns the code in the form in which it compiles: a program, whose value is that of its last expression; an expression
+    /// that awaits something; or the body of an async function. Nothing is run, because code must not run twice.
     async fn compile<'a>(&mut self, code: &'a str) -> Result<Cow<'a, str>> {
-        // Needed to compile. It also sends what the page writes to its console, so only meanwhile.
+        // Needed to compile. It also makes the browser send the page's console output, so it is enabled only briefly.
         self.client.tell_page("Runtime.enable", &json!({}))?;
         let compiled = self.compiled(code).await;
         self.client.tell_page("Runtime.disable", &json!({}))?;
@@ -117,14 +117,14 @@ impl<W: Wire> Page<W> {
         Err(Error::new(Code::InvalidInput, format!("the code does not compile: {}", shown(&wrong))))
     }
 
-    /// Returns what is wrong with the syntax of code, if anything is.
+    /// Returns the syntax error of code, if it has one.
     async fn wrong(&mut self, code: &str) -> Result<Option<String>> {
         let params = json!({ "expression": code, "sourceURL": "", "persistScript": false });
         let compiled = self.client.page("Runtime.compileScript", params).await?;
         Ok(compiled.get("exceptionDetails").map(description))
     }
 
-    /// Takes a picture: of an element, of the whole page, or of what is visible.
+    /// Takes a screenshot of an element, of the whole page, or of its visible part.
     pub(super) async fn screenshot(&mut self, selector: Option<&str>, full: bool) -> Result<Value> {
         let area = match selector {
             Some(selector) => {
@@ -141,7 +141,7 @@ impl<W: Wire> Page<W> {
         if let Some(Area { x, y, width, height }) = area {
             if width > PIXELS || height > PIXELS {
                 let text = format!(
-                    "the picture would have {width:.0} x {height:.0} pixels, and may have {PIXELS} x {PIXELS}: select an \
+                    "the picture would have {width:.0} x {height:.0} pixels, but may have at most {PIXELS} x {PIXELS}: select an \
                      element, or leave out `full_page`"
                 );
                 return Err(Error::new(Code::TooLarge, text));
@@ -190,7 +190,7 @@ fn primitive(result: &Value) -> Result<Value> {
         Value::String(text) if text.len() > TEXT => {
             Err(too_long("the value", text.len() as u64, "return less of it"))
         }
-        // Of a BigInt and of numbers that JSON does not have.
+        // A BigInt, or a number that JSON does not have.
         Value::Null => Ok(result.get("unserializableValue").cloned().unwrap_or_default()),
         value => Ok(value.clone()),
     }
@@ -198,5 +198,5 @@ fn primitive(result: &Value) -> Result<Value> {
 
 fn too_long(what: &str, length: u64, next: &str) -> Error {
     let most = if what == "the picture" { IMAGE } else { TEXT };
-    Error::new(Code::TooLarge, format!("{what} has {length} bytes, and may have {most}: {next}"))
+    Error::new(Code::TooLarge, format!("{what} has {length} bytes, but may have at most {most}: {next}"))
 }

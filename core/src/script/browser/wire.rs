@@ -1,4 +1,4 @@
-//! The connection to a browser, which a provider has.
+//! The connection to a browser, which a provider opens.
 
 use std::future::Future;
 use std::time::Duration;
@@ -18,13 +18,13 @@ pub trait Wire: MaybeSend {
     /// [`Code::Unavailable`] if the browser has ended.
     fn send(&mut self, message: String) -> Result<()>;
 
-    /// Returns the next message, or nothing if none arrives within this time. A future that is dropped loses no message.
+    /// Returns the next message, or `None` if none arrives within `wait`. Dropping the future loses no message.
     ///
     /// # Errors
     /// [`Code::Unavailable`] if the browser has ended, and [`Code::TooLarge`] if its message is longer than [`MAX_MESSAGE`].
     fn receive(&mut self, wait: Duration) -> impl Future<Output = Result<Option<String>>> + MaybeSend;
 
-    /// Returns the requests of the browser that were refused since it was connected, the oldest first.
+    /// Returns the requests that were refused since this connection was opened, the oldest first.
     fn refusals(&self) -> Vec<Refusal> {
         Vec::new()
     }
@@ -37,7 +37,7 @@ pub struct Refusal {
     pub host: String,
     /// The port.
     pub port: u16,
-    /// What kind of an error it is.
+    /// The code of the error.
     pub code: Code,
     /// Why it was refused.
     pub message: String,
@@ -61,7 +61,7 @@ impl Wire for NoBrowser {
 /// Returns the error of a project without a browser.
 #[cfg(feature = "script")]
 pub(crate) fn off() -> Error {
-    let text = "this project has no browser for scripts: people set `browser = true` in `[package.metadata.koze.script]` of \
+    let text = "this project has no browser for scripts: ask the user to set `browser = true` in `[package.metadata.koze.script]` of \
                 `Cargo.toml`";
     Error::new(Code::Unsupported, text)
 }

@@ -25,7 +25,7 @@ pub(super) const NAMES: &[&str] = &[
     BrowserClose::NAME,
 ];
 
-/// What is added to the description of `run_sandbox_code`.
+/// The addition to the description of `run_sandbox_code`.
 pub(super) const GLOBAL: &str = " browser has the page of browser_navigate: await browser.navigate(url), click(selector), \
     type(selector, text, {clear_first}), extractText(selector), extractHtml(selector, {outer}), evaluate(code), \
     screenshot({selector, full_page}), close().";
@@ -39,12 +39,12 @@ pub(super) struct BrowserExtractHtml;
 pub(super) struct BrowserEvaluate;
 pub(super) struct BrowserClose;
 
-/// Returns whether a tool is in the project: those over the browser are an option.
+/// Returns whether a project serves a tool: the browser is optional.
 pub(super) fn serves(profiles: &Profiles, name: &str) -> bool {
     profiles.has_script_browser() || !NAMES.contains(&name)
 }
 
-/// Does something in the browser of the session's agent.
+/// Performs an action in the browser of the session's agent.
 async fn done<P: Provider>(session: &Session<P>, action: Browse) -> Result<Value> {
     if !session.profiles().has_script_browser() {
         return Err(off());
@@ -90,7 +90,7 @@ impl States {
 
 impl Tool for BrowserNavigate {
     const NAME: &'static str = "browser_navigate";
-    const DESCRIPTION: &'static str = "Open a page in a headless browser, on a host that people allow for scripts. Returns url (after \
+    const DESCRIPTION: &'static str = "Open a page in a headless browser, on a host that the project allows for scripts. Returns url (after \
         redirects), title and status. The page and its cookies stay for later calls, and for browser in scripts. Private and \
         local addresses are refused, there are no downloads, and new windows do not open. At most 25 s.";
     const SCOPE: Scope = Scope::Session;
@@ -109,7 +109,7 @@ impl Tool for BrowserNavigate {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Screenshot {
-    /// The CSS selector of an element to show. Without it, what is visible of the page.
+    /// The CSS selector of an element to show. Without it, the visible part of the page.
     #[serde(default)]
     selector: Option<String>,
     /// Whether to show the whole page.

@@ -59,7 +59,7 @@ fn timeout() -> u64 {
 
 impl Tool for FetchUrl {
     const NAME: &'static str = "fetch_url";
-    const DESCRIPTION: &'static str = "Send an HTTP request to a host that people allow for scripts. Returns ok, status, url (after up to \
+    const DESCRIPTION: &'static str = "Send an HTTP request to a host that the project allows for scripts. Returns ok, status, url (after up to \
         10 redirects), headers and body, as text of at most 2 MiB. Private and local addresses are refused. To extract a part of a \
         long response, use fetch in run_sandbox_code.";
     const SCOPE: Scope = Scope::Session;

@@ -31,8 +31,8 @@ impl Tool for RunSandboxCode {
     const NAME: &'static str = "run_sandbox_code";
     const DESCRIPTION: &'static str = "Run JavaScript in an isolate without files or modules. Returns result as JSON, and \
         logs, the lines of console.log. Globals: state.get/set/delete/keys and db.sql(sql, params) (async, kept between runs), \
-        await fetch(url, {method, headers, body, timeout}) with ok, status, headers, text(), json() (hosts that people allow), \
-        secrets.NAME (set by people, masked in results), require(name) for \
+        await fetch(url, {method, headers, body, timeout}) with ok, status, headers, text(), json() (hosts that the project allows), \
+        secrets.NAME (set by the user, masked in results), require(name) for \
         libraries, parseCSV, atob, btoa, setTimeout. At most 30 s and 64 MiB. A failed run returns error with its line and \
         column.";
     const SCOPE: Scope = Scope::Session;

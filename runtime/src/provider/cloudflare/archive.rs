@@ -1,5 +1,5 @@
-//! Directories as tar archives, and back: one stream of the object, regardless of the number of files. Cloudflare limits
-//! the calls of a request.
+//! Directories as tar archives, and back: one stream of the object, regardless of the number of files, because Cloudflare
+//! limits the number of calls per request.
 
 mod pieces;
 mod pipe;
@@ -21,11 +21,11 @@ use koze_core::archive::{self as by_operations, Bytes, Contents, Tar};
 use koze_core::error::{Error, Result};
 use koze_core::sandbox::Place;
 
-/// How much of an archive is collected before it is sent or passed on, in bytes. Each part that is sent costs calls to
-/// JavaScript, and an error that comes before the first part is one of the whole archive.
+/// How much of an archive is collected before it is passed on, in bytes. Each part costs calls to JavaScript, and an error
+/// before the first part can still be reported as the error of the whole archive.
 const PART: usize = 128 << 10;
 
-/// Returns a directory as an archive. Dropping it ends the work.
+/// Returns a directory as an archive. Dropping the stream cancels it.
 pub(super) fn pack(from: CloudflareSandbox, place: Path) -> Tar {
     let archive = SendFuture::new(async move {
         match from.ask(async |object| begin(object, &place).await).await {
@@ -68,15 +68,15 @@ fn read(reading: Reading) -> Tar {
 pub(super) async fn unpack(to: &CloudflareSandbox, place: Place<'_>, tar: Bytes<'_>) -> Result<Contents> {
     let directory = place.owned();
     let mut object = to.object().clone();
-    // A stream cannot be sent twice, so the first call says whether class and container support archives. It also starts the
-    // container.
+    // A stream cannot be sent twice, so a first call finds out whether the class and the container support archives. It also
+    // starts the container.
     let mut begun = begin(&object, &directory).await;
     if begun.as_ref().is_err_and(|refused| *refused == Refused::Unopened) {
         object = to.open().await?;
         begun = begin(&object, &directory).await;
     }
     match begun {
-        // Nobody reads it, and its work ends.
+        // Dropping it cancels the archive.
         Ok(reading) => drop(reading),
         Err(Refused::Unstreamed) => return by_operations::unpack(to, place.path, tar).await,
         Err(refused) => return Err(refused.into()),
@@ -84,7 +84,7 @@ pub(super) async fn unpack(to: &CloudflareSandbox, place: Place<'_>, tar: Bytes<
     let Path { root, path } = directory;
     let unpack = contract::Unpack { root, path, call: to.call_name() };
     let pipe = Pipe::new()?;
-    // Dropped with this call, which cancels the receiver.
+    // Dropped together with this call, which cancels the receiver.
     let waiting = Waiting::new();
     let readable = pipe.readable();
     let call = pin!(object.extract(&unpack, &readable, waiting.function(), TIMEOUT));
@@ -96,7 +96,7 @@ pub(super) async fn unpack(to: &CloudflareSandbox, place: Place<'_>, tar: Bytes<
         }
         Either::Right((sent, call)) => (sent, call.await),
     };
-    // If the archive broke off, the cause is here.
+    // If the source failed, its error is the cause.
     let is_whole = sent?;
     let contract::Extracted { entries, bytes } = extracted?;
     if !is_whole {

@@ -1,5 +1,5 @@
-//! The browsers of agents, behind their objects. A WebSocket to an object carries the messages of the `DevTools` protocol, and those
-//! of koze, whose methods begin with `Koze.`. What is behind the object is not known here: the platform's browsers, or a server.
+//! The browsers of agents, which their objects hold. A WebSocket to an object carries the messages of the `DevTools` protocol, and koze's
+//! own, whose methods begin with `Koze.`. Whether the object uses a browser of the platform or another server makes no difference here.
 
 use std::fmt;
 use std::pin::pin;
@@ -23,9 +23,9 @@ use koze_core::sandbox::MaybeSend;
 use koze_core::script::{Egress, Refusal, Wire};
 use koze_core::time::{Start, millis, sleep};
 
-/// The header with the hosts and the time.
+/// The header with the allowed hosts and the timeout.
 const HEADER: &str = "koze-browser";
-/// How messages of koze begin, which are few.
+/// The beginning of koze's own messages. Other messages are not parsed.
 const KOZE: &str = r#"{"method":"Koze."#;
 
 /// A connection to the browser of an agent.
@@ -33,25 +33,25 @@ pub(super) struct Connection {
     socket: WebSocket,
     incoming: UnboundedReceiver<Option<String>>,
     refusals: Vec<Refusal>,
-    /// Why the browser has ended.
+    /// The reason why the browser has ended, if the object has sent one.
     ended: Option<Error>,
     listeners: SendWrapper<Listeners>,
 }
 
-/// What the WebSocket calls. The end is no message.
+/// The callbacks of the WebSocket. `None` marks its end.
 struct Listeners {
     message: Closure<dyn FnMut(MessageEvent)>,
     end: Closure<dyn FnMut()>,
 }
 
-/// What an object says of an error.
+/// The error of an object.
 #[derive(Deserialize)]
 struct Failed {
     code: Code,
     message: String,
 }
 
-/// A message of koze.
+/// One of koze's own messages.
 #[derive(Deserialize)]
 #[serde(tag = "method", content = "params")]
 enum Told {
@@ -115,7 +115,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Takes a message of koze.
+    /// Takes one of koze's own messages.
     fn take(&mut self, told: Told) {
         match told {
             Told::Refused { host, port, code, message } => {
@@ -175,7 +175,7 @@ impl Drop for Connection {
         for (kind, listener) in self.listeners.0.all() {
             let _ = target.remove_event_listener_with_callback(kind, listener);
         }
-        // If this fails, the connection has ended.
+        // If this fails, the connection is already closed.
         let _ = self.socket.close(Some(1000), Some(""));
     }
 }
@@ -186,8 +186,8 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Returns the error for a connection that has ended for a reason that nobody has said.
+/// Returns the error for a connection that ended for an unknown reason.
 fn lost() -> Error {
-    let message = "the browser has ended: navigate again, which starts it again";
+    let message = "the browser has ended: navigate again, which starts a new one";
     Error::new(Code::Unavailable, message)
 }

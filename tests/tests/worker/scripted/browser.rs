@@ -187,7 +187,7 @@ fn browsers_end_and_start_again() {
         thread::sleep(Duration::from_secs(1));
         site.control("end");
         let error = call.join().expect("it ended");
-        assert_eq!(error, "unavailable: the browser has ended: navigate again, which starts it again");
+        assert_eq!(error, "unavailable: the browser has ended: navigate again, which starts a new one");
     });
 
     // It is closed, and none is left.

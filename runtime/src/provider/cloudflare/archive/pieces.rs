@@ -1,4 +1,4 @@
-//! The pieces in which an archive comes, as `kozeArchive` defines them.
+//! Reads the stream of an archive, whose pieces the contract of `kozeArchive` defines.
 
 use serde::Deserialize;
 
@@ -6,16 +6,16 @@ use super::super::object::wrong_reply;
 use koze_core::archive::Contents;
 use koze_core::error::{Code, Error, Result};
 
-/// The maximum length of a piece and of the last one, in which a path may be long.
+/// The maximum length of a piece, and of the last one, which may contain a long path.
 const MAX_PIECE: usize = 64 << 10;
 
-/// The last piece.
+/// The last piece, which is JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Last {
-    /// The archive is whole.
+    /// The archive is complete.
     Ok(Contents),
-    /// It is not.
+    /// The archive is incomplete.
     Failed { why: Code, text: String },
 }
 
@@ -23,11 +23,11 @@ enum Last {
 #[derive(Default)]
 pub(super) struct Pieces {
     next: Next,
-    /// The bytes of a length or of the last piece that have come.
+    /// The received bytes of a length or of the last piece.
     collected: Vec<u8>,
 }
 
-/// What comes next.
+/// The next part of the stream.
 #[derive(Default)]
 enum Next {
     /// The length of a piece.
@@ -39,12 +39,12 @@ enum Next {
     LastLength,
     /// The last piece.
     Last(usize),
-    /// Nothing: the archive is whole.
+    /// The end: the archive is complete.
     Nothing(Contents),
 }
 
 impl Pieces {
-    /// Adds bytes that have come, and appends what they have of the archive.
+    /// Takes received bytes, and appends their part of the archive to `archive`.
     pub(super) fn add(&mut self, mut bytes: &[u8], archive: &mut Vec<u8>) -> Result<()> {
         while !bytes.is_empty() {
             match self.next {
@@ -76,7 +76,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Returns what the archive has, at the end of the stream.
+    /// Returns what the archive contains, at the end of the stream.
     pub(super) fn finish(self) -> Result<Contents> {
         match self.next {
             Next::Nothing(contents) => Ok(contents),
@@ -90,18 +90,18 @@ impl Pieces {
         if length > MAX_PIECE { Err(wrong(&"a piece is too long")) } else { Ok(Some(length)) }
     }
 
-    /// Returns a number of bytes once they have come.
+    /// Returns `wanted` bytes once they have been received.
     fn collect(&mut self, bytes: &mut &[u8], wanted: usize) -> Option<Vec<u8>> {
         self.collected.extend_from_slice(take(bytes, wanted - self.collected.len()));
         (self.collected.len() == wanted).then(|| std::mem::take(&mut self.collected))
     }
 }
 
-/// Returns the error of an archive that ends early.
+/// Returns the error for an archive that ends early.
 pub(super) fn broken_off() -> Error {
     Error::new(
         Code::Unavailable,
-        "the archive is incomplete: the sandbox has ended, or nobody read it for ten minutes",
+        "the archive is incomplete: the sandbox has ended, or the archive was not read for ten minutes",
     )
 }
 
@@ -123,7 +123,7 @@ mod tests {
         [&u32::try_from(bytes.len()).unwrap().to_le_bytes(), bytes].concat()
     }
 
-    /// Reads a stream that comes in parts of this length.
+    /// Reads a stream in parts of this length.
     fn read(bytes: &[u8], part: usize) -> Result<(Vec<u8>, Contents)> {
         let (mut pieces, mut archive) = (Pieces::default(), Vec::new());
         for part in bytes.chunks(part) {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_are_none() {
+    fn invalid_streams() {
         let ok = piece(br#"{"ok":{"entries":0,"bytes":0}}"#);
         for stream in [
             u32::MAX.to_le_bytes().to_vec(),

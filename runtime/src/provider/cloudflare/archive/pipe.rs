@@ -1,4 +1,4 @@
-//! Streams of JavaScript, with backpressure. Nothing is buffered but the part that is on its way.
+//! JavaScript streams with backpressure. Only the part in transit is buffered.
 
 use worker::js_sys::{Object, Promise, Reflect, Uint8Array};
 use worker::wasm_bindgen::{JsCast as _, JsValue};
@@ -8,7 +8,7 @@ use self::javascript::{IdentityTransformStream, Readable, Reader, Writer};
 use super::pieces::broken_off;
 use koze_core::error::{Code, Error, Result};
 
-/// How much is read at once, in bytes. By default, the platform reads 4 KiB.
+/// The maximum number of bytes of one read. The platform's default is 4 KiB.
 const AT_ONCE: u32 = 256 << 10;
 
 mod javascript {
@@ -52,14 +52,14 @@ mod javascript {
     }
 }
 
-/// A stream that is read. Dropping it before its end cancels it.
+/// A stream to read. Dropping it before its end cancels it.
 pub(super) struct Reading {
     reader: Reader,
     ended: bool,
 }
 
 impl Reading {
-    /// Reads a stream of bytes; `None` if it is no such stream.
+    /// Starts to read a stream. Returns `None` if it is not a stream of bytes.
     pub(super) fn new(stream: JsValue) -> Option<Self> {
         let options = Object::new();
         Reflect::set(&options, &"mode".into(), &"byob".into()).ok()?;
@@ -73,7 +73,7 @@ impl Reading {
     /// Returns the next bytes; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>> {
         let read = JsFuture::from(self.reader.read(&Uint8Array::new_with_length(AT_ONCE))).await;
-        // What the platform says of a stream that fails may contain anything.
+        // The platform's message about a failed stream is not passed on, because it may contain anything.
         let read = read.map_err(|_| {
             self.ended = true;
             broken_off()
@@ -95,7 +95,7 @@ impl Drop for Reading {
     }
 }
 
-/// A stream that is written, and read by the receiver of a call. Dropping it before it is closed makes its reader fail.
+/// A stream to write, which the receiver of a call reads. Dropping it before it is closed makes the reader fail.
 pub(super) struct Pipe {
     readable: JsValue,
     writer: Writer,
@@ -115,7 +115,7 @@ impl Pipe {
         self.readable.clone()
     }
 
-    /// Writes bytes, which resolves once they are read. Returns whether they are.
+    /// Writes bytes, and waits until they are read. Returns whether they were.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> bool {
         JsFuture::from(self.writer.write(&Uint8Array::from(bytes))).await.is_ok()
     }
@@ -135,7 +135,7 @@ impl Drop for Pipe {
     }
 }
 
-/// Lets a promise settle, whatever comes of it.
+/// Lets a promise settle, and ignores its result.
 fn forget(promise: Promise) {
     spawn_local(async move {
         let _ = JsFuture::from(promise).await;
