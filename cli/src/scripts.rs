@@ -50,7 +50,7 @@ fn lacking<'d>(document: &'d Document<&str>, project: &Project, any: &[&str]) ->
     (!declared.iter().any(has) && !is_mentioned(document, any)).then_some(*first)
 }
 
-/// Returns whether the workspace's dependency lists one of the features, or nobody knows.
+/// Returns whether the workspace's dependency lists one of the features, or that is unknown.
 fn inherits(key: &str, project: &Project, any: &[&str]) -> bool {
     let Some((_, text)) = workspace(project) else { return true };
     let Ok(manifest) = Document::parse(split_mark(&text).1) else { return true };

@@ -56,33 +56,33 @@ macro_rules! contract_methods {
             /// killed as above, and what `kozeUnpack` has created is removed. A call that arrives later is canceled on arrival.
             /// Canceling starts nothing, and succeeds for finished calls.
             cancel "kozeCancel" Cancel => Done;
-            /// Starts a program that runs on after the call, and gives its ID. It is started as `kozeExec` starts one, with pipes
-            /// or a terminal, and what it writes is kept for readers within its buffer. It ends when the sandbox sleeps or
-            /// is destroyed; one that has ended is kept until others need its room.
+            /// Starts a program that keeps running after the call, and returns its ID. The program is started as by `kozeExec`,
+            /// with pipes or a terminal, and its output is kept in a buffer. It ends when the sandbox sleeps or is destroyed.
+            /// A process that has exited is kept until others need its space.
             ///
-            /// This and the next methods answer `not_found` where there is no such process. None but this one starts the
-            /// container.
+            /// The next methods return `not_found` if the process does not exist, and do not start the container.
             start "kozeStart" Start => Started;
-            /// Whether there is such a process, running or kept.
+            /// Returns a process that is running or kept.
             process "kozeProcess" OneProcess => ProcessInfo;
-            /// All processes that run or are kept, the oldest first.
+            /// Lists the processes that are running or kept, the oldest first.
             processes "kozeProcesses" Nothing => Processes;
-            /// What a process has written from a cursor on, once there is something, it has ended, or the time is up.
-            /// A cursor beyond the output is `invalid_input`. Where the buffer blocks the program, what lies before the cursor
-            /// may go for new output.
+            /// Returns the output of a process from a cursor on. Waits until there is output, the process has ended, or the
+            /// time is up. A cursor beyond the output is `invalid_input`. If the buffer blocks the program, output before the
+            /// cursor is discarded to make room.
             ///
             /// `waiting` is as for `kozeExec`, but nothing is killed.
             read_process "kozeReadProcess" ReadProcess, waiting => ProcessOutput;
-            /// Writes to the standard input of a process, or types on its terminal, until all was taken or the time is up.
-            /// `invalid_input` where it is closed. `waiting` as above.
+            /// Writes to the standard input of a process, or types on its terminal, until everything is written or the time is
+            /// up. Returns `invalid_input` if the input is closed. `waiting` is as above.
             write_process "kozeWriteProcess" WriteProcess, waiting => Taken;
-            /// Closes the standard input of a process, or types the end-of-file character. Done is also what was closed.
+            /// Closes the standard input of a process, or types the end-of-file character. Succeeds if it is already closed.
             close_process "kozeCloseProcess" OneProcess => Done;
-            /// Sends a signal to the process group of a process; KILL to all that came of it. Nothing where it has ended.
+            /// Sends a signal to the process group of a process; KILL also goes to all its descendants. Does nothing if the
+            /// process has ended.
             signal_process "kozeSignalProcess" SignalProcess => Done;
             /// Sets the size of the terminal of a process.
             resize_process "kozeResizeProcess" ResizeProcess => Done;
-            /// Waits until a process has ended, or the time is up. `waiting` as above.
+            /// Waits until a process has ended, or the time is up. `waiting` is as above.
             wait_process "kozeWaitProcess" WaitProcess, waiting => Ended;
             /// Reads part of a file: at most `limit` bytes from `offset`, fewer only at the end of the file.
             read "kozeRead" Read => Piece;
@@ -124,17 +124,17 @@ macro_rules! contract_methods {
             ///
             /// `waiting` is as for `kozeExec`. When its promise settles, the stream and its sender end as well.
             unpack "kozeUnpack" Unpack, stream "ReadableStream<Uint8Array>", waiting => Unpacked;
-            /// Starts to archive a directory, and returns the stream: the tar archive in pieces of at most 64 KiB, each after its
-            /// length (four bytes, little-endian). A length of 0 and a last piece end it: as JSON `{"ok": {"entries", "bytes",
-            /// "skipped"}}`, or `{"failed": {"why", "text"}}` with a code. Without `ok`, the archive is not whole. Sockets, pipes
-            /// and devices are left out, and counted as `skipped`. Canceling the stream ends the work.
+            /// Starts to archive a directory, and returns the stream: the tar archive in pieces of at most 64 KiB, each preceded by
+            /// its length (four bytes, little-endian). It ends with a length of 0 and a last piece, which is JSON: `{"ok":
+            /// {"entries", "bytes", "skipped"}}`, or `{"failed": {"why", "text"}}` with a code. Without `ok`, the archive is
+            /// incomplete. Sockets, pipes and devices are left out, and counted as `skipped`. Canceling the stream stops the work.
             ///
             /// A class without archives returns `unstreamed`, or lacks this method and the next. One that returns a stream
             /// here also has the next.
             archive "kozeArchive" Path => Packed;
-            /// Creates the files of a tar archive, without lengths, in a directory that exists. A failed call may leave some of
-            /// them. Nothing is created outside of the directory, and an archive without its end is `unavailable`. The stream
-            /// is read to its end, or canceled.
+            /// Creates the files of a tar archive, which is sent without lengths, in an existing directory. A failed call may
+            /// leave some of them. Nothing is created outside the directory, and an incomplete archive is `unavailable`. The
+            /// stream is read to its end, or canceled.
             ///
             /// `waiting` is as for `kozeUnpack`.
             extract "kozeExtract" Unpack, stream "ReadableStream<Uint8Array>", waiting => Extracted;

@@ -93,7 +93,7 @@ impl SandboxName {
         if good {
             return Ok(SandboxName(name.to_owned()));
         }
-        let message = "a sandbox's name must have 1 to 20 lower-case letters, digits and inner hyphens";
+        let message = "a sandbox's name must have 1 to 20 lowercase letters, digits and inner hyphens";
         Err(Error::new(Code::InvalidInput, message))
     }
 

@@ -1,7 +1,6 @@
-//! What a tool call reports while it runs.
+//! The output that a tool call reports while it runs.
 //!
-//! A host that can pass on what programs print gives the session of a call a [`Progress`], and follows the call with
-//! [`follow`]:
+//! A host that can forward output adds a [`Progress`] to the session of a call, and runs the call with [`follow`]:
 //!
 //! ```
 //! # use koze_core::progress::{Event, Progress, follow};
@@ -35,7 +34,7 @@ use tokio::sync::mpsc;
 
 use crate::sandbox::process::{Chunk, Stream};
 
-/// Passes on what the programs of a call print. A program waits if nobody takes its output.
+/// Forwards the output of a call's programs. A program waits until its output is received.
 #[derive(Debug, Clone)]
 pub struct Progress(mpsc::Sender<Chunk>);
 

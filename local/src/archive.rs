@@ -26,7 +26,7 @@ const MAX_TRAILER: usize = 64 << 10;
 
 type Part = (Vec<u8>, Contents);
 
-/// Returns a directory as an archive. If nobody reads on, the guest stops.
+/// Returns a directory as an archive. If it is not read any more, the guest stops.
 pub(super) fn pack(from: Arc<Inner>, place: Place) -> Tar {
     let parts = async move {
         let started = engine::run(async move {

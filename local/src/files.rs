@@ -98,7 +98,7 @@ pub(super) async fn read_lines(
     let Opened { file, size, .. } = open(running, running.number(), &Request::Read(path)).await?;
     engine::block(move || {
         let lines = feed(&file, size, reader, &cancelled).map_err(|error| failed(error, &name))?;
-        lines.ok_or_else(|| Error::new(Code::Unavailable, "the call was cancelled"))
+        lines.ok_or_else(|| Error::new(Code::Unavailable, "the call was canceled"))
     })
     .await
 }

@@ -1,5 +1,5 @@
 //! Assigns a host user to each sandbox. If koze runs as root, each sandbox has its own unused host user, so that a
-//! process that leaves its namespaces reaches neither other sandboxes nor anybody's files.
+//! process that leaves its namespaces can access neither other sandboxes nor the files of other users.
 //!
 //! The user is chosen at random when the sandbox is created, and recorded in its directory. Claims in `/run` keep two
 //! sandboxes of this machine from having the same one, even if they are in different state directories.

@@ -79,8 +79,8 @@ pub struct Outcome {
     _using: Use,
 }
 
-/// Lets a guest serialize a file or tree. Returns the pipe to read from. The stream ends if nobody reads it, and
-/// contains errors.
+/// Lets a guest serialize a file or tree. Returns the pipe to read from. Errors are part of the stream. The guest stops when
+/// the pipe is closed.
 pub(super) async fn pack(from: &Arc<Inner>, place: Place, except: String) -> Result<(OwnedFd, Outcome)> {
     let using = from.using();
     let guest = from.wake().await?;

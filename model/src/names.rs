@@ -119,7 +119,7 @@ fn suggest_base(text: &str) -> String {
 }
 
 /// The form of a container application's name, for messages.
-pub const CONTAINER_FORM: &str = "lower-case letters, digits and inner hyphens, 63 at most";
+pub const CONTAINER_FORM: &str = "lowercase letters, digits and inner hyphens, 63 at most";
 
 /// Returns whether a text is a valid name of a container application, as described by [`CONTAINER_FORM`].
 pub fn is_container_name(text: &str) -> bool {

@@ -29,8 +29,8 @@ impl LocalSession {
         Ok(LocalSession { state: state(&args.project, args.state.as_deref())?, session })
     }
 
-    /// Returns the session that has the scripts of the agent that the arguments select. What an agent keeps is where its
-    /// namesake among the sessions keeps it, so both have the same.
+    /// Returns the session that holds the scripts of the selected agent. An agent shares the store of the session with its
+    /// name.
     pub(super) fn of_agent(agent: &args::AgentArgs, args: &args::SessionArgs) -> Result<Self, ExitCode> {
         let of_session = Self::find(args)?;
         let Some(agent) = &agent.agent else { return Ok(of_session) };

@@ -156,7 +156,7 @@ fn built(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Result<
 }
 
 /// Moves a finished project into place. An existing empty directory is filled entry by entry, not replaced, because it
-/// may be somebody's working directory.
+/// may be the working directory of another process.
 fn settle(staging: &Path, dir: &Path) -> Result<(), Failed> {
     let nothing = |error| Failed { error, written: Vec::new() };
     if !dir.is_dir() {

@@ -197,7 +197,7 @@ impl<B: Backend> ServerHandler for Server<B> {
                 }
                 Ok(result.into())
             }
-            // Dropping the call cancels it. Nobody reads the response.
+            // Dropping the call cancels it. The client ignores the response.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was canceled", None)),
         }
     }

@@ -72,7 +72,7 @@ impl State {
                 Error::new(Code::Unavailable, text).with_source(error)
             },
         )?;
-        // In a directory that everybody can write to, somebody may have created it since the first check.
+        // In a directory that every user can write to, another user may have created it since the first check.
         self.check().map_err(|why| Error::new(Code::PermissionDenied, trust::changed(&why)))
     }
 
@@ -130,7 +130,7 @@ impl State {
     }
 
     /// Returns a path of the socket through the directory's descriptor, which must stay open: socket paths are limited
-    /// to 107 bytes. The directory is checked after it is opened, so nobody can replace it.
+    /// to 107 bytes. The directory is checked after it is opened, so it cannot be replaced.
     pub(super) fn short_socket(&self, session: &SessionId) -> io::Result<(File, String)> {
         let dir = File::open(self.supervisors())?;
         trust::opened(&dir)?;

@@ -168,7 +168,7 @@ fn ours_or_roots(found: &Metadata) -> bool {
     owner == euid() || owner == 0 || (owner == UNMAPPED && in_user_namespace())
 }
 
-/// Returns whether anybody but the owner can write.
+/// Returns whether a user other than the owner can write.
 fn writable(found: &Metadata) -> bool {
     let mode = found.mode();
     !found.is_symlink() && (mode & OTHERS != 0 || (mode & GROUP != 0 && !is_own_group(found.gid())))

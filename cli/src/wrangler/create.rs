@@ -7,7 +7,7 @@ pub fn config(package: &str) -> String {
     WRANGLER.replace("__KOZE_NAME__", &worker_name(package))
 }
 
-/// Converts a Cargo package's name to a Worker's name: lower-case letters, digits, `_` and `-`, without a leading
+/// Converts a Cargo package's name to a Worker's name: lowercase letters, digits, `_` and `-`, without a leading
 /// hyphen.
 pub fn worker_name(package: &str) -> String {
     let name: String = package

@@ -139,7 +139,7 @@ pub struct Search {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Entries {
-    /// It.
+    /// The list.
     pub entries: Vec<Entry>,
 }
 

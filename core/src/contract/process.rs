@@ -1,9 +1,9 @@
-//! What the methods that are about processes take and give.
+//! The input and output of the methods for processes.
 
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-/// A program that runs on.
+/// A program that keeps running after the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 #[serde(rename_all = "camelCase")]
@@ -14,11 +14,11 @@ pub struct Start {
     pub working_dir: String,
     /// As in `Exec`. With a terminal, `TERM` is `xterm-256color` unless this sets it.
     pub env: Vec<(String, String)>,
-    /// The size of its terminal; `null` where it has pipes.
+    /// The size of its terminal; `null` for pipes.
     pub terminal: Option<Size>,
     /// How many bytes of its output are kept, 4096 to 8388608.
     pub buffer: u32,
-    /// Whether the oldest output goes when there is more. Otherwise the program waits until it was read.
+    /// Whether the oldest output is discarded when the buffer is full. Otherwise the program waits until output is read.
     pub drop_oldest: bool,
     /// A text of at most 64 bytes that the list of processes returns, or `null`.
     #[serde(default)]
@@ -33,9 +33,9 @@ pub struct Start {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Size {
-    /// Its rows, 1 at least.
+    /// Its rows, at least 1.
     pub rows: u16,
-    /// Its columns, 1 at least.
+    /// Its columns, at least 1.
     pub columns: u16,
 }
 
@@ -43,7 +43,7 @@ pub struct Size {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Started {
-    /// Its ID: 32 lower-case hexadecimal digits.
+    /// Its ID: 32 lowercase hexadecimal digits.
     pub id: String,
 }
 
@@ -55,7 +55,7 @@ pub struct OneProcess {
     pub id: String,
 }
 
-/// What there is to say of a process.
+/// The description of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct ProcessInfo {
@@ -76,62 +76,62 @@ pub struct ProcessInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Processes {
-    /// They.
+    /// The list.
     pub processes: Vec<ProcessInfo>,
 }
 
-/// What to read of a process.
+/// The part of a process's output to read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 #[serde(rename_all = "camelCase")]
 pub struct ReadProcess {
     /// Its ID.
     pub id: String,
-    /// Where it begins: 0, or where the last read ended.
+    /// Where the part begins: 0, or `next` of the last read.
     #[cfg_attr(test, ts(type = "number"))]
     pub cursor: u64,
-    /// How many bytes at most, 1 to `LARGEST_PIECE`.
+    /// The maximum number of bytes, 1 to `LARGEST_PIECE`.
     pub limit: u32,
     /// How long to wait for output.
     pub wait_ms: u32,
     /// As in `Exec`.
     pub call: Option<String>,
-    /// The number of the signal that the process gets if the caller stops waiting, or is gone, before there is an answer;
-    /// `null` for none. Signals are as in `SignalProcess`.
+    /// The number of the signal that the process gets if the caller stops waiting, or is gone, before there is an answer, or
+    /// `null`. Signals are as in `SignalProcess`.
     #[serde(default)]
     pub abandoned_signal: Option<u8>,
 }
 
-/// What a process has written.
+/// A part of a process's output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct ProcessOutput {
-    /// The bytes of all parts, one after the other.
+    /// The bytes of all chunks, one after the other.
     #[cfg_attr(test, ts(type = "Uint8Array"))]
     pub bytes: ByteBuf,
-    /// The parts, in the order in which they came.
+    /// The chunks, in the order in which they were written.
     pub chunks: Vec<Chunk>,
     /// Where the next read begins.
     #[cfg_attr(test, ts(type = "number"))]
     pub next: u64,
-    /// How many bytes before the first part are not kept any more.
+    /// The number of bytes between the cursor and the first chunk, which were discarded.
     #[cfg_attr(test, ts(type = "number"))]
     pub dropped: u64,
-    /// Its exit code, where it has ended and all was read that it wrote; else `null`.
+    /// The exit code, if the process has ended and all its output was read; otherwise `null`.
     pub exit: Option<i32>,
 }
 
-/// A part of an output.
+/// A chunk of output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Chunk {
-    /// Where it was written to.
+    /// The stream that it was written to.
     pub stream: OutputStream,
-    /// How many bytes it has.
+    /// The number of its bytes.
     pub length: u32,
 }
 
-/// Where a process writes to; with a terminal it is all `stdout`.
+/// A stream of a process. With a terminal, all output is `stdout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 #[serde(rename_all = "lowercase")]
@@ -142,27 +142,27 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// What to write to a process.
+/// The bytes to write to a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 #[serde(rename_all = "camelCase")]
 pub struct WriteProcess {
     /// Its ID.
     pub id: String,
-    /// The bytes; at most `LARGEST_PIECE`.
+    /// The bytes, at most `LARGEST_PIECE`.
     #[cfg_attr(test, ts(type = "Uint8Array"))]
     pub bytes: ByteBuf,
-    /// How long to wait until they are taken.
+    /// How long to wait until they are written.
     pub wait_ms: u32,
     /// As in `Exec`.
     pub call: Option<String>,
 }
 
-/// What a process has taken.
+/// The result of a write to a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Taken {
-    /// How many bytes, from the first on.
+    /// The number of bytes that were written, from the first on.
     #[cfg_attr(test, ts(type = "number"))]
     pub taken: u64,
 }
@@ -205,10 +205,10 @@ pub struct WaitProcess {
     pub abandoned_signal: Option<u8>,
 }
 
-/// How a process has ended.
+/// The end of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Ended {
-    /// Its exit code, 128 + n after the signal n; `null` where it still runs.
+    /// Its exit code, 128 + n after the signal n; `null` if it is still running.
     pub exit: Option<i32>,
 }

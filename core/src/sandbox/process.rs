@@ -122,7 +122,7 @@ impl<P: Process> Drop for SignalOnDrop<P> {
 pub struct ProcessId(String);
 
 impl ProcessId {
-    /// Validates an ID: 32 lower-case hexadecimal digits.
+    /// Validates an ID: 32 lowercase hexadecimal digits.
     ///
     /// # Errors
     /// [`Code::InvalidInput`] otherwise.
@@ -133,7 +133,7 @@ impl ProcessId {
             return Ok(ProcessId(id));
         }
         let message =
-            "a process ID must have 32 lower-case hexadecimal digits: use one that the sandbox returned";
+            "a process ID must have 32 lowercase hexadecimal digits: use one that the sandbox returned";
         Err(Error::new(Code::InvalidInput, message))
     }
 

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::{Code, Error, Result};
 use crate::time::{Start, sleep};
 
-/// The first attachments after a restart are spread over this time where there is more than one.
+/// Concurrent first attachments after a restart are spread over this time.
 const SPREAD: Duration = Duration::from_millis(300);
 /// How long transient errors are retried.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The limits of a provider: how many workspaces of all its sessions are opened or attached at the same time. A clone is
 /// the same limits.
 ///
-/// Without a number of its own, each profile is limited to its `max_instances`, and a profile without one is not limited.
+/// Without such a limit, each profile is limited to its `max_instances`; a profile without that key has no limit.
 #[derive(Debug, Clone, Default)]
 pub struct OpenLimits {
     all: Option<Arc<Gate>>,
@@ -47,7 +47,7 @@ impl OpenLimits {
     }
 }
 
-/// A limit, and how many are inside or waiting.
+/// A limit, and the number of callers that are inside or waiting.
 #[derive(Debug)]
 pub(super) struct Gate {
     permits: Arc<Semaphore>,
@@ -61,7 +61,7 @@ pub(super) struct Pass {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Counts a caller from its arrival on, even if it is cancelled while it waits.
+/// Counts a caller from its arrival on, even if it is canceled while it waits.
 #[derive(Debug)]
 struct Present(Arc<Gate>);
 
@@ -78,7 +78,7 @@ impl Gate {
         Gate { permits, present: AtomicUsize::new(0) }
     }
 
-    /// Waits for a permission. With `spread`, callers that are not alone first wait for a random time.
+    /// Waits for a permission. With `spread`, concurrent callers first wait for a random time.
     pub(super) async fn enter(self: &Arc<Self>, spread: bool) -> Result<Pass> {
         let others = self.present.fetch_add(1, Ordering::Relaxed);
         let present = Present(Arc::clone(self));
@@ -106,7 +106,7 @@ fn in_tokio() -> bool {
     false
 }
 
-/// A random time within [`SPREAD`].
+/// Returns a random time within [`SPREAD`].
 fn jitter() -> Duration {
     let random = uuid::Uuid::new_v4().as_u128() % (SPREAD.as_millis() + 1);
     Duration::from_millis(u64::try_from(random).unwrap_or_default())

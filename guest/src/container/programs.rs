@@ -57,7 +57,7 @@ impl Programs {
         }
     }
 
-    /// Sends a signal to the process group of one; KILL to all that came of it. Nothing happens where it has ended.
+    /// Sends a signal to the process group of a program; KILL also goes to all its descendants. Does nothing if it has ended.
     pub(super) fn signal(&self, running: &Running, signal: i32) -> Result<(), Fault> {
         let _all = self.running();
         if running.code.get().is_none() { process::signal(running.pid, signal) } else { Ok(()) }

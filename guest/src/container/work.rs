@@ -230,7 +230,7 @@ fn list(call: &Call, place: &Place) -> Result<Done, End> {
     Ok(Done::Nothing {})
 }
 
-/// No more than there is room for: they are few, and their names are short.
+/// Lists the processes. The list is small: there are few, and their names are short.
 fn processes(guest: &Guest, call: &Call) -> Result<Done, End> {
     let list = serde_json::to_vec(&guest.processes.list()).map_err(|_| End::Stopped)?;
     call.send(1, &list)?;
@@ -254,7 +254,7 @@ fn unpack(call: &Call, place: &Place) -> Result<Done, End> {
 
 fn archive(call: &Call, place: &Place) -> Result<Done, End> {
     archive::pack(place, Writer::new(call, 1)).map_err(|fault| stopped_or(call, fault))?;
-    // A reader that is gone is no error of the archive.
+    // It is not an error of the archive if the reader is gone.
     if call.streams.stopped() {
         return Err(End::Stopped);
     }

@@ -126,7 +126,9 @@ impl Common {
         let printed = String::from_utf8_lossy(&lock(&self.printed)).into_owned();
         let printed: String = printed.lines().last().unwrap_or_default().chars().take(SHOWN).collect();
         let text = match reason {
-            Some(reason) => format!("the browser was ended: {reason}. Navigate again, which starts a new one"),
+            Some(reason) => {
+                format!("the browser was ended: {reason}. Navigate again, which starts a new one")
+            }
             None if begun => "the browser has ended: navigate again, which starts a new one".to_owned(),
             None => format!("Chromium does not start in a sandbox of this machine. It says: {printed}"),
         };
@@ -162,7 +164,7 @@ async fn receive(mut output: Receiver, shared: &Common) -> std::result::Result<(
             shared.has_begun.store(true, Ordering::Release);
             let receiver = lock(&shared.receiver).clone();
             if let Some(receiver) = receiver {
-                // If it is gone, nobody wants the message.
+                // If the receiver is gone, the message is not needed.
                 let _ = receiver.send(message).await;
             }
             from = end + 1;

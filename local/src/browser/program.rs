@@ -41,7 +41,7 @@ const ARGUMENTS: &[&str] = &[
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-quic",
     "--dns-prefetch-disable",
-    // New windows would be pages that nobody sees.
+    // New windows would not be visible to any client.
     "--block-new-web-contents",
     // Requests of its own.
     "--disable-background-networking",

@@ -100,7 +100,8 @@ impl Layers {
     /// [`Code::Internal`] if its files were deleted.
     pub(super) fn get(&self, name: &str) -> Result<Layer> {
         self.find(name).ok_or_else(|| {
-            let message = "the files of this snapshot were deleted from the state directory: remove the snapshot";
+            let message =
+                "the files of this snapshot were deleted from the state directory: remove the snapshot";
             Error::new(Code::Internal, message)
         })
     }

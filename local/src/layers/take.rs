@@ -209,7 +209,8 @@ fn removed(error: io::Error) -> Error {
     if error.kind() != io::ErrorKind::NotFound {
         return failed(error);
     }
-    Error::new(Code::Unavailable, "an earlier snapshot was removed in the meantime: try again").with_source(error)
+    Error::new(Code::Unavailable, "an earlier snapshot was removed in the meantime: try again")
+        .with_source(error)
 }
 
 /// Creates the directories down to that of the snapshot, and opens it.

@@ -67,6 +67,6 @@ fn closed() -> Error {
 }
 
 fn busy() -> Error {
-    let message = "the process has not read what was written to its standard input before: try again later";
+    let message = "the process has not yet read what was written to its standard input: try again later";
     Error::new(Code::Unavailable, message)
 }

@@ -233,7 +233,6 @@ impl Member for Record {
 
 /// Returns the error for an unknown process.
 pub(super) fn not_found() -> Error {
-    let message =
-        "the process does not exist: it ended with its sandbox, or others needed its room after it had ended";
+    let message = "the process does not exist: it ended with its sandbox, or it was discarded after its end to make room for others";
     Error::new(Code::NotFound, message)
 }

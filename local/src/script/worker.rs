@@ -33,7 +33,7 @@ const CHECK: Duration = Duration::from_secs(10);
 pub(super) struct Talk {
     /// The calls of the script, by number.
     pub(super) asking: UnboundedSender<(u64, Call)>,
-    /// Their answers. It is closed when nobody waits for the script anymore.
+    /// The answers. Closed when the caller no longer waits for the script.
     pub(super) answers: UnboundedReceiver<(u64, std::result::Result<serde_json::Value, String>)>,
 }
 

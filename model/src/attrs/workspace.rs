@@ -70,7 +70,7 @@ pub struct Snapshot {
 const LANGUAGES: &[&str] = &["python", "javascript"];
 
 /// The form of a workspace's name.
-pub const NAME_FORM: &str = "1 to 20 lower-case letters, digits and inner hyphens";
+pub const NAME_FORM: &str = "1 to 20 lowercase letters, digits and inner hyphens";
 
 const KEYS: &[&str] = &[
     "name",

@@ -15,7 +15,7 @@ use worker::{FixedLengthStream, Headers, Request, Response, ResponseBuilder, con
 
 use super::answer::Refusal;
 
-/// What a request does with a file.
+/// The access that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     /// `GET`.
@@ -94,19 +94,19 @@ pub(super) async fn answer_archive<P: Provider>(
         return write_archive(request, session.sandbox(sandbox).await?, &path).await;
     }
     let mut tar = files::existing(session, sandbox).await?.archive(anywhere(&path));
-    // An error at the start is the response.
+    // An error before the first part becomes the response.
     let first = tar.try_next().await?.map(|(bytes, _)| bytes).unwrap_or_default();
     let head = ResponseBuilder::new()
         .with_headers(head(&ARCHIVE_HEADERS.map(|(name, value)| (name, value.to_owned())))?);
     if access == Access::Describe {
         return Ok(head.empty());
     }
-    // The last part may have only the count of what the archive has.
+    // The last part may be empty: it only carries the counts.
     let rest = tar.map_ok(|(bytes, _)| bytes).try_filter(|bytes| ready(!bytes.is_empty())).map_err(cut_off);
     Ok(head.from_stream(stream::iter([Ok(first)]).chain(rest))?)
 }
 
-/// Cuts a response off that has begun: its reader only learns that it is not complete.
+/// Aborts a response that has begun. Its reader only learns that it is incomplete.
 fn cut_off(error: koze_core::Error) -> worker::Error {
     console_error!("koze: {error}");
     worker::Error::RustError(error.message)

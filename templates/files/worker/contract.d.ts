@@ -26,41 +26,41 @@ export interface Contract {
    */
   kozeCancel(input: Cancel): Promise<Reply<Done>>;
   /**
-   * Starts a program that runs on after the call, and gives its ID. It is started as `kozeExec` starts one, with pipes
-   * or a terminal, and what it writes is kept for readers within its buffer. It ends when the sandbox sleeps or
-   * is destroyed; one that has ended is kept until others need its room.
+   * Starts a program that keeps running after the call, and returns its ID. The program is started as by `kozeExec`,
+   * with pipes or a terminal, and its output is kept in a buffer. It ends when the sandbox sleeps or is destroyed.
+   * A process that has exited is kept until others need its space.
    *
-   * This and the next methods answer `not_found` where there is no such process. None but this one starts the
-   * container.
+   * The next methods return `not_found` if the process does not exist, and do not start the container.
    */
   kozeStart(input: Start): Promise<Reply<Started>>;
   /**
-   * Whether there is such a process, running or kept.
+   * Returns a process that is running or kept.
    */
   kozeProcess(input: OneProcess): Promise<Reply<ProcessInfo>>;
   /**
-   * All processes that run or are kept, the oldest first.
+   * Lists the processes that are running or kept, the oldest first.
    */
   kozeProcesses(input: Nothing): Promise<Reply<Processes>>;
   /**
-   * What a process has written from a cursor on, once there is something, it has ended, or the time is up.
-   * A cursor beyond the output is `invalid_input`. Where the buffer blocks the program, what lies before the cursor
-   * may go for new output.
+   * Returns the output of a process from a cursor on. Waits until there is output, the process has ended, or the
+   * time is up. A cursor beyond the output is `invalid_input`. If the buffer blocks the program, output before the
+   * cursor is discarded to make room.
    *
    * `waiting` is as for `kozeExec`, but nothing is killed.
    */
   kozeReadProcess(input: ReadProcess, waiting?: () => Promise<unknown>): Promise<Reply<ProcessOutput>>;
   /**
-   * Writes to the standard input of a process, or types on its terminal, until all was taken or the time is up.
-   * `invalid_input` where it is closed. `waiting` as above.
+   * Writes to the standard input of a process, or types on its terminal, until everything is written or the time is
+   * up. Returns `invalid_input` if the input is closed. `waiting` is as above.
    */
   kozeWriteProcess(input: WriteProcess, waiting?: () => Promise<unknown>): Promise<Reply<Taken>>;
   /**
-   * Closes the standard input of a process, or types the end-of-file character. Done is also what was closed.
+   * Closes the standard input of a process, or types the end-of-file character. Succeeds if it is already closed.
    */
   kozeCloseProcess(input: OneProcess): Promise<Reply<Done>>;
   /**
-   * Sends a signal to the process group of a process; KILL to all that came of it. Nothing where it has ended.
+   * Sends a signal to the process group of a process; KILL also goes to all its descendants. Does nothing if the
+   * process has ended.
    */
   kozeSignalProcess(input: SignalProcess): Promise<Reply<Done>>;
   /**
@@ -68,7 +68,7 @@ export interface Contract {
    */
   kozeResizeProcess(input: ResizeProcess): Promise<Reply<Done>>;
   /**
-   * Waits until a process has ended, or the time is up. `waiting` as above.
+   * Waits until a process has ended, or the time is up. `waiting` is as above.
    */
   kozeWaitProcess(input: WaitProcess, waiting?: () => Promise<unknown>): Promise<Reply<Ended>>;
   /**
@@ -140,19 +140,19 @@ export interface Contract {
    */
   kozeUnpack(input: Unpack, stream: ReadableStream<Uint8Array>, waiting?: () => Promise<unknown>): Promise<Reply<Unpacked>>;
   /**
-   * Starts to archive a directory, and returns the stream: the tar archive in pieces of at most 64 KiB, each after its
-   * length (four bytes, little-endian). A length of 0 and a last piece end it: as JSON `{"ok": {"entries", "bytes",
-   * "skipped"}}`, or `{"failed": {"why", "text"}}` with a code. Without `ok`, the archive is not whole. Sockets, pipes
-   * and devices are left out, and counted as `skipped`. Canceling the stream ends the work.
+   * Starts to archive a directory, and returns the stream: the tar archive in pieces of at most 64 KiB, each preceded by
+   * its length (four bytes, little-endian). It ends with a length of 0 and a last piece, which is JSON: `{"ok":
+   * {"entries", "bytes", "skipped"}}`, or `{"failed": {"why", "text"}}` with a code. Without `ok`, the archive is
+   * incomplete. Sockets, pipes and devices are left out, and counted as `skipped`. Canceling the stream stops the work.
    *
    * A class without archives returns `unstreamed`, or lacks this method and the next. One that returns a stream
    * here also has the next.
    */
   kozeArchive(input: Path): Promise<Reply<Packed>>;
   /**
-   * Creates the files of a tar archive, without lengths, in a directory that exists. A failed call may leave some of
-   * them. Nothing is created outside of the directory, and an archive without its end is `unavailable`. The stream
-   * is read to its end, or canceled.
+   * Creates the files of a tar archive, which is sent without lengths, in an existing directory. A failed call may
+   * leave some of them. Nothing is created outside the directory, and an incomplete archive is `unavailable`. The
+   * stream is read to its end, or canceled.
    *
    * `waiting` is as for `kozeUnpack`.
    */
@@ -182,15 +182,15 @@ export type Cancel = {
 call: string, };
 
 /**
- * A part of an output.
+ * A chunk of output.
  */
 export type Chunk = { 
 /**
- * Where it was written to.
+ * The stream that it was written to.
  */
 stream: OutputStream, 
 /**
- * How many bytes it has.
+ * The number of its bytes.
  */
 length: number, };
 
@@ -260,11 +260,11 @@ lines: number[], } };
 export type End = "complete" | "full" | "timeout" | "too_many";
 
 /**
- * How a process has ended.
+ * The end of a process.
  */
 export type Ended = { 
 /**
- * Its exit code, 128 + n after the signal n; `null` where it still runs.
+ * Its exit code, 128 + n after the signal n; `null` if it is still running.
  */
 exit: number | null, };
 
@@ -273,7 +273,7 @@ exit: number | null, };
  */
 export type Entries = { 
 /**
- * It.
+ * The list.
  */
 entries: Array<Entry>, };
 
@@ -512,7 +512,7 @@ exitCode: number,
 timedOut: boolean, };
 
 /**
- * Where a process writes to; with a terminal it is all `stdout`.
+ * A stream of a process. With a terminal, all output is `stdout`.
  */
 export type OutputStream = "stdout" | "stderr";
 
@@ -569,7 +569,7 @@ bytes: Uint8Array,
 size: number, };
 
 /**
- * What there is to say of a process.
+ * The description of a process.
  */
 export type ProcessInfo = { 
 /**
@@ -594,15 +594,15 @@ exit: number | null,
 label: string | null, };
 
 /**
- * What a process has written.
+ * A part of a process's output.
  */
 export type ProcessOutput = { 
 /**
- * The bytes of all parts, one after the other.
+ * The bytes of all chunks, one after the other.
  */
 bytes: Uint8Array, 
 /**
- * The parts, in the order in which they came.
+ * The chunks, in the order in which they were written.
  */
 chunks: Array<Chunk>, 
 /**
@@ -610,11 +610,11 @@ chunks: Array<Chunk>,
  */
 next: number, 
 /**
- * How many bytes before the first part are not kept any more.
+ * The number of bytes between the cursor and the first chunk, which were discarded.
  */
 dropped: number, 
 /**
- * Its exit code, where it has ended and all was read that it wrote; else `null`.
+ * The exit code, if the process has ended and all its output was read; otherwise `null`.
  */
 exit: number | null, };
 
@@ -623,7 +623,7 @@ exit: number | null, };
  */
 export type Processes = { 
 /**
- * They.
+ * The list.
  */
 processes: Array<ProcessInfo>, };
 
@@ -678,7 +678,7 @@ maxChars: number,
 verbatim: boolean, };
 
 /**
- * What to read of a process.
+ * The part of a process's output to read.
  */
 export type ReadProcess = { 
 /**
@@ -686,11 +686,11 @@ export type ReadProcess = {
  */
 id: string, 
 /**
- * Where it begins: 0, or where the last read ended.
+ * Where the part begins: 0, or `next` of the last read.
  */
 cursor: number, 
 /**
- * How many bytes at most, 1 to `LARGEST_PIECE`.
+ * The maximum number of bytes, 1 to `LARGEST_PIECE`.
  */
 limit: number, 
 /**
@@ -702,8 +702,8 @@ waitMs: number,
  */
 call: string | null, 
 /**
- * The number of the signal that the process gets if the caller stops waiting, or is gone, before there is an answer;
- * `null` for none. Signals are as in `SignalProcess`.
+ * The number of the signal that the process gets if the caller stops waiting, or is gone, before there is an answer, or
+ * `null`. Signals are as in `SignalProcess`.
  */
 abandonedSignal: number | null, };
 
@@ -877,16 +877,16 @@ signal: number, };
  */
 export type Size = { 
 /**
- * Its rows, 1 at least.
+ * Its rows, at least 1.
  */
 rows: number, 
 /**
- * Its columns, 1 at least.
+ * Its columns, at least 1.
  */
 columns: number, };
 
 /**
- * A program that runs on.
+ * A program that keeps running after the call.
  */
 export type Start = { 
 /**
@@ -902,7 +902,7 @@ workingDir: string,
  */
 env: Array<[string, string]>, 
 /**
- * The size of its terminal; `null` where it has pipes.
+ * The size of its terminal; `null` for pipes.
  */
 terminal: Size | null, 
 /**
@@ -910,7 +910,7 @@ terminal: Size | null,
  */
 buffer: number, 
 /**
- * Whether the oldest output goes when there is more. Otherwise the program waits until it was read.
+ * Whether the oldest output is discarded when the buffer is full. Otherwise the program waits until output is read.
  */
 dropOldest: boolean, 
 /**
@@ -928,7 +928,7 @@ attendWithinMs: number | null, };
  */
 export type Started = { 
 /**
- * Its ID: 32 lower-case hexadecimal digits.
+ * Its ID: 32 lowercase hexadecimal digits.
  */
 id: string, };
 
@@ -980,11 +980,11 @@ status: Status, };
 export type Status = "running" | "sleeping";
 
 /**
- * What a process has taken.
+ * The result of a write to a process.
  */
 export type Taken = { 
 /**
- * How many bytes, from the first on.
+ * The number of bytes that were written, from the first on.
  */
 taken: number, };
 
@@ -1067,7 +1067,7 @@ bytes: Uint8Array,
 append: boolean, };
 
 /**
- * What to write to a process.
+ * The bytes to write to a process.
  */
 export type WriteProcess = { 
 /**
@@ -1075,11 +1075,11 @@ export type WriteProcess = {
  */
 id: string, 
 /**
- * The bytes; at most `LARGEST_PIECE`.
+ * The bytes, at most `LARGEST_PIECE`.
  */
 bytes: Uint8Array, 
 /**
- * How long to wait until they are taken.
+ * How long to wait until they are written.
  */
 waitMs: number, 
 /**

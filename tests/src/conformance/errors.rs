@@ -239,7 +239,7 @@ fn sentences(session: &Session) {
         ("shell", json!({ "command": "true", "timeout_ms": 0 }), "600000"),
         ("browse", json!({ "port": 1 }), "65535"),
         ("glob", json!({ "pattern": "../x" }), "cwd"),
-        ("sandbox_create", json!({ "sandbox": "A" }), "lower-case"),
+        ("sandbox_create", json!({ "sandbox": "A" }), "lowercase"),
         ("sandbox_create", json!({ "sandbox": "a", "image": "x" }), "python"),
         (
             "transfer",

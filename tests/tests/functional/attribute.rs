@@ -354,7 +354,7 @@ fn all_mistakes_of_an_attribute_are_reported_together() {
     3 | #[sandbox(imgae = 1, max_instances = 0, name = "My App", internet = 1)]
       |                                                ^^^^^^^^
       |
-      = help: `name` takes lower-case letters, digits and inner hyphens, 63 at most
+      = help: `name` takes lowercase letters, digits and inner hyphens, 63 at most
 
     error[K012]: `internet` takes `true` or `false`
      --> src/server/shell.sandbox.rs:3:69

@@ -81,8 +81,8 @@ fn sandboxes_that_cannot_be_destroyed() {
     host.shell("true");
     assert_snapshot!(said(&host, &["destroy", "../a", ""]), @"
     1
-    error[invalid_input]: a sandbox's name must have 1 to 20 lower-case letters, digits and inner hyphens
-    error[invalid_input]: a sandbox's name must have 1 to 20 lower-case letters, digits and inner hyphens
+    error[invalid_input]: a sandbox's name must have 1 to 20 lowercase letters, digits and inner hyphens
+    error[invalid_input]: a sandbox's name must have 1 to 20 lowercase letters, digits and inner hyphens
     ");
     assert_eq!(host.koze(&["destroy"]).code, 2);
     assert_eq!(host.koze(&["destroy", "a", "--all"]).code, 2);

@@ -116,7 +116,7 @@ fn a_snapshot_travels_through_a_file_to_another_session() {
 fn a_workspace_is_selected() {
     let host = host();
     assert_snapshot!(refused(&host, &["list", "--workspace", "plain"]), @"error[not_found]: no workspace `plain` has snapshots: it is one of box");
-    assert_snapshot!(refused(&host, &["restore", "x"]), @"error[invalid_input]: a snapshot's ID must be `snap_` and 32 lower-case hexadecimal digits: use one that `snapshot` returned");
+    assert_snapshot!(refused(&host, &["restore", "x"]), @"error[invalid_input]: a snapshot's ID must be `snap_` and 32 lowercase hexadecimal digits: use one that `snapshot` returned");
     assert_snapshot!(refused(&host, &["import", "none"]), @"error[invalid_input]: `none` cannot be read: No such file or directory (os error 2)");
 }
 

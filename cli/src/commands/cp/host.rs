@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use koze_core::{Code, Error, Result};
 use tempfile::{NamedTempFile, TempDir};
 
-/// How new files and trees are called until they are complete.
+/// The prefix of the names of staging files and directories.
 const PREFIX: &str = ".koze-cp-";
-/// The permission bits that a copy keeps: not those that let a program run with the rights of its file's owner.
+/// The permission bits that a copy keeps: all but the set-user-ID, set-group-ID and sticky bits.
 pub(super) const KEPT: u32 = 0o777;
 
 /// Returns whether a path is a directory.
@@ -51,7 +51,7 @@ pub(super) struct NewFile {
 }
 
 impl NewFile {
-    /// Creates a file for a path. `mode` is for a file that does not exist yet, less what the umask forbids.
+    /// Creates a file for a path. `mode` applies if the file does not exist yet, restricted by the umask.
     pub(super) fn create(path: &Path, mode: u32) -> Result<Self> {
         let path = real(path)?;
         let replaced = match fs::metadata(&path) {
@@ -85,7 +85,7 @@ impl NewFile {
 
 /// A tree that appears at its path when it is complete.
 pub(super) struct NewTree {
-    /// Only this user can reach into it.
+    /// Only this user can access it.
     dir: TempDir,
     path: PathBuf,
 }
@@ -115,7 +115,7 @@ impl NewTree {
     pub(super) fn finish(self) -> Result<()> {
         let staging = self.staging();
         without_special_bits(&staging).map_err(|error| failed(&self.path, &error))?;
-        // Without replacing what appeared there meanwhile.
+        // Fails if something was created there meanwhile.
         let flags = rustix::fs::RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(rustix::fs::CWD, &staging, rustix::fs::CWD, &self.path, flags)
             .map_err(|error| failed(&self.path, &error.into()))

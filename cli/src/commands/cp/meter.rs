@@ -21,7 +21,7 @@ impl Meter {
     /// Creates a meter for a number of bytes, if it is known.
     pub(super) fn new(length: Option<u64>) -> Self {
         let bar = match length {
-            // Nobody would see it.
+            // It would disappear too soon to be seen.
             Some(length) if length <= STEP => ProgressBar::hidden(),
             Some(length) => ProgressBar::new(length),
             None => ProgressBar::new_spinner(),

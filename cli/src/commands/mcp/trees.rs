@@ -18,9 +18,9 @@ use super::http::{Answer, whole};
 use super::offer::Supervised;
 use crate::session::trees::{Copying, Way};
 
-/// How many pieces wait for a slow client.
+/// The number of pieces that are buffered for a slow client.
 const AHEAD: usize = 2;
-/// How much of a body is read on after it was refused, in bytes: a connection that is closed with unread bytes loses the response.
+/// The maximum number of bytes that are still read of a refused body: closing a connection with unread bytes would lose the response.
 const REST: usize = 64 << 20;
 
 /// A directory that a request names.
@@ -65,7 +65,7 @@ pub(super) async fn answer(
     }
 }
 
-/// Returns the archive. If it breaks off, the connection is closed.
+/// Returns the archive. If it fails midway, the connection is closed.
 async fn read(copying: Copying, is_head: bool) -> Result<Answer, Error> {
     let (send, mut pieces) = mpsc::channel::<Result<Vec<u8>, Error>>(AHEAD);
     tokio::task::spawn_blocking(move || {
@@ -74,7 +74,7 @@ async fn read(copying: Copying, is_head: bool) -> Result<Answer, Error> {
             let _ = send.blocking_send(Err(error));
         }
     });
-    // An error at the start is the response.
+    // An error before the first piece becomes the response.
     let first = pieces.recv().await.transpose()?.unwrap_or_default();
     let body = if is_head {
         whole(Bytes::new())
@@ -101,17 +101,17 @@ async fn write(copying: Copying, body: &mut Incoming) -> Result<Answer, Error> {
     let mut tar = foreign(Box::pin(pieces(body)));
     let sent = loop {
         match tar.try_next().await {
-            // If the sandbox has stopped reading, its answer says why.
+            // If the sandbox has stopped reading, its answer contains the reason.
             Ok(Some(bytes)) if pipe.write_all(&bytes).await.is_ok() => {}
             Ok(_) => break Ok(()),
             Err(error) => break Err(error),
         }
     };
     drop((tar, pipe));
-    // Without the end of the archive, nothing is left of it after this.
+    // An incomplete archive leaves nothing behind.
     let created = copying.finish_archive().await;
     let is_new = match (sent, created) {
-        // Only the sender knows why the archive has no end.
+        // Only the sender knows why the archive is incomplete.
         (Err(error), Err(Error { code: Code::Unavailable, .. }) | Ok(_)) => return Err(error),
         (_, created) => created?,
     };

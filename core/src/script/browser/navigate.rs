@@ -27,9 +27,7 @@ pub(super) fn target(text: &str) -> Result<String> {
     }
     let url = Url::parse(text, None)?;
     if !matches!(url.scheme.as_str(), "http" | "https") {
-        return Err(invalid(
-            "the browser opens only URLs with `https:` or `http:`",
-        ));
+        return Err(invalid("the browser opens only URLs with `https:` or `http:`"));
     }
     if url.has_user {
         return Err(invalid("the URL contains a user name or a password: sign in on the page instead"));

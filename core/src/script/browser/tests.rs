@@ -250,7 +250,7 @@ fn events_without_end_do_not_delay_the_end() {
     let mut client = Client::new(fake, Start::now(), Duration::from_millis(20));
     let error = pollster::block_on(client.browser("Target.getTargets", json!({}))).unwrap_err();
     assert_eq!(error.code, Code::Timeout);
-    // Without a page, they are nobody's.
+    // Without a page, no event is kept.
     assert!(pollster::block_on(client.event(Duration::from_millis(20))).unwrap().is_none());
 }
 

@@ -130,7 +130,8 @@ pub(super) fn target(text: &str, base: Option<&Url>) -> Result<Url> {
         return Err(invalid(&format!("`fetch` requests URLs with `https:` or `http:`{not}")));
     }
     if url.has_user {
-        let text = "the URL contains a user name or a password: send them in the header `authorization` instead";
+        let text =
+            "the URL contains a user name or a password: send them in the header `authorization` instead";
         return Err(invalid(text));
     }
     if url.port == Some(0) {

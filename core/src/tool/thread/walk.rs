@@ -1,4 +1,4 @@
-//! Visits what is below a directory, in the order of the names, and leaves out the names that nobody searches for.
+//! Visits the entries below a directory in the order of their names, and leaves out names that are rarely of interest.
 
 use std::time::Duration;
 

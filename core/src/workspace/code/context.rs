@@ -1,4 +1,4 @@
-//! The IDs of contexts, and why a context is not there.
+//! The IDs of contexts, and the errors for contexts that do not exist any more.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,11 +9,11 @@ use crate::sandbox::process::{Process, ProcessId};
 use crate::sandbox::{Command, Sandbox};
 use crate::time::now;
 
-/// The label of the process of a context, which no other process has.
+/// The label that marks the process of a context.
 pub(super) const LABEL: &str = "koze: code context";
-/// How long the age of a sandbox may take to determine.
+/// The timeout for determining the age of a sandbox.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The unit of the times of processes on Linux, in milliseconds.
+/// The unit of process times on Linux, in milliseconds.
 const TICK: u64 = 10;
 /// The position of the start time among the fields of a process's `stat` that follow its name.
 const STARTED: usize = 19;
@@ -66,7 +66,7 @@ pub(super) async fn find<S: Sandbox>(sandbox: &S, id: &ContextId) -> crate::Resu
     }
 }
 
-/// Returns why a context that was in use is not there any more.
+/// Returns the error for a context that ended while it was in use.
 pub(super) async fn lost_during<S: Sandbox>(sandbox: &S, driver: &S::Process, id: &ContextId) -> Error {
     match sandbox.process(driver.id()).await {
         Ok(Some(_)) => ended(),
@@ -107,7 +107,7 @@ fn gone(why: &str) -> Error {
 
 /// Returns when a sandbox has started, in milliseconds since 1970, by the age of its first process.
 async fn started<S: Sandbox>(sandbox: &S) -> Option<u64> {
-    // Tools cannot read what `/proc` has about processes, and programs can.
+    // Only programs in the sandbox can read `/proc` of processes; file tools cannot.
     let command = Command {
         argv: ["cat", "/proc/1/stat", "/proc/uptime"].map(str::to_owned).to_vec(),
         working_dir: "/".to_owned(),
@@ -123,7 +123,7 @@ async fn started<S: Sandbox>(sandbox: &S) -> Option<u64> {
 
 /// Returns the age of a process in milliseconds.
 fn age(stat: &str, uptime: &str) -> Option<u64> {
-    // The name may contain anything.
+    // The name may contain anything, so the fields begin after the last `)`.
     let (_, fields) = stat.rsplit_once(')')?;
     let started: u64 = fields.split_whitespace().nth(STARTED)?.parse().ok()?;
     let (seconds, parts) = uptime.split_whitespace().next()?.split_once('.')?;

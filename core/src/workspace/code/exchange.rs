@@ -52,7 +52,7 @@ pub(super) async fn run<P: Process>(
     let ended = match sent {
         Ok(()) => loop {
             let left = until.saturating_sub(start.elapsed());
-            // Nobody else interrupts the code of a caller that is gone.
+            // If the caller is gone, only this signal interrupts its code.
             let abandoned = if phase == Phase::Running { Signal::Interrupt } else { Signal::Kill };
             let read = driver.read_attending(position.cursor, PIECE, left, abandoned).await?;
             position.cursor = read.next;

@@ -4,26 +4,26 @@ use serde::Deserialize;
 
 /// The record separator, at which a frame begins. JSON contains none.
 const RS: u8 = 0x1e;
-/// The longest frame. A longer one is dropped.
+/// The maximum length of a frame. A longer one is dropped.
 const LONGEST: usize = 16 << 20;
 
 /// A message of a driver.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Message {
-    /// It can receive requests.
+    /// The driver can receive requests.
     Ready,
-    /// It has begun with a request.
+    /// The driver has started a request.
     Begin { id: String },
     /// Text that the code has printed.
     Stdout { text: String },
-    /// The same, to standard error.
+    /// Text that the code has printed to standard error.
     Stderr { text: String },
-    /// A display.
+    /// A displayed value.
     Display { mime: String, data: String },
     /// The text of the last value.
     Result { text: String },
-    /// It has ended with a request. On standard error it says only that.
+    /// The driver has finished a request. On standard error, this message has only the ID.
     End {
         id: String,
         #[serde(default)]
@@ -36,7 +36,7 @@ pub(super) enum Message {
 /// A part of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Bytes that a program has written itself.
+    /// Bytes that a program has written directly.
     Raw(Vec<u8>),
     /// A message of the driver.
     Message(Message),
@@ -45,12 +45,12 @@ pub(super) enum Part {
 /// Splits a stream into its parts.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// The begun frame.
+    /// The incomplete frame.
     frame: Option<Vec<u8>>,
 }
 
 impl Frames {
-    /// Returns the parts that end in these bytes. An interrupted frame, which another one follows, is dropped.
+    /// Returns the parts that are complete with these bytes. A frame that is interrupted by another one is dropped.
     pub(super) fn split(&mut self, mut bytes: &[u8]) -> Vec<Part> {
         let mut parts = Vec::new();
         while !bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! The outputs of code, in their order and within limits.
+//! Collects the outputs of code, in order and within limits.
 
 use koze_protocol::output::Kept;
 
@@ -6,9 +6,9 @@ use super::CodeOutput;
 use crate::sandbox::process::Stream;
 use crate::shell::MAX_OUTPUT;
 
-/// How many bytes the displays of one run have at most.
+/// The maximum size of all displays of a run in bytes.
 const MAX_DISPLAYS: usize = 6 << 20;
-/// The smallest number of bytes that is kept of a part, for the mark of what was left out.
+/// The minimum number of bytes to keep of a part, so that the mark for omitted output fits.
 const LEAST: usize = 256;
 
 /// Collects outputs.
@@ -16,7 +16,7 @@ pub(super) struct Outputs {
     done: Vec<CodeOutput>,
     /// The text that is being printed.
     open: Option<(Stream, Kept)>,
-    /// How many bytes of each stream can still be kept.
+    /// The number of bytes of each stream that can still be kept.
     left: [usize; 2],
     displays: usize,
 }

@@ -152,7 +152,7 @@ mod tests {
             assert!(decompressed(&bytes[..length], 7).is_err(), "{length} bytes");
         }
         assert!(decompressed(b"no archive, but text", 7).is_err());
-        // It declares a length that nobody needs.
+        // It declares a length that no frame has.
         let huge = [LENGTH.to_le_bytes(), 4_u32.to_le_bytes(), u32::MAX.to_le_bytes()].concat();
         assert!(decompressed(&huge, 12).is_err());
         // It decompresses to more than a frame holds.

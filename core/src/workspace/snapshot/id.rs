@@ -25,7 +25,7 @@ impl SnapshotId {
         if id.strip_prefix(PREFIX).is_some_and(|rest| rest.len() == 32 && rest.bytes().all(hexadecimal)) {
             return Ok(SnapshotId(id));
         }
-        let message = "a snapshot's ID must be `snap_` and 32 lower-case hexadecimal digits: use one that `snapshot` returned";
+        let message = "a snapshot's ID must be `snap_` and 32 lowercase hexadecimal digits: use one that `snapshot` returned";
         Err(Error::new(Code::InvalidInput, message))
     }
 

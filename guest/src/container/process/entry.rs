@@ -1,4 +1,4 @@
-//! A process, as the guest keeps it.
+//! The record of a process.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -13,7 +13,7 @@ use crate::message::{Code, Fault};
 use crate::recording::{Piece, Recording};
 use crate::roster::Member;
 
-/// A process that runs, or has ended and is kept.
+/// A process that is running, or has ended and is kept.
 #[derive(Debug)]
 pub(super) struct Entry {
     program: String,
@@ -22,7 +22,7 @@ pub(super) struct Entry {
     buffer: usize,
     pub(super) running: Arc<Running>,
     state: Mutex<State>,
-    /// None once it is closed.
+    /// `None` once it is closed.
     pub(super) input: Mutex<Option<Arc<OwnedFd>>>,
 }
 
@@ -31,20 +31,20 @@ struct State {
     recording: Recording,
     sources: Vec<Source>,
     exit: Option<i32>,
-    /// The cursor after all that it wrote before it ended, once that is known.
+    /// The cursor after the last output, once the process has ended and all of its output was read.
     settled: Option<u64>,
     forgotten: bool,
-    /// Those who wait for news.
+    /// The calls that wait for output or for the end.
     waiting: Vec<Weak<Wakeup>>,
 }
 
-/// A stream that it writes.
+/// An output stream of a process.
 #[derive(Debug)]
 pub(super) struct Source {
     stream: u8,
-    /// None once nothing has it open any more.
+    /// `None` once no program has the stream open any more.
     descriptor: Option<Arc<OwnedFd>>,
-    /// Whether nothing is left of what was written before the end.
+    /// Whether everything that was written before the end of the process was read.
     settled: bool,
 }
 
@@ -83,18 +83,18 @@ impl Entry {
         self.state().exit
     }
 
-    /// Whether anybody can ask for it.
+    /// Fails if the process was forgotten.
     pub(super) fn check(&self) -> Result<(), Fault> {
         if self.state().forgotten { Err(not_found()) } else { Ok(()) }
     }
 
-    /// The end of its terminal that is looked at.
+    /// Returns the guest's end of its terminal.
     pub(super) fn outside(&self) -> Option<Arc<OwnedFd>> {
         self.state().sources.first().and_then(|source| source.descriptor.clone())
     }
 
-    /// What follows a cursor, and how it ended where all was read that it wrote before. And whether that has made room in a
-    /// buffer that was full: the cursor says what was read before.
+    /// Returns the output after a cursor, the exit code if all output was read, and whether the read has made room in a full
+    /// buffer: output before the cursor counts as read.
     pub(super) fn read(&self, cursor: u64, limit: usize) -> Result<(Piece, Option<i32>, bool), Fault> {
         let mut state = self.state();
         let full = state.recording.room() == 0;
@@ -109,14 +109,14 @@ impl Entry {
         Ok((piece, exit, full && state.recording.room() > 0))
     }
 
-    /// Notifies this when there is news.
+    /// Notifies the wakeup when there is output, or when the process has ended.
     pub(super) fn tell(&self, wakeup: &Arc<Wakeup>) {
         let mut state = self.state();
         state.waiting.retain(|other| other.strong_count() > 0);
         state.waiting.push(Arc::downgrade(wakeup));
     }
 
-    /// Others need its room. Gives what is still open to those who only see that it does not fill up.
+    /// Forgets the process, because others need its space. Returns its open streams, which must still be drained.
     pub(super) fn forget(&self) -> Vec<OwnedFd> {
         let mut state = self.state();
         state.forgotten = true;
@@ -126,11 +126,11 @@ impl Entry {
         if self.terminal {
             return Vec::new();
         }
-        // The thread that reads may hold one at this moment.
+        // Duplicated, because the reading thread may hold a stream at this moment.
         sources.iter().filter_map(|source| source.descriptor.as_ref()?.try_clone().ok()).collect()
     }
 
-    /// Takes note of its end.
+    /// Records the end of the process, if it has ended.
     pub(super) fn notice(&self) {
         let Some(code) = self.running.code.get() else { return };
         let mut state = self.state();
@@ -147,7 +147,7 @@ impl Entry {
         }
     }
 
-    /// The streams that can be read now, and whether one has to be, for it has ended.
+    /// Returns the streams to read, and whether to read them without waiting, because the process has ended.
     pub(super) fn wanted(&self) -> (Vec<(usize, Arc<OwnedFd>)>, bool) {
         let state = self.state();
         if state.recording.room() == 0 {
@@ -172,7 +172,7 @@ impl Entry {
             Ok(read @ 1..) => recording.push(source.stream, &buffer[..read]),
             Err(Errno::INTR) => return,
             Err(Errno::AGAIN) => source.settled |= exit.is_some(),
-            // A terminal that nothing has open any more fails.
+            // Reading a terminal fails once no program has it open.
             Ok(0) | Err(_) => {
                 source.descriptor = None;
                 source.settled = true;

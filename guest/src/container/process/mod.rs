@@ -1,5 +1,5 @@
-//! Processes: programs that run on after the call, and the connection, that started them. What they write is kept in the
-//! guest's memory, within bounds, and read by one thread; those who wait for it wait on their own.
+//! Processes: programs that keep running after the call and the connection that started them. One thread reads their output
+//! into bounded buffers; each call that waits for output waits on its own thread.
 
 mod entry;
 mod pump;
@@ -27,16 +27,16 @@ use crate::process::Streams;
 use crate::roster::Roster;
 use crate::terminal;
 
-/// How long somebody who writes waits before they ask once more for their turn.
+/// How often a waiting write checks whether it is its turn.
 const TURN: Duration = Duration::from_millis(20);
-/// How long the end of standard input waits for what was written before.
+/// How long closing standard input waits for earlier writes.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// What a terminal takes for the end of input, unless a program has told it otherwise.
+/// The end-of-file character of a terminal, unless a program has changed it.
 const END_OF_FILE: &[u8] = b"\x04";
-/// What programs on a terminal find it to be.
+/// The type of the terminal, for programs.
 const TERM: (&str, &str) = ("TERM", "xterm-256color");
 
-/// All processes of the sandbox. Cloned, it is the same.
+/// All processes of the sandbox. A clone shares them.
 #[derive(Debug, Clone)]
 pub(super) struct Processes {
     roster: Arc<Mutex<Roster<Entry>>>,
@@ -49,7 +49,7 @@ impl Processes {
         Ok(Processes { pump: Pump::start(Arc::clone(&roster))?, roster })
     }
 
-    /// Starts one.
+    /// Starts a process.
     pub(super) fn start(&self, guest: &Guest, what: Start, held: Held) -> Result<Done, Fault> {
         let Start { argv, cwd, env, terminal, buffer, drop_oldest, label } = what;
         let buffer = usize::try_from(buffer).unwrap_or(usize::MAX);
@@ -62,9 +62,9 @@ impl Processes {
         if let Some(size) = &terminal {
             check_size(size.rows, size.columns)?;
         }
-        // One at a time: two could otherwise take the same room.
+        // The lock is held until the end, because two concurrent starts could take the same space.
         let mut roster = lock(&self.roster);
-        // What it left in the background goes on writing, and would die of a closed pipe.
+        // Background programs of forgotten processes may still write, and a closed pipe would kill them.
         roster.admit(buffer)?.iter().flat_map(|entry| entry.forget()).for_each(|pipe| guest.drain.add(pipe));
         let env = terminal.iter().map(|_| (TERM.0.to_owned(), TERM.1.to_owned())).chain(env).collect();
         let env = guest.environment.with(env);
@@ -90,12 +90,12 @@ impl Processes {
         Ok(Done::Started { id })
     }
 
-    /// One of them.
+    /// Describes a process.
     pub(super) fn info(&self, id: &str) -> Result<Done, Fault> {
         Ok(Done::Process(self.get(id)?.info(id)))
     }
 
-    /// All of them, the oldest first.
+    /// Lists all processes, the oldest first.
     pub(super) fn list(&self) -> Vec<ProcessInfo> {
         lock(&self.roster).iter().map(|(id, entry)| entry.info(id)).collect()
     }
@@ -104,7 +104,7 @@ impl Processes {
         lock(&self.roster).get(id).cloned().ok_or_else(not_found)
     }
 
-    /// Sends output from a cursor on, on stream 1, once there is some.
+    /// Sends output after a cursor on stream 1, once there is some.
     pub(super) fn read(&self, guest: &Guest, call: &Call, what: &ReadProcess) -> Result<Done, End> {
         let done = self.read_once(call, what);
         self.abandon(guest, &done, &what.id, what.abandoned);
@@ -134,7 +134,7 @@ impl Processes {
         Ok(Done::Output { next: piece.next, dropped: piece.dropped, chunks, exit })
     }
 
-    /// Waits until one has ended.
+    /// Waits until a process has ended.
     pub(super) fn wait(&self, guest: &Guest, call: &Call, what: &WaitProcess) -> Result<Done, End> {
         let entry = self.get(&what.id)?;
         let exit = wait(call, &entry, what.timeout_ms, |late| {
@@ -146,15 +146,15 @@ impl Processes {
         done
     }
 
-    /// Sends a signal to a process if nobody waits for the answer of a call any more.
+    /// Sends the signal of a call whose caller no longer waits.
     fn abandon(&self, guest: &Guest, done: &Result<Done, End>, id: &str, signal: Option<i32>) {
         if let (Err(End::Stopped), Some(signal)) = (done, signal) {
-            // One that is not there any more needs none.
+            // If the process does not exist any more, no signal is needed.
             let _ = self.signal(guest, &SignalProcess { id: id.to_owned(), signal });
         }
     }
 
-    /// Writes what comes on stream 0, for as long as the time lasts.
+    /// Writes the bytes of stream 0 until its end, or until the time is up.
     pub(super) fn write(&self, call: &Call, what: &WriteProcess) -> Result<Done, End> {
         let entry = self.get(&what.id)?;
         let until = Instant::now().checked_add(Duration::from_millis(what.wait_ms));
@@ -178,13 +178,13 @@ impl Processes {
         }
     }
 
-    /// Closes standard input. What a terminal is told comes after what was typed before.
+    /// Closes standard input. A terminal gets the end-of-file character after all earlier input.
     pub(super) fn close(&self, call: &Call, id: &str) -> Result<Done, End> {
         let entry = self.get(id)?;
         let busy = || {
             Fault::new(
                 Code::Unavailable,
-                "the process has not read what was written to its standard input before",
+                "the process has not yet read what was written to its standard input",
             )
         };
         let until = Instant::now().checked_add(TIMEOUT);
@@ -216,7 +216,7 @@ impl Processes {
             let text = "the process has no terminal: start it with one to give it a size";
             return Err(Fault::new(Code::InvalidInput, text));
         }
-        // One that nothing has open any more has nobody who looks at its size.
+        // If no program has the terminal open any more, its size does not matter.
         if let Some(outside) = entry.outside() {
             terminal::resize(&outside, what.rows, what.columns).map_err(no_stream)?;
         }
@@ -224,7 +224,7 @@ impl Processes {
     }
 }
 
-/// Asks until there is an answer, when there is news of the process, and once more when the time is up.
+/// Calls `ask` whenever the process has output or has ended, until it returns an answer. Calls it with `true` when the time is up.
 fn wait<T>(
     call: &Call,
     entry: &Entry,
@@ -249,7 +249,7 @@ fn wait<T>(
     }
 }
 
-/// Is notified when there is news of a process, and when the call is given up.
+/// Returns a wakeup that is notified when a process has output or has ended, and when the call is canceled.
 fn wakeup(call: &Call, entry: &Entry) -> Result<Arc<Wakeup>, Fault> {
     let wakeup = Arc::new(Wakeup::new().map_err(|error| {
         Fault::new(Code::Unavailable, format!("the guest has no file descriptor left: {error}"))
@@ -259,7 +259,7 @@ fn wakeup(call: &Call, entry: &Entry) -> Result<Arc<Wakeup>, Fault> {
     Ok(wakeup)
 }
 
-/// The turn of one who writes: what two write at once would be mixed. None where the time is up, or nobody waits.
+/// Takes the turn to write, so that concurrent writes are not mixed. Returns `None` if the time is up or the call is canceled.
 fn turn(
     entry: &Entry,
     until: Option<Instant>,
@@ -279,7 +279,7 @@ fn turn(
     }
 }
 
-/// Writes until the time is up, or the process has ended. Gives how much.
+/// Writes until the time is up or the process has ended. Returns the number of bytes written.
 fn write(
     call: &Call,
     entry: &Entry,
@@ -320,12 +320,12 @@ fn write(
 
 fn poll_until(ready: &mut [PollFd<'_>], until: Option<Instant>) {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    // One that is too long for the kernel is as good as none. A little more, so that the time is really up then.
+    // A time that is too long for the kernel means no timeout. The extra millisecond ensures that the time is up afterward.
     let timeout = left.and_then(|left| Timespec::try_from(left + Duration::from_millis(1)).ok());
     let _ = poll(ready, timeout.as_ref());
 }
 
-/// Our ends of the pipes of a process, and its own.
+/// Creates the pipes of a process. Returns the guest's ends, and those of the process.
 fn pipes() -> rustix::io::Result<(Vec<Source>, Arc<OwnedFd>, Streams)> {
     let (stdin, input) = pipe_with(PipeFlags::CLOEXEC)?;
     let (out, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -337,7 +337,7 @@ fn pipes() -> rustix::io::Result<(Vec<Source>, Arc<OwnedFd>, Streams)> {
     Ok((vec![Source::new(1, Arc::new(out)), Source::new(2, Arc::new(err))], Arc::new(input), streams))
 }
 
-/// An ID that nobody guesses, and that no other process has had.
+/// Returns a random ID, which cannot be guessed and is never used twice.
 fn id() -> rustix::io::Result<String> {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
@@ -352,8 +352,7 @@ fn check_size(rows: u16, columns: u16) -> Result<(), Fault> {
 }
 
 fn not_found() -> Fault {
-    let text =
-        "the process does not exist: it ended with its sandbox, or others needed its room after it had ended";
+    let text = "the process does not exist: it ended with its sandbox, or it was discarded after its end to make room for others";
     Fault::new(Code::NotFound, text)
 }
 

@@ -1,4 +1,4 @@
-//! The thread that reads what processes write.
+//! The thread that reads the output of processes.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,12 +12,12 @@ use super::entry::Entry;
 use super::lock;
 use crate::roster::Roster;
 
-/// How much is read at once.
+/// The maximum number of bytes of one read.
 const PIECE: usize = 64 << 10;
 /// The stack of the thread.
 const STACK: usize = 128 << 10;
 
-/// The thread. Cloned, it is the same.
+/// A handle to the thread.
 #[derive(Debug, Clone)]
 pub(super) struct Pump(Arc<Wakeup>);
 
@@ -29,7 +29,7 @@ impl Pump {
         Ok(pump)
     }
 
-    /// Has it look again: something was started, has ended, or has room.
+    /// Returns the wakeup that makes the thread look again: after a start, an end, or a read that made room.
     pub(super) fn wakeup(&self) -> Arc<Wakeup> {
         Arc::clone(&self.0)
     }
@@ -44,7 +44,7 @@ fn run(roster: &Mutex<Roster<Entry>>, wakeup: &Wakeup) {
         for entry in &all {
             entry.notice();
             let (wanted, unsettled) = entry.wanted();
-            // What is in its pipes is read to the end, where nothing may be left to be ready for.
+            // After the end of a process, its pipes are read until they are empty, without waiting.
             at_once |= unsettled;
             streams.extend(wanted.into_iter().map(|(index, stream)| (entry, index, stream, unsettled)));
         }
@@ -57,7 +57,7 @@ fn run(roster: &Mutex<Roster<Entry>>, wakeup: &Wakeup) {
         let _ = poll(&mut ready, at_once.then_some(&now));
         let ready: Vec<_> = ready[1..].iter().map(|stream| !stream.revents().is_empty()).collect();
         for ((entry, index, stream, unsettled), ready) in streams.into_iter().zip(ready) {
-            // Held no longer: one that is forgotten goes to somebody else.
+            // Release the stream before reading, because a forgotten process hands its streams over.
             drop(stream);
             if ready || unsettled {
                 entry.pull(index, &mut buffer);

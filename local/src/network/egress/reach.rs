@@ -28,7 +28,7 @@ pub(in super::super) const LOOKUPS: usize = 8;
 pub(in super::super) struct Reach {
     pub(super) policy: Policy,
     pub(super) journal: Journal,
-    /// Gets the requests that are refused, if somebody wants to know them.
+    /// Collects the refused requests, if the caller needs them.
     pub(super) refusals: Option<Arc<Refusals>>,
     internet: Arc<Internet>,
     lookups: Arc<Semaphore>,

@@ -156,6 +156,6 @@ fn time(ms: u32) -> Duration {
 fn not_found() -> Failure {
     failure(Error::new(
         Code::NotFound,
-        "the process does not exist: it ended with its sandbox, or others needed its room",
+        "the process does not exist: it ended with its sandbox, or it was discarded after its end",
     ))
 }

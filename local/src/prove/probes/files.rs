@@ -89,8 +89,8 @@ pub(super) fn proc_sys(_: &Target) -> io::Result<()> {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => left.push(entry.path()),
-                // About the sandbox's own processes: anybody can open it, but writing requires a privilege that nobody
-                // has.
+                // It concerns the sandbox's own processes. Every user can open it, but writing requires a privilege that
+                // none has.
                 _ if entry.path() == Path::new("/proc/sys/kernel/ns_last_pid") => {}
                 _ if writable(&entry.path()) => return Ok(()),
                 _ => {}

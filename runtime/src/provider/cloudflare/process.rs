@@ -85,7 +85,7 @@ impl CloudflareProcess {
         })
     }
 
-    /// Asks again and again until there is an answer, for as long as somebody waits.
+    /// Repeats a call until there is an answer, as long as the caller waits.
     async fn wait_for<T, A>(
         &self,
         wait: Duration,
@@ -98,7 +98,7 @@ impl CloudflareProcess {
             let turn = left.min(TURN);
             let turn_ms = u32::try_from(millis(turn)).unwrap_or(u32::MAX);
             let once = async |object: &Object| {
-                // Dropped with the call: nobody waits any more then.
+                // Dropped together with the call, which tells the object that the caller no longer waits.
                 let waiting = Waiting::new();
                 call(object, &waiting, turn_ms).await
             };

@@ -64,7 +64,7 @@ impl Scripts {
     pub(super) async fn run(&self, start: &Start, calls: &impl Calls) -> Result<Ran> {
         let (sender, receiver) = unbounded_channel();
         let ask = Closure::<dyn Fn(String) -> Promise>::new(move |call: String| {
-            // If nobody receives it, the script has ended.
+            // If the receiver is gone, the script has ended.
             Promise::new(&mut |answer, _| drop(sender.send(Asked { call: call.clone(), answer })))
         });
         let waiting = Waiting::new();
@@ -135,7 +135,7 @@ impl Scripts {
     }
 }
 
-/// Answers the calls of a script until nobody sends any.
+/// Answers the calls of a script until its end.
 async fn answer(mut receiver: UnboundedReceiver<Asked>, calls: &impl Calls) {
     let asked = stream::poll_fn(|context| receiver.poll_recv(context));
     asked
