@@ -54,7 +54,7 @@ impl<'a, P: Provider> Answers<'a, P> {
                 let fetching = Box::pin(self.fetches.fetch(self.provider, self.agent, self.egress, fetch));
                 fetching.await.map(Value::Object)
             }
-            // Without it, scripts do not have the global. A script may still say the words.
+            // Without a browser, scripts do not have the global, but could still send such a call.
             Call::Browser(_) if !self.has_browser => Err(browser::off()),
             Call::Browser(browse) => {
                 Box::pin(browser::browse(self.provider, self.agent, self.egress, browse)).await

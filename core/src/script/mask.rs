@@ -1,6 +1,6 @@
-//! Masks the values of secrets in what leaves the family `script`.
+//! Masks the values of secrets in the results of the tools `script`.
 //!
-//! This is a protection against accidents, such as a key in the message of an error. A script that transforms a value can still
+//! This protects against accidents, such as a key in the message of an error. A script that transforms a value can still
 //! return it.
 
 use std::fmt::Write as _;
@@ -18,9 +18,9 @@ use crate::error::{Code, Error, Result};
 use crate::tool::dialect::Definition;
 use crate::tool::{Content, Reply};
 
-/// The fewest bytes of the beginning of a value that are masked where a text was cut.
+/// The minimum length of a value's beginning that is masked at the end of a truncated text, in bytes.
 const BEGINNING: usize = 4;
-/// How texts end that the engine has cut.
+/// The end of texts that the engine has truncated.
 const CUTS: &[&str] = &["…", "\n[the log is full: "];
 
 /// The values to mask, in the forms in which they occur.
@@ -41,7 +41,7 @@ impl Mask {
         let forms: Vec<(String, String)> = masked
             .flat_map(|(name, value)| forms(value).into_iter().map(|form| (form, name.to_owned())))
             .collect();
-        // The simplest automaton: the others are faster, and 20 KiB of the upload of a Worker.
+        // The simplest automaton. The others are faster, but would add 20 KiB to the upload of a Worker.
         let search = (!forms.is_empty()).then(|| NFA::new(forms.iter().map(|(form, _)| form)));
         let failed = |error| Error::new(Code::Internal, "the secrets cannot be masked").with_source(error);
         let search = search.transpose().map_err(failed)?;
@@ -59,7 +59,7 @@ impl Mask {
         }
     }
 
-    /// Masks the definition of a created tool. Returns nothing if the name contains a value: a masked one cannot be called.
+    /// Masks the definition of a created tool. Returns `None` if the name contains a value: a tool with a masked name cannot be called.
     pub(crate) fn definition(&self, definition: Definition) -> Option<Definition> {
         if self.secret_in(&definition.name).is_some() {
             return None;
@@ -115,7 +115,7 @@ impl Mask {
         masked
     }
 
-    /// Returns where values are in a text, and the names of their secrets. The ranges do not overlap.
+    /// Returns the ranges of values in a text, and the names of their secrets. The ranges do not overlap.
     fn found(&self, text: &str) -> Vec<(Range<usize>, &str)> {
         let Some(search) = &self.search else { return Vec::new() };
         let name = |form: usize| self.forms[form].1.as_str();
@@ -134,7 +134,7 @@ impl Mask {
         merged
     }
 
-    /// Returns where the beginning of a value is that the engine has cut.
+    /// Returns the range of the beginning of a value that the engine has truncated.
     fn cut(&self, text: &str) -> Option<(Range<usize>, &str)> {
         let end = CUTS.iter().find_map(|cut| match cut.strip_prefix('\n') {
             Some(_) => text.rfind(cut),
@@ -164,7 +164,7 @@ fn forms(value: &str) -> Vec<String> {
     forms
 }
 
-/// Encodes a value as the parser of URLs does, in a path and in a query.
+/// Encodes a value as the URL parser does, in a path and in a query.
 fn in_url(value: &str) -> Vec<String> {
     let [path, query] = encoded(value);
     let parts = [path.strip_prefix('/'), Some(query.as_str())];

@@ -53,9 +53,9 @@ pub struct Exchange {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Option<String>,
-    /// How long it may take until the body of the response is complete.
+    /// The timeout until the body of the response is complete.
     pub time: Duration,
-    /// The longest body of a response in bytes.
+    /// The maximum size of the response's body in bytes.
     pub longest: usize,
 }
 
@@ -76,7 +76,7 @@ impl Exchanged {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns where the server redirects to, if it does.
+    /// Returns the target of a redirect, if the response is one.
     pub fn location(&self) -> Option<&str> {
         matches!(self.status, 301 | 302 | 303 | 307 | 308).then(|| self.header("location"))?
     }

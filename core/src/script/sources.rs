@@ -1,4 +1,4 @@
-//! The libraries and tools of an agent. Their earlier versions are kept.
+//! The libraries and created tools of an agent, with their earlier versions.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use crate::error::{Code, Error, Result};
 use crate::store::{Expected, Key, Range, Store};
 use crate::time;
 
-/// The longest name in bytes.
+/// The maximum length of a name in bytes.
 const MAX_NAME: usize = 64;
-/// The longest description in bytes.
+/// The maximum length of a description in bytes.
 const MAX_DESCRIPTION: usize = 4 << 10;
-/// How many libraries, and how many tools, an agent can have.
+/// The maximum number of libraries, and of created tools, of an agent.
 const MAX_SOURCES: usize = 100;
-/// How many earlier versions are kept.
+/// The number of earlier versions that are kept.
 const MAX_VERSIONS: u64 = 100;
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Library,
@@ -120,7 +120,7 @@ impl<S: Store> Sources<S> {
         Ok(new)
     }
 
-    /// Enables or disables a source. This is no new version.
+    /// Enables or disables a source. This does not create a new version.
     pub(crate) async fn enable(&self, name: &str, enabled: bool) -> Result<()> {
         let current = self.get(name).await?;
         let new = Source { enabled, ..current.source.clone() };

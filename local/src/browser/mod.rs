@@ -1,13 +1,13 @@
-//! The browsers of agents: Chromium, each in a sandbox of its own, which is started for the first call.
+//! The browsers of agents: Chromium, each in its own sandbox, which the first call starts.
 //!
-//! The sandbox has no files on disk and no network but koze's proxy, so the rules for the hosts of scripts hold for all that a
-//! page does: redirects, frames, scripts, sockets. The browser is driven over two pipes.
+//! The sandbox has no files on disk, and no network access except koze's proxy. So the rules for the hosts of scripts apply to
+//! everything in a page: redirects, frames, scripts, sockets. koze controls the browser over two pipes.
 //!
 //! | module | job |
 //! |---|---|
-//! | `program` | finds Chromium, and says how it is started |
+//! | `program` | finds Chromium, and builds its command line |
 //! | `pipes` | one running browser: messages over its pipes |
-//! | `connection` | the one connection to a browser |
+//! | `connection` | a connection to a browser, which has one at a time |
 
 mod connection;
 mod pipes;
@@ -31,7 +31,7 @@ use koze_core::id::SessionId;
 use koze_core::provider::{Profile, Settings, Size};
 use koze_core::script::Egress;
 
-/// What a browser may use. Its files are in memory, too.
+/// The memory of a browser, including its files.
 const SIZE: Size = Size { memory_mib: 2048, disk_mb: 1000 };
 /// The idle time before a browser ends, by default.
 const IDLE: Duration = Duration::from_mins(5);
@@ -54,7 +54,7 @@ impl Default for Browsers {
     }
 }
 
-/// The right to use a browser, which one call has at a time. `None` if the browser does not run.
+/// The exclusive use of a browser by a call. `None` if the browser does not run.
 type Turn = OwnedMutexGuard<Option<Pipes>>;
 
 /// The browser of an agent.
@@ -69,7 +69,7 @@ struct Browser {
 /// Starts a browser in its sandbox.
 async fn start(mut turn: Turn, sandbox: Arc<Inner>) -> Result<Turn> {
     *turn = None;
-    // Fails before there is a sandbox.
+    // Checked first, so that a failure creates no sandbox.
     let chromium = Chromium::find()?;
     sandbox.sleep().await;
     let running = sandbox.wake().await?;
@@ -79,7 +79,7 @@ async fn start(mut turn: Turn, sandbox: Arc<Inner>) -> Result<Turn> {
 }
 
 impl Browsers {
-    /// Sets the idle time of those that are started from now on.
+    /// Sets the idle time of browsers that are started from now on.
     pub(super) fn set_idle(&self, idle: Duration) {
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = idle;
     }
@@ -165,7 +165,7 @@ impl Browser {
         let mut turn = Arc::clone(&self.turn).lock_owned().await;
         let using = self.sandbox.using();
         if turn.as_ref().is_none_or(Pipes::has_ended) {
-            // To completion, even if the caller stops waiting: what is half started would be in the way of the next one.
+            // Runs to completion, even if the caller stops waiting: a browser that is only partly started would block the next one.
             turn = engine::run(start(turn, Arc::clone(&self.sandbox))).await?;
         }
         self.refusals.clear();

@@ -20,9 +20,9 @@ use super::program::Chromium;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::MAX_MESSAGE;
 
-/// How many messages wait for their receiver. The browser waits, too, if it has sent more.
+/// The maximum number of buffered messages. When the buffer is full, the browser waits.
 const WAITING: usize = 64;
-/// How many bytes of the errors that it prints are kept, and how many of them a message has.
+/// The number of bytes of the browser's standard error that are kept, and that an error message shows.
 const PRINTED: usize = 4 << 10;
 const SHOWN: usize = 300;
 
@@ -34,17 +34,17 @@ pub(super) struct Pipes {
     shared: Arc<Common>,
 }
 
-/// What a connection shares with the tasks of the pipes.
+/// The state that a connection shares with the tasks of the pipes.
 #[derive(Debug, Default)]
 pub(super) struct Common {
-    /// Gets the messages of the browser while something is connected.
+    /// Receives the messages of the browser while a client is connected.
     receiver: Mutex<Option<mpsc::Sender<String>>>,
     has_ended: AtomicBool,
-    /// Whether it has sent anything.
+    /// Whether the browser has sent a message yet.
     has_begun: AtomicBool,
-    /// Why this program has ended it.
+    /// The reason why koze has ended it.
     reason: Mutex<Option<&'static str>>,
-    /// The last of what it printed.
+    /// The end of its standard error.
     printed: Mutex<Vec<u8>>,
 }
 
@@ -71,7 +71,7 @@ impl Pipes {
             cwd: "/dev/shm".to_owned(),
             env: environment,
             terminal: false,
-            // Its end is noticed by its pipes.
+            // The end of the browser closes its pipes, which is how koze notices it.
             ends: running.number(),
         };
         let descriptors: Vec<_> = inside.iter().map(AsFd::as_fd).collect();
@@ -101,7 +101,7 @@ impl Pipes {
         self.running.ended() || self.shared.has_ended.load(Ordering::Acquire)
     }
 
-    /// Connects to it. There is one connection at a time.
+    /// Connects to the browser. There is only one connection at a time.
     pub(super) fn connect(&self, refusals: &Arc<Refusals>, using: Use) -> Connection {
         let (receiver, incoming) = mpsc::channel(WAITING);
         *lock(&self.shared.receiver) = Some(receiver);

@@ -1,12 +1,12 @@
-//! Chromium: where it is, and how it is started.
+//! Finds Chromium, and builds its command line.
 
 use std::path::PathBuf;
 
 use super::super::network::egress;
 use koze_core::error::{Code, Error, Result};
 
-/// Where distributions have it, and whether it has to be told not to open a window. The first one that exists is used. It is
-/// looked up on this machine, and a sandbox sees the same files.
+/// The paths of Chromium in distributions, and whether it needs an argument to run headless. koze uses the first one that
+/// exists on this machine; a sandbox sees the same files.
 const PLACES: &[(&str, bool)] = &[
     // Debian: `chromium-headless-shell`, and `chromium`.
     ("/usr/lib/chromium/chromium-headless-shell", false),
@@ -14,7 +14,7 @@ const PLACES: &[(&str, bool)] = &[
     // Fedora: `chromium-headless`, and `chromium`.
     ("/usr/lib64/chromium-browser/headless_shell", false),
     ("/usr/lib64/chromium-browser/chromium-browser", true),
-    // Arch: `chromium`. Alpine has it in the directory above.
+    // Arch: `chromium`. Alpine uses the path above.
     ("/usr/bin/chromium", true),
 ];
 
@@ -27,23 +27,23 @@ const FILES: &str = "/dev/shm/profile";
 /// Passes its standard input and output on as the pipes of the protocol. The program and its arguments follow as arguments.
 const SHELL: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
 
-/// What it is started with, apart from the address of the proxy.
+/// The arguments, apart from the address of the proxy.
 const ARGUMENTS: &[&str] = &[
     "--remote-debugging-pipe",
-    // It has koze's sandbox. Its own needs namespaces within it.
+    // It runs in koze's sandbox, which allows no namespaces for Chromium's own.
     "--no-sandbox",
-    // Without boundaries between its processes, pages of different sites can share one, and need less memory.
+    // Its processes are no boundary anyway. Pages of different sites share one, which needs less memory.
     "--disable-site-isolation-trials",
     "--disable-features=IsolateOrigins,site-per-process,Translate,MediaRouter,OptimizationHints,DialMediaRouteProvider,\
      AutofillServerCommunication,CertificateTransparencyComponentUpdater,NetworkTimeServiceQuerying",
-    // Also for the names of this machine, which the proxy refuses.
+    // Use the proxy also for loopback names, which it refuses.
     "--proxy-bypass-list=<-loopback>",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-quic",
     "--dns-prefetch-disable",
     // New windows would not be visible to any client.
     "--block-new-web-contents",
-    // Requests of its own.
+    // No requests of the browser itself.
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-default-apps",
@@ -81,7 +81,7 @@ pub(super) struct Chromium {
 }
 
 impl Chromium {
-    /// Finds it.
+    /// Finds Chromium.
     pub(super) fn find() -> Result<Self> {
         Chromium::among(PLACES).ok_or_else(|| {
             let text = "the browser of scripts needs Chromium, which is not installed on this machine: run \
@@ -100,7 +100,7 @@ impl Chromium {
         found.map(|(program, has_windows)| Chromium { program, has_windows: *has_windows })
     }
 
-    /// Returns the command that starts it. Nothing in it comes from a model.
+    /// Returns the command that starts it. No part of it comes from a model.
     pub(super) fn command(&self) -> Vec<String> {
         let proxy = format!("--proxy-server=http://127.0.0.1:{}", egress::PORT);
         let files = format!("--user-data-dir={FILES}");

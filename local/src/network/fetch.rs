@@ -1,4 +1,4 @@
-//! The requests of scripts: from this program, to the hosts that the project allows for scripts. Scripts have no network.
+//! Sends the requests of scripts, which have no network themselves, to the hosts that the project allows for scripts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ const IN_JOURNAL: &str = "(scripts)";
 pub(in super::super) struct Fetching {
     state: PathBuf,
     internet: Arc<Internet>,
-    /// What limits the lookups of each agent, so that names that resolve slowly delay its own scripts only.
+    /// The limit on concurrent lookups of each agent, so that names that resolve slowly delay only its own scripts.
     lookups: Mutex<HashMap<String, Weak<Semaphore>>>,
     tls: OnceLock<Arc<ClientConfig>>,
 }
@@ -41,7 +41,7 @@ impl Fetching {
         Fetching { state: state.to_owned(), internet, lookups: Mutex::default(), tls: OnceLock::new() }
     }
 
-    /// Returns what limits the lookups of an agent.
+    /// Returns the semaphore of an agent's lookups.
     fn lookups(&self, agent: &str) -> Arc<Semaphore> {
         let mut all = self.lookups.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(agent).and_then(Weak::upgrade) {
@@ -77,7 +77,7 @@ impl Fetching {
         .await
     }
 
-    /// Returns the configuration of TLS: it trusts Mozilla's authorities.
+    /// Returns the TLS configuration, which trusts Mozilla's authorities.
     fn tls(&self) -> Result<Arc<ClientConfig>> {
         if let Some(known) = self.tls.get() {
             return Ok(Arc::clone(known));
@@ -108,7 +108,7 @@ fn refused(Refusal { status, text }: Refusal) -> Error {
     Error::new(code(status), text)
 }
 
-/// Begins TLS with the host.
+/// Performs the TLS handshake with the host.
 async fn secured(
     stream: TcpStream,
     config: Arc<ClientConfig>,

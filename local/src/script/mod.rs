@@ -1,13 +1,13 @@
-//! Scripts of agents, in processes of their own: `QuickJS` is no security boundary, and its built-in functions cannot be
+//! Scripts of agents, in separate processes: `QuickJS` is not a security boundary, and its built-in functions cannot be
 //! interrupted.
 //!
 //! A process sees no files, has no network, and can make only the few system calls that an engine needs: everything else
 //! kills it. It holds one descriptor, the socket to this program. It is killed at the time limit of its script. A process
-//! runs further scripts of the same agent only, so that nothing of one agent reaches another one.
+//! only runs scripts of one agent, so that no data of one agent can reach another.
 //!
 //! | module | job |
 //! |---|---|
-//! | `pool` | prepared processes, and how many scripts run at once |
+//! | `pool` | prepared and idle processes |
 //! | `worker` | one process: starts it, and runs a script in it |
 //! | `serve` | the process itself |
 //! | `database` | the databases of agents |
@@ -36,9 +36,9 @@ use self::pool::Pool;
 pub(super) use self::serve::serve;
 use self::worker::Talk;
 
-/// How many scripts run at once.
+/// The maximum number of concurrent scripts.
 const RUNNING: usize = 16;
-/// How many scripts of one agent run at once. Others wait; the time of a script begins when it starts.
+/// The maximum number of concurrent scripts of one agent. Others wait; the time of a script begins when it starts.
 const OF_ONE_AGENT: usize = 8;
 
 /// The scripts of a state directory.
@@ -64,7 +64,7 @@ impl Scripts {
         let (answering, answers) = mpsc::unbounded_channel();
         let (pool, agent) = (Arc::clone(&self.pool), agent.to_owned());
         let mut task = engine()?.spawn(async move {
-            // Until the process is free again, even if the caller stops waiting.
+            // Held until the process is free again, even if the caller stops waiting.
             let _running = running;
             pool.run(&agent, &message, Talk { asking, answers }).await
         });
@@ -80,7 +80,7 @@ impl Scripts {
         }
     }
 
-    /// Returns what limits the scripts of an agent.
+    /// Returns the semaphore of an agent's scripts.
     fn agent(&self, agent: &str) -> Arc<Semaphore> {
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = agents.get(agent).and_then(Weak::upgrade) {

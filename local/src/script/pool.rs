@@ -12,9 +12,9 @@ use super::worker::{End, Talk, Worker};
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Ran;
 
-/// How many processes wait for further scripts of their agents.
+/// The maximum number of idle processes that are kept for further scripts of their agents.
 const WAITING: usize = 8;
-/// After how many scripts a process is replaced.
+/// The number of scripts after which a process is replaced.
 const SCRIPTS: u32 = 1000;
 
 /// The processes that run no script.
@@ -29,7 +29,7 @@ pub(super) struct Pool {
 struct Idle {
     /// The process that has not run anything.
     fresh: Option<Worker>,
-    /// Those of agents. The last one was used last.
+    /// The processes of agents, the most recently used one last.
     used: Vec<(String, Worker)>,
 }
 

@@ -11,10 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-/// The longest packet. The socket keeps their borders, so a receiver needs as much room.
+/// The maximum size of a packet. The socket preserves packet boundaries, so a receiver needs a buffer of this size.
 pub(super) const PACKET: usize = 16 << 10;
 
-/// Runs scripts until this program's host is gone.
+/// Runs scripts until the host is gone.
 pub(in super::super) fn serve(socket: OwnedFd) -> io::Result<()> {
     let wire = Socket { socket, incoming: std::cell::RefCell::default() };
     native::serve(wire).map_err(|failure| io::Error::other(failure.message))

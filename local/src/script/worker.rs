@@ -1,4 +1,4 @@
-//! One process of scripts, seen from this program.
+//! One process of scripts, as seen by the host.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,9 +23,9 @@ use super::serve::PACKET;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Ran;
 
-/// How long after its limit a script is killed, if it did not end by itself.
+/// The time after its limit at which a script is killed, if it has not ended by itself.
 const GRACE: Duration = Duration::from_millis(50);
-/// The time that compiling may take.
+/// The timeout for compiling.
 const CHECK: Duration = Duration::from_secs(10);
 
 /// The connection between a script and its caller.
@@ -37,12 +37,12 @@ pub(super) struct Talk {
     pub(super) answers: UnboundedReceiver<(u64, std::result::Result<serde_json::Value, String>)>,
 }
 
-/// What becomes of a process after a script.
+/// The state of a process after a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// It can run the next one.
     Reusable,
-    /// It was killed, or is not trusted anymore.
+    /// It was killed, or is no longer trusted.
     Over,
 }
 
@@ -127,7 +127,7 @@ impl Worker {
                     FromScript::Timer(_) => {}
                     FromScript::Call { id, call } => {
                         run.calls += 1;
-                        // The engine does not have more.
+                        // The engine never has more pending calls.
                         if run.calls > CALLS {
                             return Err(Broken::Gone);
                         }
@@ -183,9 +183,9 @@ type Outcome = std::result::Result<serde_json::Value, Failure>;
 
 /// Why a script did not end properly.
 enum Broken {
-    /// Its process is gone, or is not what this program started.
+    /// Its process is gone, or has violated the protocol.
     Gone,
-    /// Its caller does not wait anymore.
+    /// Its caller no longer waits.
     Unwanted,
 }
 
@@ -208,7 +208,7 @@ struct Run {
     logs: Vec<String>,
     /// The bytes of the log.
     bytes: usize,
-    /// The calls that have no answer yet.
+    /// The pending calls.
     calls: usize,
 }
 
@@ -233,8 +233,8 @@ fn limited(limits: &Limits, limit: Limit) -> Failure {
     Failure { message: limits.message(limit), place: None, limit: Some(limit) }
 }
 
-/// Returns the failure for a process that ended by itself. What an engine cannot allocate outside of its own heap ends
-/// its process, as does a system call that it may not make.
+/// Returns the failure for a process that ended by itself: an allocation outside the engine's own heap has failed, or it made
+/// a system call that is not allowed.
 fn ended(limits: &Limits) -> Failure {
     let message = format!(
         "the process of the script ended: the script used more than its {} MiB of memory, or exceeded another limit of the \

@@ -1,5 +1,5 @@
-//! The files of blobs. A file is locked while it is written, and referenced by the database from then on. Whatever is
-//! neither was left by a program that was killed.
+//! The files of blobs. A file is locked while it is written, and referenced by the database from then on. A file that is
+//! neither locked nor referenced was left by a killed process.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -49,7 +49,7 @@ impl Blobs {
         }
     }
 
-    /// Reads at most `limit` bytes from `offset`. Returns nothing if the file does not exist.
+    /// Reads at most `limit` bytes from `offset`. Returns `None` if the file does not exist.
     pub(super) fn read(&self, name: &str, offset: u64, limit: u64) -> Result<Option<Vec<u8>>> {
         let file = match File::open(self.0.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -66,7 +66,7 @@ impl Blobs {
         let _ = fs::remove_file(self.0.join(name));
     }
 
-    /// Deletes what killed programs have left.
+    /// Deletes the files that killed processes have left.
     pub(super) fn sweep(&self, database: &Database) -> Result<()> {
         for entry in fs::read_dir(&self.0).map_err(failed)?.flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };

@@ -43,7 +43,7 @@ impl Stores {
         Ok(self.0.get_or_init(|| Files { database, blobs, layers }))
     }
 
-    /// Removes what a destroyed sandbox used of a layer.
+    /// Removes a destroyed sandbox from the users of its layer.
     pub(super) fn end_base(&self, state: &Path, base: &Base, sandbox: &Path) -> Result<()> {
         let Files { database, layers, .. } = self.files(state)?;
         layers.end(base, sandbox, || database.has_layer(&base.layer))
@@ -91,7 +91,7 @@ impl LocalStore {
         .await
     }
 
-    /// Lets a new sandbox begin with a layer: see [`Layers::begin`].
+    /// Puts a new sandbox on top of a layer: see [`Layers::begin`].
     pub(super) async fn begin(&self, layer: Layer, own: Own, sandbox: PathBuf) -> Result<bool> {
         self.with(move |files, _| {
             files.layers.begin(&layer, &own, &sandbox, || files.database.has_layer(layer.name()))

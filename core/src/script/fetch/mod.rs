@@ -1,5 +1,5 @@
-//! `fetch`: validates requests, follows redirects, and keeps the limits of a run. The provider does each exchange, and checks
-//! the address that it connects to.
+//! `fetch`: validates requests, follows redirects, and enforces the limits of a run. The provider performs each exchange, and
+//! checks the address that it connects to.
 //!
 //! | module | job |
 //! |---|---|

@@ -7,16 +7,16 @@ use crate::error::{Code, Error, Result};
 use crate::script::url::Url;
 use crate::script::{Exchange, Fetch, Method};
 
-/// The longest time that a request may take, in milliseconds.
+/// The maximum timeout of a request, in milliseconds.
 pub(super) const TIMEOUT: u64 = 30_000;
-/// The longest URL in bytes.
+/// The maximum length of a URL in bytes.
 const URL: usize = 8 << 10;
-/// The most headers of a request.
+/// The maximum number of headers.
 const HEADERS: usize = 64;
-/// How many bytes the headers of a request may have.
+/// The maximum size of all headers in bytes.
 const HEADER_BYTES: usize = 16 << 10;
 
-/// The longest name that a message repeats, in bytes.
+/// The maximum length of a name that an error repeats, in bytes.
 const SHOWN: usize = 64;
 
 /// Headers that describe the connection, which the host sets itself.
@@ -40,7 +40,7 @@ const RESERVED: &[&str] = &[
 pub(super) struct Request {
     pub(super) method: Method,
     pub(super) url: Url,
-    /// With lowercase names.
+    /// The headers, with lowercase names.
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Option<String>,
 }
@@ -99,7 +99,7 @@ impl Request {
         &self.url.host
     }
 
-    /// Returns what the provider sends.
+    /// Returns the exchange that the provider performs.
     pub(super) fn exchange(&self, time: Duration, longest: usize) -> Exchange {
         let tls = self.url.scheme == "https";
         let mut headers = self.headers.clone();
@@ -125,7 +125,7 @@ pub(super) fn target(text: &str, base: Option<&Url>) -> Result<Url> {
     }
     let url = Url::parse(text, base)?;
     if !matches!(url.scheme.as_str(), "http" | "https") {
-        // Never the beginning of a longer text: it may be a secret, which is masked as a whole only.
+        // Do not show the beginning of a longer text: it may be part of a secret, and secrets are only masked as a whole.
         let not = if url.scheme.len() > SHOWN { String::new() } else { format!(", not `{}:`", url.scheme) };
         return Err(invalid(&format!("`fetch` requests URLs with `https:` or `http:`{not}")));
     }
@@ -140,7 +140,7 @@ pub(super) fn target(text: &str, base: Option<&Url>) -> Result<Url> {
     Ok(url)
 }
 
-/// Validates a timeout in milliseconds. A longer one than the longest is shortened to it, as those of timers are.
+/// Validates a timeout in milliseconds. A longer one than the maximum is shortened to it, as for timers.
 pub(super) fn timeout(millis: u64) -> Result<u64> {
     if millis == 0 {
         return Err(invalid(&format!("`timeout` must be from 1 to {TIMEOUT} ms")));

@@ -1,5 +1,5 @@
-//! The browsers of scripts in a Worker: a WebSocket carries the messages of the one on this machine, behind koze's proxy as for
-//! local scripts. Messages of koze are those of the generated `script-guard.mjs`.
+//! The browsers of scripts in a Worker under `koze dev --local`: a WebSocket carries the messages of a browser on this machine, which
+//! is behind koze's proxy as for local scripts. koze's own messages are those of the generated `script-guard.mjs`.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(super) const CLOSE: &str = "kozeCloseBrowser";
 const AGENT: &str = "koze-agent";
 /// The header with the rest of the input: percent-encoded JSON.
 const INPUT: &str = "koze-browser";
-/// How long a connection may last: longer than a call takes.
+/// The maximum duration of a connection: longer than any call.
 const LONGEST: Duration = Duration::from_mins(1);
 
 #[derive(Deserialize)]
@@ -92,7 +92,7 @@ impl Shared {
         Ok(done(self.provider.close_browser(&agent).await))
     }
 
-    /// Returns the agent of an object. It is of the session of the Worker's sandboxes, whose egress journal has what it reaches.
+    /// Returns the agent of an object, in the session of the Worker's sandboxes, whose egress journal then lists its requests.
     fn agent(&self, headers: &HeaderMap) -> std::result::Result<SessionId, Refusal> {
         let object = text(headers, AGENT)
             .filter(|id| id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -101,7 +101,7 @@ impl Shared {
     }
 }
 
-/// Passes messages on until one side ends.
+/// Forwards messages until one side ends.
 async fn pass(
     mut socket: WebSocketStream<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>,
     mut wire: impl Wire,
@@ -143,7 +143,7 @@ async fn pass(
     }
 }
 
-/// Sends a message of koze. Its method is the first key.
+/// Sends one of koze's own messages. Its method is the first key.
 async fn tell(
     socket: &mut WebSocketStream<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>,
     method: &str,
