@@ -13,8 +13,9 @@ use worker::send::{SendFuture, SendWrapper};
 use self::pieces::Pieces;
 use self::pipe::{Pipe, Reading};
 use super::CloudflareSandbox;
+use super::call;
 use super::contract::{self, Path};
-use super::object::{Answer, Object, Refused, WITHIN, wrong_reply};
+use super::object::{Answer, Refused, WITHIN, wrong_reply};
 use super::stream::TIMEOUT;
 use super::waiting::Waiting;
 use koze_core::archive::{self as by_operations, Bytes, Contents, Tar};
@@ -28,7 +29,7 @@ const PART: usize = 128 << 10;
 /// Returns a directory as an archive. Dropping the stream cancels it.
 pub(super) fn pack(from: CloudflareSandbox, place: Path) -> Tar {
     let archive = SendFuture::new(async move {
-        match from.ask(async |object| begin(object, &place).await).await {
+        match from.ask(call::archive(&place, WITHIN)).await.and_then(reading) {
             Ok(reading) => read(reading),
             Err(Refused::Unstreamed) => by_operations::pack(from, place.path),
             Err(refused) => Box::pin(once(ready(Err(Error::from(refused))))) as Tar,
@@ -37,9 +38,8 @@ pub(super) fn pack(from: CloudflareSandbox, place: Path) -> Tar {
     Box::pin(once(archive).flatten())
 }
 
-/// Asks an object for an archive.
-async fn begin(object: &Object, place: &Path) -> Answer<Reading> {
-    let packed = object.archive(place, WITHIN).await?;
+/// Reads the archive of an object.
+fn reading(packed: contract::Packed) -> Answer<Reading> {
     Reading::new(packed.stream).ok_or_else(|| wrong_reply("kozeArchive", &"the stream has no bytes"))
 }
 
@@ -70,12 +70,12 @@ pub(super) async fn unpack(to: &CloudflareSandbox, place: Place<'_>, tar: Bytes<
     let mut object = to.object().clone();
     // A stream cannot be sent twice, so a first call finds out whether the class and the container support archives. It also
     // starts the container.
-    let mut begun = begin(&object, &directory).await;
-    if begun.as_ref().is_err_and(|refused| *refused == Refused::Unopened) {
+    let mut begun = object.call(call::archive(&directory, WITHIN)).await;
+    if matches!(begun, Err(Refused::Unopened)) {
         object = to.open().await?;
-        begun = begin(&object, &directory).await;
+        begun = object.call(call::archive(&directory, WITHIN)).await;
     }
-    match begun {
+    match begun.and_then(reading) {
         // Dropping it cancels the archive.
         Ok(reading) => drop(reading),
         Err(Refused::Unstreamed) => return by_operations::unpack(to, place.path, tar).await,
@@ -87,7 +87,7 @@ pub(super) async fn unpack(to: &CloudflareSandbox, place: Place<'_>, tar: Bytes<
     // Dropped together with this call, which cancels the receiver.
     let waiting = Waiting::new();
     let readable = pipe.readable();
-    let call = pin!(object.extract(&unpack, &readable, waiting.function(), TIMEOUT));
+    let call = pin!(object.call(call::extract(&unpack, &readable, waiting.function(), TIMEOUT)));
     let (sent, extracted) = match select(call, pin!(send(pipe, tar))).await {
         // If the call fails, the rest of the archive is not read.
         Either::Left((extracted, sent)) => {

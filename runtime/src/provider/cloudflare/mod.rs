@@ -3,7 +3,8 @@
 //! | module | job |
 //! |---|---|
 //! | [`contract`] | the contract of a sandbox's class |
-//! | `object` | calls its methods, with retries |
+//! | `call` | its methods as calls |
+//! | `object` | sends them, with retries |
 //! | `sandbox`, `write`, `stream`, `archive` | the operations of a sandbox |
 //! | `label` | the name of a sandbox's object |
 //! | `known` | the sandboxes that an isolate has seen |
@@ -18,6 +19,7 @@
 mod archive;
 #[cfg(feature = "browser")]
 mod browser;
+mod call;
 pub mod contract;
 mod known;
 pub(crate) mod label;
@@ -165,7 +167,10 @@ impl Cloudflare {
             let cancel = contract::Cancel { call: call.to_owned() };
             let each = sandboxes.into_iter().map(async |(name, class)| {
                 let id = SandboxId { session: session.clone(), name };
-                self.object(&id, class)?.cancel(&cancel, CANCEL_TIMEOUT).await.map_err(Error::from)
+                self.object(&id, class)?
+                    .call(call::cancel(&cancel, CANCEL_TIMEOUT))
+                    .await
+                    .map_err(Error::from)
             });
             join_all(each).await.into_iter().try_for_each(|told| told.map(drop))
         })
@@ -232,7 +237,8 @@ impl Cloudflare {
         }
         let objects = (0..self.shared.classes.len()).map(|class| self.object(id, class));
         let objects = objects.collect::<Result<Vec<_>>>()?;
-        let states = join_all(objects.iter().map(|object| object.status(&Nothing {}, WITHIN))).await;
+        let states =
+            join_all(objects.iter().map(|object| object.call(call::status(&Nothing {}, WITHIN)))).await;
         for (class, state) in states.into_iter().enumerate() {
             if state?.opened {
                 return Ok(Some((class, None)));
@@ -261,7 +267,7 @@ impl Cloudflare {
             }
         }
         let object = self.object(id, class)?;
-        match object.open(&contract::Open { sleep_after_ms }, WITHIN).await {
+        match object.call(call::open(&contract::Open { sleep_after_ms }, WITHIN)).await {
             Ok(opened) => {
                 known::remember(id, class, sleep_after_ms, now());
                 Ok((object, class, opened.created))
@@ -312,7 +318,7 @@ impl Cloudflare {
             let id = SandboxId { session: session.clone(), name };
             let state = match self.class(&record.profile) {
                 // A sandbox that does not answer must not hide the others; the error is in the log.
-                Ok(class) => self.object(&id, class)?.status(&Nothing {}, WITHIN).await.ok(),
+                Ok(class) => self.object(&id, class)?.call(call::status(&Nothing {}, WITHIN)).await.ok(),
                 Err(_) => None,
             };
             // A registered sandbox that was not opened yet starts with its first use.

@@ -1,18 +1,17 @@
 //! Calls the Durable Object of a sandbox through its contract.
 
-use std::any::TypeId;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use serde::Serialize;
-use serde_wasm_bindgen::Serializer;
-use worker::js_sys::{JSON, Promise, Reflect};
+use serde::de::DeserializeOwned;
+use worker::js_sys::Reflect;
 use worker::wasm_bindgen::{JsCast, JsValue};
 use worker::wasm_bindgen_futures::JsFuture;
 use worker::{ObjectNamespace, console_error, js_sys};
 
-use super::contract::{self, Failure, Reason, methods};
+use super::call::{Call, Remote, Sent};
+use super::contract::{Failure, Reason};
 use koze_core::error::{Code, Error, Result};
 use koze_core::time::{millis, now, sleep};
 
@@ -61,56 +60,6 @@ impl From<Refused> for Error {
     }
 }
 
-macro_rules! bind {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident $(, $more:ident $($type:literal)?)* => $output:ident;)+) => {
-        /// The JavaScript stub of an object whose class implements the contract.
-        mod remote {
-            #![allow(unused_imports, reason = "the attribute's expansion does not use every import")]
-
-            use worker::js_sys::Promise;
-            use worker::wasm_bindgen::JsValue;
-            use worker::wasm_bindgen::prelude::wasm_bindgen;
-
-            #[wasm_bindgen(wasm_bindgen = worker::wasm_bindgen, js_sys = worker::js_sys)]
-            extern "C" {
-                pub(super) type Remote;
-                $(
-                    #[wasm_bindgen(method, catch, js_name = $name)]
-                    pub(super) fn $method(
-                        this: &Remote,
-                        input: &JsValue,
-                        $($more: &JsValue,)*
-                    ) -> Result<Promise, JsValue>;
-                )+
-            }
-        }
-
-        impl Object {
-            $(
-                $(#[doc = $doc])+
-                pub(super) async fn $method(
-                    &self,
-                    input: &contract::$input,
-                    $($more: &JsValue,)*
-                    within: Duration,
-                ) -> Answer<contract::$output> {
-                    let input = in_javascript($name, input)?;
-                    let send = |remote: &Remote| remote.$method(&input $(, $more)*);
-                    let value = self.call($name, &send, within).await?;
-                    serde_wasm_bindgen::from_value(value).map_err(|error| wrong_reply($name, &error))
-                }
-            )+
-        }
-    };
-}
-
-methods!(bind);
-use self::remote::Remote;
-
-/// Sends a call to JavaScript. It may be called repeatedly. A trait object, because the code around it is large and the
-/// same for every method.
-type Sends<'a> = dyn Fn(&Remote) -> std::result::Result<Promise, JsValue> + 'a;
-
 impl Object {
     /// Addresses an object by name. It need not exist.
     pub(super) fn new(namespace: ObjectNamespace, name: impl Into<String>) -> Self {
@@ -122,13 +71,20 @@ impl Object {
         self.namespace.get_by_name(&self.name).map_err(|error| thrown("get", &error.into()))
     }
 
-    /// Calls a method, and retries with backoff until it succeeds, fails permanently or times out.
-    async fn call(&self, method: &str, send: &Sends<'_>, within: Duration) -> Answer<JsValue> {
-        let until = now().saturating_add(millis(within));
+    /// Calls a method, as [`send`](Object::send), and decodes its answer.
+    pub(super) async fn call<T: DeserializeOwned>(&self, call: Answer<Call<T>>) -> Answer<T> {
+        let call = call?;
+        call.decode(self.send(&call.sent).await?)
+    }
+
+    /// Sends a call, and retries with backoff until it succeeds, fails permanently or times out.
+    pub(super) async fn send(&self, call: &Sent) -> Answer<JsValue> {
+        let method = call.method;
+        let until = now().saturating_add(millis(call.within));
         let mut wait = BACKOFF.0;
         loop {
             let left = Duration::from_millis(until.saturating_sub(now()));
-            let reply = self.once(method, send, left).await?;
+            let reply = self.once(call, left).await?;
             let Failure { code, message, retryable } = match outcome(method, &reply)? {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
@@ -149,9 +105,10 @@ impl Object {
         }
     }
 
-    async fn once(&self, method: &str, send: &Sends<'_>, within: Duration) -> Answer<JsValue> {
+    async fn once(&self, call: &Sent, within: Duration) -> Answer<JsValue> {
+        let method = call.method;
         let remote: Remote = self.stub().map_err(Refused::Error)?.into_rpc();
-        let promise = send(&remote).map_err(|error| refused(method, &error))?;
+        let promise = call.send(&remote).map_err(|error| refused(method, &error))?;
         match select(JsFuture::from(promise), pin!(sleep(within))).await {
             Either::Left((Ok(reply), _)) => Ok(reply),
             Either::Left((Err(error), _)) => Err(refused(method, &error)),
@@ -161,27 +118,6 @@ impl Object {
             }
         }
     }
-}
-
-/// Converts input to JavaScript as the contract defines it: absent values are `null`, bytes are a `Uint8Array`.
-fn in_javascript<T: Serialize + 'static>(method: &str, input: &T) -> Answer<JsValue> {
-    let wrong = |error: &dyn std::fmt::Display| {
-        let message = format!("the input of `{method}` cannot be serialized: {error}");
-        Refused::Error(Error::new(Code::Internal, message))
-    };
-    // Inputs that contain bytes are converted value by value. Everything else is passed as one JSON string, because each
-    // separate value would cost a call to JavaScript.
-    let has_bytes = [
-        TypeId::of::<contract::Write>(),
-        TypeId::of::<contract::Edit>(),
-        TypeId::of::<contract::WriteProcess>(),
-    ];
-    if has_bytes.contains(&TypeId::of::<T>()) {
-        let serializer = Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
-        return input.serialize(&serializer).map_err(|error| wrong(&error));
-    }
-    let text = serde_json::to_string(input).map_err(|error| wrong(&error))?;
-    JSON::parse(&text).map_err(|_| wrong(&"JavaScript does not read it"))
 }
 
 /// Decodes a [`Reply`](super::contract::Reply), except its value.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use worker::send::SendFuture;
 
+use super::call::{self, Call};
 use super::contract::{self, LARGEST_PIECE};
-use super::object::{Answer, Object, Refused, WITHIN, wrong_reply};
+use super::object::{Answer, Refused, WITHIN, wrong_reply};
 use super::sandbox::CloudflareSandbox;
 use super::waiting::Waiting;
 use koze_core::error::{Code, Error, Result};
@@ -46,14 +48,14 @@ pub(super) async fn start(sandbox: &CloudflareSandbox, program: Program) -> Resu
         label: program.label,
         attend_within_ms: program.attended.then_some(ATTEND_MS),
     };
-    let started = sandbox.ask(async |object: &Object| object.start(&input, WITHIN).await).await?;
+    let started = sandbox.ask(call::start(&input, WITHIN)).await?;
     Ok(CloudflareProcess { sandbox: sandbox.clone(), id: id("kozeStart", started.id)? })
 }
 
 /// Finds a process.
 pub(super) async fn find(sandbox: &CloudflareSandbox, id: &ProcessId) -> Result<Option<CloudflareProcess>> {
     let input = contract::OneProcess { id: id.to_string() };
-    match sandbox.ask_the_open(async |object: &Object| object.process(&input, WITHIN).await).await {
+    match sandbox.ask_the_open(call::process(&input, WITHIN)).await {
         Ok(_) => Ok(Some(CloudflareProcess { sandbox: sandbox.clone(), id: id.clone() })),
         Err(Refused::Error(error)) if error.code == Code::NotFound => Ok(None),
         Err(Refused::Unopened) => Ok(None),
@@ -63,8 +65,7 @@ pub(super) async fn find(sandbox: &CloudflareSandbox, id: &ProcessId) -> Result<
 
 /// Lists the processes.
 pub(super) async fn list(sandbox: &CloudflareSandbox) -> Result<Vec<ProcessInfo>> {
-    let all = async |object: &Object| object.processes(&contract::Nothing {}, WITHIN).await;
-    let all = match sandbox.ask_the_open(all).await {
+    let all = match sandbox.ask_the_open(call::processes(&contract::Nothing {}, WITHIN)).await {
         Err(Refused::Unopened) => return Ok(Vec::new()),
         all => all?.processes,
     };
@@ -78,7 +79,7 @@ pub(super) async fn list(sandbox: &CloudflareSandbox) -> Result<Vec<ProcessInfo>
 
 impl CloudflareProcess {
     /// Calls the object, if the sandbox is open.
-    async fn ask<T>(&self, call: impl AsyncFn(&Object) -> Answer<T>) -> Result<T> {
+    async fn ask<T: DeserializeOwned>(&self, call: Answer<Call<T>>) -> Result<T> {
         self.sandbox.ask_the_open(call).await.map_err(|refused| match refused {
             Refused::Unopened => Error::new(Code::NotFound, "the process ended with its sandbox"),
             refused => refused.into(),
@@ -86,10 +87,10 @@ impl CloudflareProcess {
     }
 
     /// Repeats a call until there is an answer, as long as the caller waits.
-    async fn wait_for<T, A>(
+    async fn wait_for<T, A: DeserializeOwned>(
         &self,
         wait: Duration,
-        call: impl AsyncFn(&Object, &Waiting, u32) -> Answer<A>,
+        call: impl Fn(&Waiting, u32) -> Answer<Call<A>>,
         answer: impl Fn(A, bool) -> Option<Result<T>>,
     ) -> Result<T> {
         let start = Start::now();
@@ -97,12 +98,9 @@ impl CloudflareProcess {
             let left = wait.saturating_sub(start.elapsed());
             let turn = left.min(TURN);
             let turn_ms = u32::try_from(millis(turn)).unwrap_or(u32::MAX);
-            let once = async |object: &Object| {
-                // Dropped together with the call, which tells the object that the caller no longer waits.
-                let waiting = Waiting::new();
-                call(object, &waiting, turn_ms).await
-            };
-            if let Some(answer) = answer(self.ask(once).await?, left <= TURN) {
+            // Dropped together with the call, which tells the object that the caller no longer waits.
+            let waiting = Waiting::new();
+            if let Some(answer) = answer(self.ask(call(&waiting, turn_ms)).await?, left <= TURN) {
                 return answer;
             }
         }
@@ -122,11 +120,11 @@ impl CloudflareProcess {
             return Err(Error::new(Code::InvalidInput, "the cursor lies beyond the output"));
         }
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(LARGEST_PIECE);
-        let read = async |object: &Object, waiting: &Waiting, wait_ms: u32| {
+        let read = |waiting: &Waiting, wait_ms: u32| {
             let (id, call) = (self.id.to_string(), self.sandbox.call_name());
             let abandoned_signal = abandoned.map(Signal::number);
             let input = contract::ReadProcess { id, cursor, limit, wait_ms, call, abandoned_signal };
-            object.read_process(&input, waiting.function(), within(wait_ms)).await
+            call::read_process(&input, waiting.function(), within(wait_ms))
         };
         self.wait_for(wait, read, |output: contract::ProcessOutput, last| {
             let nothing = output.next == cursor && output.exit.is_none();
@@ -136,10 +134,10 @@ impl CloudflareProcess {
     }
 
     async fn wait_some(&self, timeout: Duration) -> Result<Option<Exit>> {
-        let wait = async |object: &Object, waiting: &Waiting, timeout_ms: u32| {
+        let wait = |waiting: &Waiting, timeout_ms: u32| {
             let (id, call) = (self.id.to_string(), self.sandbox.call_name());
             let input = contract::WaitProcess { id, timeout_ms, call, abandoned_signal: None };
-            object.wait_process(&input, waiting.function(), within(timeout_ms)).await
+            call::wait_process(&input, waiting.function(), within(timeout_ms))
         };
         self.wait_for(timeout, wait, |ended: contract::Ended, last| {
             (last || ended.exit.is_some()).then(|| Ok(exit(ended.exit)))
@@ -155,11 +153,9 @@ impl CloudflareProcess {
             call: self.sandbox.call_name(),
             abandoned_signal: Some(abandoned.number()),
         };
-        let wait = async |object: &Object| {
-            // Dropped with the call, which abandons the process.
-            let waiting = Waiting::new();
-            object.wait_process(&input, waiting.function(), within(input.timeout_ms)).await
-        };
+        // Dropped with the call, which abandons the process.
+        let waiting = Waiting::new();
+        let wait = call::wait_process(&input, waiting.function(), within(input.timeout_ms));
         Ok(exit(self.ask(wait).await?.exit))
     }
 
@@ -172,11 +168,8 @@ impl CloudflareProcess {
             let piece = bytes[taken..].chunks(LARGEST_PIECE as usize).next().unwrap_or_default().to_vec();
             let (id, call) = (self.id.to_string(), self.sandbox.call_name());
             let input = contract::WriteProcess { id, bytes: piece.into(), wait_ms, call };
-            let write = async |object: &Object| {
-                let waiting = Waiting::new();
-                object.write_process(&input, waiting.function(), within(wait_ms)).await
-            };
-            match self.ask(write).await {
+            let waiting = Waiting::new();
+            match self.ask(call::write_process(&input, waiting.function(), within(wait_ms))).await {
                 Ok(done) => taken += usize::try_from(done.taken).unwrap_or_default(),
                 // It has ended, or closed its input, after it had read some.
                 Err(error) if error.code == Code::InvalidInput && taken > 0 => return Ok(taken),
@@ -200,7 +193,7 @@ impl Process for CloudflareProcess {
 
     async fn close_stdin(&self) -> Result<()> {
         let input = contract::OneProcess { id: self.id.to_string() };
-        let close = self.ask(async |object: &Object| object.close_process(&input, WITHIN).await);
+        let close = self.ask(call::close_process(&input, WITHIN));
         SendFuture::new(close).await.map(drop)
     }
 
@@ -220,14 +213,14 @@ impl Process for CloudflareProcess {
 
     async fn signal(&self, signal: Signal) -> Result<()> {
         let input = contract::SignalProcess { id: self.id.to_string(), signal: signal.number() };
-        let signal = self.ask(async |object: &Object| object.signal_process(&input, WITHIN).await);
+        let signal = self.ask(call::signal_process(&input, WITHIN));
         SendFuture::new(signal).await.map(drop)
     }
 
     async fn resize(&self, rows: u16, columns: u16) -> Result<()> {
         check_size(rows, columns)?;
         let input = contract::ResizeProcess { id: self.id.to_string(), rows, columns };
-        let resize = self.ask(async |object: &Object| object.resize_process(&input, WITHIN).await);
+        let resize = self.ask(call::resize_process(&input, WITHIN));
         SendFuture::new(resize).await.map(drop)
     }
 

@@ -4,8 +4,11 @@ use std::any::Any;
 use std::time::Duration;
 
 use futures_util::future::join;
+use serde::de::DeserializeOwned;
 use worker::send::SendFuture;
+use worker::wasm_bindgen::JsValue;
 
+use super::call::{self, Call, Sent};
 use super::contract::{self, LARGEST_PIECE, Nothing};
 use super::object::{Answer, Object, Refused, WITHIN, wrong_reply};
 use super::process::{self, CloudflareProcess};
@@ -64,29 +67,41 @@ impl CloudflareSandbox {
 
     /// Calls the object. If it is not open, because it was never opened or was destroyed elsewhere, opens it and calls
     /// again.
-    fn call<T>(
+    fn call<T: DeserializeOwned>(
         &self,
-        call: impl AsyncFn(&Object) -> Answer<T> + MaybeSend,
+        call: Answer<Call<T>>,
     ) -> impl Future<Output = Result<T>> + MaybeSend {
         SendFuture::new(async move { self.ask(call).await.map_err(Error::from) })
     }
 
     /// The same, with the original refusal.
-    pub(super) async fn ask<T>(&self, call: impl AsyncFn(&Object) -> Answer<T>) -> Answer<T> {
-        match self.ask_the_open(&call).await {
-            Err(Refused::Unopened) => call(&self.open().await.map_err(Refused::Error)?).await,
+    pub(super) async fn ask<T: DeserializeOwned>(&self, call: Answer<Call<T>>) -> Answer<T> {
+        let call = call?;
+        call.decode(self.send(&call.sent).await?)
+    }
+
+    /// Calls the object. One that is not open stays so.
+    pub(super) async fn ask_the_open<T: DeserializeOwned>(&self, call: Answer<Call<T>>) -> Answer<T> {
+        let call = call?;
+        call.decode(self.send_to_the_open(&call.sent).await?)
+    }
+
+    async fn send(&self, call: &Sent) -> Answer<JsValue> {
+        match self.send_to_the_open(call).await {
+            Err(Refused::Unopened) => self.open().await.map_err(Refused::Error)?.send(call).await,
             answer => answer,
         }
     }
 
-    /// Calls the object. One that is not open stays so.
-    pub(super) async fn ask_the_open<T>(&self, call: impl AsyncFn(&Object) -> Answer<T>) -> Answer<T> {
-        match &self.origin {
-            Origin::Session(member) if known::should_record_use(&member.id, now()) => {
-                join(call(&self.object), member.provider.record_use(&member.id)).await.0
+    async fn send_to_the_open(&self, call: &Sent) -> Answer<JsValue> {
+        let record_use = async {
+            if let Origin::Session(member) = &self.origin
+                && known::should_record_use(&member.id, now())
+            {
+                member.provider.record_use(&member.id).await;
             }
-            _ => call(&self.object).await,
-        }
+        };
+        join(self.object.send(call), record_use).await.0
     }
 
     /// Returns the object.
@@ -107,7 +122,7 @@ impl CloudflareSandbox {
         match &self.origin {
             Origin::Key => {
                 let open = contract::Open { sleep_after_ms: None };
-                self.object.open(&open, WITHIN).await?;
+                self.object.call(call::open(&open, WITHIN)).await?;
                 Ok(self.object.clone())
             }
             Origin::Session(member) => member.provider.reopen(&member.id, member.class).await,
@@ -119,14 +134,14 @@ impl CloudflareSandbox {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(LARGEST_PIECE);
         let offset = offset.min(MAX_SAFE_INTEGER);
         let input = contract::Read { root: place.root.into(), path: place.path.into(), offset, limit };
-        self.call(async |object: &Object| object.read(&input, WITHIN).await).await
+        self.call(call::read(&input, WITHIN)).await
     }
 
     /// Writes a piece in one call.
     pub(super) async fn write_piece(&self, place: Place<'_>, bytes: &[u8], append: bool) -> Result<u64> {
         let (root, path) = (place.root.into(), place.path.into());
         let input = contract::Write { root, path, bytes: bytes.to_vec().into(), append };
-        let written = self.call(async |object: &Object| object.write(&input, WITHIN).await).await?;
+        let written = self.call(call::write(&input, WITHIN)).await?;
         Ok(written.size)
     }
 }
@@ -148,12 +163,12 @@ impl Sandbox for CloudflareSandbox {
             max_output: u32::try_from(command.max_output).unwrap_or(u32::MAX),
             call: self.call_name(),
         };
-        let exec = async |object: &Object| {
+        let exec = async {
             // Dropped with the call, which cancels the program.
             let waiting = Waiting::new();
-            object.exec(&input, waiting.function(), within).await
+            self.ask(call::exec(&input, waiting.function(), within)).await
         };
-        let output = self.call(exec).await?;
+        let output = SendFuture::new(exec).await?;
         Ok(Output {
             stdout: output.stdout.into_vec(),
             stderr: output.stderr.into_vec(),
@@ -197,7 +212,7 @@ impl Sandbox for CloudflareSandbox {
         }
         let (root, path) = (path.root.into(), path.path.into());
         let input = contract::Write { root, path, bytes: bytes.into(), append: how == Write::Append };
-        let written = self.call(async |object: &Object| object.write(&input, WITHIN).await).await?;
+        let written = self.call(call::write(&input, WITHIN)).await?;
         Ok(written.size)
     }
 
@@ -210,7 +225,7 @@ impl Sandbox for CloudflareSandbox {
             new: edit.new.clone().into(),
             all: edit.all,
         };
-        self.call(async |object: &Object| object.edit(&input, WITHIN).await).await
+        self.call(call::edit(&input, WITHIN)).await
     }
 
     async fn read_lines(&self, path: Place<'_>, range: LineRange) -> Result<Lines> {
@@ -223,7 +238,7 @@ impl Sandbox for CloudflareSandbox {
             max_chars: u32::try_from(range.max_chars).unwrap_or(u32::MAX),
             verbatim: range.verbatim,
         };
-        let lines = self.call(async |object: &Object| object.read_lines(&input, WITHIN).await).await?;
+        let lines = self.call(call::read_lines(&input, WITHIN)).await?;
         let wrong = |_| wrong_reply("kozeReadLines", &"the text is not UTF-8");
         Ok(Lines {
             text: String::from_utf8(lines.text.into_vec()).map_err(wrong)?,
@@ -242,12 +257,12 @@ impl Sandbox for CloudflareSandbox {
             call: self.call_name(),
         };
         let within = Duration::from_millis(search.timeout_ms.into()).saturating_add(WITHIN);
-        let found = SendFuture::new(self.ask(async |object: &Object| {
+        let found = async {
             // Dropped with the call, which ends the search.
             let waiting = Waiting::new();
-            object.search(&input, waiting.function(), within).await
-        }));
-        match found.await {
+            self.ask(call::search(&input, waiting.function(), within)).await
+        };
+        match SendFuture::new(found).await {
             Err(Refused::Unstreamed) => by_operations(self, path, search).await,
             found => Ok(found?),
         }
@@ -265,38 +280,38 @@ impl Sandbox for CloudflareSandbox {
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {
         let input = path.owned();
-        Ok(self.call(async |object: &Object| object.list(&input, WITHIN).await).await?.entries)
+        Ok(self.call(call::list(&input, WITHIN)).await?.entries)
     }
 
     async fn stat(&self, path: Place<'_>) -> Result<Stat> {
         let input = path.owned();
-        self.call(async |object: &Object| object.stat(&input, WITHIN).await).await
+        self.call(call::stat(&input, WITHIN)).await
     }
 
     async fn make_dir(&self, path: Place<'_>) -> Result<()> {
         let input = path.owned();
-        self.call(async |object: &Object| object.make_dir(&input, WITHIN).await).await.map(drop)
+        self.call(call::make_dir(&input, WITHIN)).await.map(drop)
     }
 
     async fn make_link(&self, path: Place<'_>, target: &str) -> Result<()> {
         let (root, path) = (path.root.into(), path.path.into());
         let input = contract::MakeLink { root, path, target: target.into() };
-        self.call(async |object: &Object| object.make_link(&input, WITHIN).await).await.map(drop)
+        self.call(call::make_link(&input, WITHIN)).await.map(drop)
     }
 
     async fn set_mode(&self, path: Place<'_>, mode: u32) -> Result<()> {
         let input = contract::SetMode { root: path.root.into(), path: path.path.into(), mode };
-        self.call(async |object: &Object| object.set_mode(&input, WITHIN).await).await.map(drop)
+        self.call(call::set_mode(&input, WITHIN)).await.map(drop)
     }
 
     async fn remove(&self, path: Place<'_>) -> Result<()> {
         let input = path.owned();
-        self.call(async |object: &Object| object.remove(&input, WITHIN).await).await.map(drop)
+        self.call(call::remove(&input, WITHIN)).await.map(drop)
     }
 
     async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
         let input = contract::Rename { from: from.owned(), to: to.owned() };
-        self.call(async |object: &Object| object.rename(&input, WITHIN).await).await.map(drop)
+        self.call(call::rename(&input, WITHIN)).await.map(drop)
     }
 
     /// Copies to another sandbox of a Worker as a stream if both classes support it, otherwise in pieces.
@@ -319,18 +334,18 @@ impl Sandbox for CloudflareSandbox {
         // Before the port is opened, so that an unreachable port is not opened.
         let preview = member.provider.preview(&member.id, member.class, port)?;
         let input = contract::Expose { port };
-        let exposed = self.call(async |object: &Object| object.expose(&input, WITHIN).await).await?;
+        let exposed = self.call(call::expose(&input, WITHIN)).await?;
         let wrong = || wrong_reply("kozeExpose", &"the nonce is not valid").into();
         preview.url(&exposed.nonce).ok_or_else(wrong)
     }
 
     async fn status(&self) -> Result<Status> {
-        let state = SendFuture::new(self.object.status(&Nothing {}, WITHIN)).await?;
+        let state = SendFuture::new(self.object.call(call::status(&Nothing {}, WITHIN))).await?;
         if state.opened { Ok(state.status) } else { Err(Refused::Unopened.into()) }
     }
 
     async fn destroy(&self) -> Result<()> {
-        SendFuture::new(self.object.destroy(&Nothing {}, WITHIN)).await?;
+        SendFuture::new(self.object.call(call::destroy(&Nothing {}, WITHIN))).await?;
         match &self.origin {
             Origin::Key => Ok(()),
             Origin::Session(member) => member.provider.forget(&member.id).await,

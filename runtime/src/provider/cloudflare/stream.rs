@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::CloudflareSandbox;
-use super::contract;
 use super::object::{BACKOFF, Refused, WITHIN, jittered};
 use super::waiting::Waiting;
+use super::{call, contract};
 use koze_core::error::{Error, Result};
 use koze_core::sandbox::Place;
 use koze_core::time::{millis, now, sleep};
@@ -24,21 +24,21 @@ pub(super) async fn copy(
     to: &CloudflareSandbox,
     target: Place<'_>,
 ) -> Result<Option<u64>> {
-    let call = to.call_name();
     let except = target.path.rsplit('/').next().unwrap_or_default().to_owned();
     let pack = contract::Pack { root: source.root.into(), path: source.path.into(), except };
-    let unpack = contract::Unpack { root: target.root.into(), path: target.path.into(), call };
+    let unpack =
+        contract::Unpack { root: target.root.into(), path: target.path.into(), call: to.call_name() };
     let mut object = to.object().clone();
     let until = now().saturating_add(millis(WITHIN));
     let mut wait = BACKOFF.0;
     loop {
-        let packed = match from.ask(async |object| object.pack(&pack, WITHIN).await).await {
+        let packed = match from.ask(call::pack(&pack, WITHIN)).await {
             Err(Refused::Unstreamed) => return Ok(None),
             packed => packed?,
         };
         // Dropped with this call, which cancels the receiver and the sender.
         let waiting = Waiting::new();
-        match object.unpack(&unpack, &packed.stream, waiting.function(), TIMEOUT).await {
+        match object.call(call::unpack(&unpack, &packed.stream, waiting.function(), TIMEOUT)).await {
             Ok(unpacked) => return Ok(Some(unpacked.bytes)),
             Err(Refused::Unstreamed) => return Ok(None),
             Err(Refused::Unopened) if now() < until => object = to.open().await?,
