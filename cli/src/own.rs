@@ -66,7 +66,7 @@ impl Own {
     /// Returns the generated file that exports it, and the line that does.
     pub fn generated(self) -> (&'static str, &'static str) {
         match self {
-            Own::Registry => ("mod.rs", "pub use __registry::KozeSessions;"),
+            Own::Registry => ("worker.mjs", "export { KozeSessions } from \"./sessions.mjs\";"),
             Own::Scripts => ("worker.mjs", "export { KozeScripts } from \"./script-object.mjs\";"),
         }
     }

@@ -54,6 +54,13 @@ pub const TREES: &str = include_str!("../files/worker/trees.mjs");
 /// The connection to the guest, `src/generated/guest.mjs`.
 pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");
 
+/// The class of the objects that record the sandboxes of sessions and keep the values of their stores,
+/// `src/generated/sessions.mjs`.
+pub const SESSIONS: &str = include_str!("../files/worker/sessions.mjs");
+
+/// The types of [`SESSIONS`], `src/generated/sessions.d.mts`.
+pub const SESSIONS_TYPES: &str = include_str!("../files/worker/sessions.d.mts");
+
 /// The class of the objects that run agents' scripts, `src/generated/script-object.mjs`. The region `isolated` is kept where
 /// the Worker has a binding `__KOZE_LOADER__` (a text) to load dynamic Workers, and the region `browser` where scripts have a browser:
 /// `__KOZE_BROWSERS__` is a list of the names of its bindings.

@@ -65,20 +65,21 @@ pub fn local(main: &str, classes: &[&str], scripts: bool, browser: bool) -> Stri
 pub fn files(inputs: Inputs) -> Vec<(&'static str, Vec<u8>)> {
     let Inputs { sandboxes, kept, bindings, offered, registry } = inputs;
     let scripts = offered.is_some_and(|offered| offered.script_egress().is_some());
-    let rust = rust::render(sandboxes, bindings, offered, registry);
+    let rust = rust::render(sandboxes, bindings, offered);
     let tools = tools::render(sandboxes, offered);
     let texts = rust
         .into_iter()
         .chain(tools)
-        .chain(worker::render(sandboxes, kept, scripts))
+        .chain(worker::render(sandboxes, kept, registry, scripts))
         .chain(worker::bases(sandboxes, scripts))
+        .chain(registry.then(worker::registry).into_iter().flatten())
         .map(|(name, text)| (name, text.into_bytes()));
     let browser = offered.is_some_and(Profiles::has_script_browser);
     texts.chain(scripts.then(|| scripts::files(bindings, browser)).into_iter().flatten()).collect()
 }
 
 /// The names of the files that only some projects have.
-pub const PARTS: [&str; 25] = [
+pub const PARTS: [&str; 27] = [
     "sdk.mjs",
     "sdk.d.mts",
     "placed.mjs",
@@ -94,6 +95,8 @@ pub const PARTS: [&str; 25] = [
     "calls.mjs",
     "waiting.mjs",
     "contract.d.ts",
+    "sessions.mjs",
+    "sessions.d.mts",
     "script-object.mjs",
     "script-object.d.mts",
     "script-database.mjs",

@@ -9,13 +9,11 @@ use super::env;
 use super::template::{Fill, Template};
 use crate::wrangler::bindings::Bindings;
 
-/// Renders `mod.rs` and `env.rs`, whose templates share placeholders. `offered` holds what agents get, `registry` says whether
-/// their sandboxes are recorded.
+/// Renders `mod.rs` and `env.rs`, whose templates share placeholders. `offered` holds what agents get.
 pub(super) fn render(
     sandboxes: &[Sandbox],
     bindings: &Bindings,
     offered: Option<&Profiles>,
-    registry: bool,
 ) -> [(&'static str, String); 2] {
     let fills: Vec<Fill> = sandboxes.iter().map(sandbox).collect();
     let accessors = env::fills(bindings, sandboxes);
@@ -28,7 +26,6 @@ pub(super) fn render(
             "served" => once(offered.is_some()),
             "profiles" => once(offered.is_some_and(|offered| !offered.list().is_empty())),
             "no-profiles" => once(offered.is_some_and(|offered| offered.list().is_empty())),
-            "registry" => once(registry),
             other => unreachable!("the template has a region {other} that nobody fills"),
         });
         (name, text)

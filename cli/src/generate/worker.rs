@@ -5,7 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use koze_model::{Backend, Sandbox};
 use koze_templates::{
     CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, NATIVE, NATIVE_CONTAINER,
-    NATIVE_TYPES, OPERATIONS, PACKED_GUEST, PLACED, SDK, SDK_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
+    NATIVE_TYPES, OPERATIONS, PACKED_GUEST, PLACED, SDK, SDK_TYPES, SESSIONS, SESSIONS_TYPES, TREES, WAITING,
+    WORKER, WORKER_TYPES,
 };
 use serde_json::{Value, json};
 
@@ -16,7 +17,12 @@ use super::template::{Fill, Template};
 const RUST_WORKER: &str = "../../build/index.js";
 
 /// Renders the entry point and its types, whose templates share regions.
-pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str], scripts: bool) -> [(&'static str, String); 2] {
+pub(super) fn render(
+    sandboxes: &[Sandbox],
+    kept: &[&str],
+    registry: bool,
+    scripts: bool,
+) -> [(&'static str, String); 2] {
     let outer = Fill { holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())], regions: Vec::new() };
     let of = |backend| sandboxes.iter().filter(move |sandbox| sandbox.attributes.backend() == backend);
     let [classes, native] = Backend::ALL.map(|backend| of(backend).map(class).collect::<Vec<Fill>>());
@@ -33,6 +39,7 @@ pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str], scripts: bool) -> [(&
             "kept-base" => once(!kept.is_empty()),
             "egress" => once(of(Backend::Sdk).any(has_policy)),
             "native-egress" => once(of(Backend::Native).any(has_policy)),
+            "registry" => once(registry),
             "scripts" => once(scripts),
             "class" => &classes,
             "native" => &native,
@@ -73,6 +80,12 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
         files.extend([calls, waiting, ("contract.d.ts", contract)]);
     }
     files
+}
+
+/// Returns the files of the registry of sandboxes.
+pub(super) fn registry() -> [(&'static str, String); 2] {
+    [("sessions.mjs", SESSIONS), ("sessions.d.mts", SESSIONS_TYPES)]
+        .map(|(name, text)| (name, text.to_owned()))
 }
 
 /// Returns whether a sandbox has an egress policy, which requires intercepting its traffic.

@@ -16,36 +16,6 @@ pub use __tools::{Profile, definitions, handle_tool_call, profiles, serve};
 //#region no-profiles
 pub use __tools::{definitions, handle_tool_call, profiles, serve};
 //#endregion
-//#region registry
-
-/// The registry of sandboxes.
-// The macro below generates undocumented items.
-#[allow(missing_docs)]
-mod __registry {
-    // The macro below uses this name.
-    use ::koze::__private::worker::wasm_bindgen;
-
-    /// Records the sandboxes of agents' sessions: one Durable Object for each session.
-    #[::koze::__private::worker::durable_object(fetch)]
-    pub struct KozeSessions {
-        sessions: ::koze::provider::cloudflare::registry::Sessions,
-    }
-
-    impl ::koze::__private::worker::DurableObject for KozeSessions {
-        fn new(state: ::koze::__private::worker::State, _: ::koze::__private::worker::Env) -> Self {
-            KozeSessions { sessions: ::koze::provider::cloudflare::registry::Sessions::new(state) }
-        }
-
-        async fn fetch(
-            &self,
-            request: ::koze::__private::worker::Request,
-        ) -> ::koze::__private::worker::Result<::koze::__private::worker::Response> {
-            self.sessions.fetch(request).await
-        }
-    }
-}
-pub use __registry::KozeSessions;
-//#endregion
 //#region sandbox
 
 /// The sandbox of `__KOZE_SOURCE__`.

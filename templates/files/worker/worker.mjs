@@ -20,6 +20,9 @@ export { ContainerProxy } from "./egress.mjs";
 //#region native-egress
 export { KozeEgress } from "./egress.mjs";
 //#endregion
+//#region registry
+export { KozeSessions } from "./sessions.mjs";
+//#endregion
 //#region scripts
 export { KozeScripts } from "./script-object.mjs";
 //#endregion

@@ -49,6 +49,8 @@ fn a_project_in_an_empty_directory() {
     hello/src/generated/placed.mjs
     hello/src/generated/sdk.d.mts
     hello/src/generated/sdk.mjs
+    hello/src/generated/sessions.d.mts
+    hello/src/generated/sessions.mjs
     hello/src/generated/tools.json
     hello/src/generated/tools.rs
     hello/src/generated/trees.mjs

@@ -96,7 +96,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 21] = [
+const TEMPLATES: [&str; 23] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -111,6 +111,8 @@ const TEMPLATES: [&str; 21] = [
     "trees.mjs",
     "egress.mjs",
     "egress.d.mts",
+    "sessions.mjs",
+    "sessions.d.mts",
     "scripts.mjs",
     "scripts.d.mts",
     "isolated.mjs",

@@ -1,8 +1,8 @@
 //! The registry of a session's sandboxes: a Durable Object with `SQLite`, one per session, which outlives every
 //! isolate.
 //!
-//! `koze build` generates its class, `KozeSessions`, if the package sets `registry = true`. It is called when a sandbox
-//! is created, destroyed, listed, or first used in an isolate, but not for calls to a known sandbox.
+//! `koze build` generates its class, `KozeSessions` in `sessions.mjs`, if the package sets `registry = true`. It is called
+//! when a sandbox is created, destroyed, listed, or first used in an isolate, but not for calls to a known sandbox.
 
 pub(super) mod values;
 
@@ -10,9 +10,7 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use worker::{
-    ObjectNamespace, Request, Response, SqlStorage, SqlStorageValue, State, console_error, web_sys,
-};
+use worker::{ObjectNamespace, Request, console_error, web_sys};
 
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxName, SessionId};
@@ -35,7 +33,7 @@ pub(super) struct Record {
 }
 
 /// A request to the object.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Ask {
     /// The record of a sandbox.
@@ -123,97 +121,4 @@ pub(super) fn missing() -> Error {
     let message = "this Worker does not record its sandboxes: set `registry = true` under \
         `[package.metadata.koze]` in Cargo.toml, run `koze build`, and deploy";
     Error::new(Code::Unsupported, message)
-}
-
-/// The object itself, to which the generated class `KozeSessions` passes its requests.
-#[derive(Debug)]
-pub struct Sessions {
-    sql: SqlStorage,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    name: String,
-    #[serde(rename = "image")]
-    profile: String,
-    sleep_after_ms: Option<u32>,
-    used: f64,
-}
-
-impl Sessions {
-    /// Opens the registry in the storage of an object.
-    #[allow(clippy::needless_pass_by_value, reason = "the constructor of an object receives it by value")]
-    pub fn new(state: State) -> Self {
-        Sessions { sql: state.storage().sql() }
-    }
-
-    /// Responds to a request. Only this Worker can send requests to the object.
-    ///
-    /// # Errors
-    /// If its storage fails.
-    pub async fn fetch(&self, mut request: Request) -> worker::Result<Response> {
-        let ask: Ask = request.json().await?;
-        self.sql.exec(
-            "create table if not exists sandboxes (
-                name text primary key, image text not null, sleep_after_ms integer, used integer not null
-             ) strict",
-            None,
-        )?;
-        match ask {
-            Ask::Find { name } => answer(&Ok(self.find(&name)?)),
-            Ask::Enter { name, record, at_most } => answer(&self.enter(&name, record, at_most)?),
-            Ask::Used { name, at } => {
-                let bindings = vec![whole(at), name.into()];
-                self.sql.exec("update sandboxes set used = max(used, ?) where name = ?", bindings)?;
-                answer(&Ok(()))
-            }
-            Ask::Leave { name } => {
-                self.sql.exec("delete from sandboxes where name = ?", vec![name.into()])?;
-                answer(&Ok(()))
-            }
-            Ask::Values(request) => values::respond(&self.sql, request),
-            Ask::List => answer(&Ok(self.rows("select * from sandboxes order by name", vec![])?)),
-        }
-    }
-
-    fn find(&self, name: &str) -> worker::Result<Option<Record>> {
-        let rows = self.rows("select * from sandboxes where name = ?", vec![name.into()])?;
-        Ok(rows.into_iter().next().map(|(_, record)| record))
-    }
-
-    /// Does not await anything, so no other request runs in between.
-    fn enter(&self, name: &str, record: Record, at_most: usize) -> worker::Result<Result<Option<Record>>> {
-        if let Some(there) = self.find(name)? {
-            return Ok(Ok(Some(there)));
-        }
-        let count = self.rows("select * from sandboxes", vec![])?.len();
-        if count >= at_most {
-            return Ok(Err(koze_core::session::full(count)));
-        }
-        let sleep = record.sleep_after_ms.map(i64::from);
-        let bindings = vec![name.into(), record.profile.into(), sleep.into(), whole(record.used)];
-        self.sql.exec(
-            "insert into sandboxes (name, image, sleep_after_ms, used) values (?, ?, ?, ?)",
-            bindings,
-        )?;
-        Ok(Ok(None))
-    }
-
-    fn rows(&self, query: &str, bindings: Vec<SqlStorageValue>) -> worker::Result<Vec<(String, Record)>> {
-        let rows: Vec<Row> = self.sql.exec(query, bindings)?.to_array()?;
-        let record = |row: Row| {
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a current time")]
-            let used = row.used as u64;
-            (row.name, Record { profile: row.profile, sleep_after_ms: row.sleep_after_ms, used })
-        };
-        Ok(rows.into_iter().map(record).collect())
-    }
-}
-
-fn whole(number: u64) -> SqlStorageValue {
-    SqlStorageValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
-}
-
-fn answer<T: Serialize>(answer: &Result<T>) -> worker::Result<Response> {
-    Response::from_json(answer)
 }

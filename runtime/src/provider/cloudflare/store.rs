@@ -96,7 +96,7 @@ impl Store for CloudflareStore {
     }
 
     fn list(&self, range: &Range) -> impl Future<Output = Result<Vec<Listed>>> + MaybeSend {
-        let request = Request::List { range: range.clone() };
+        let request = Request::List { range: Range { limit: range.bounded(), ..range.clone() } };
         SendFuture::new(async move { self.registry()?.values(request).await })
     }
 

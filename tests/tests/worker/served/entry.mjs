@@ -5,6 +5,7 @@ import { Memory, Plain } from "./memory.mjs";
 
 export { default } from "./index.js";
 export * from "./index.js";
+export { KozeSessions } from "./sessions.mjs";
 
 export class ShellSandbox extends Memory {}
 export class PythonSandbox extends Plain {}

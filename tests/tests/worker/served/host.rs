@@ -24,11 +24,12 @@ pub(crate) const TOKEN: &str = "a token of the tests";
 /// The start timeout of workerd.
 const TIMEOUT: Duration = Duration::from_mins(2);
 /// The files next to the Rust Worker, with their sources: those of the tests, and those that all backends share.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("tests/tests/worker/served", "entry.mjs"),
     ("tests/tests/worker/served", "memory.mjs"),
     ("templates/files/worker", "calls.mjs"),
     ("templates/files/worker", "waiting.mjs"),
+    ("templates/files/worker", "sessions.mjs"),
 ];
 
 /// Returns a directory with the Worker for workerd, created once for all tests of a run.
