@@ -7,7 +7,7 @@
 
 mod binary;
 pub mod conformance;
-#[cfg(all(target_os = "linux", not(trybuild)))]
+#[cfg(target_os = "linux")]
 pub mod containers;
 mod diff;
 mod fixture;

@@ -60,7 +60,7 @@ fn windows(root: &Path, zig: &Zig) -> Result<()> {
     let (source, library) = LIBRARY;
     let out = root.join("target").join(WINDOWS.target).join("debug").join(library);
     let mut cc = Command::new(zig.cc(WINDOWS.zig)?);
-    cc.arg("-shared").arg(root.join(source)).arg("-o").arg(out).arg("-ladvapi32");
+    cc.args(["-shared", "-nostdlib"]).arg(root.join(source)).arg("-o").arg(out).arg("-ladvapi32");
     done(&mut cc)
 }
 

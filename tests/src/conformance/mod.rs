@@ -11,7 +11,6 @@ mod errors;
 mod files;
 mod glob;
 mod hostile;
-#[cfg(not(trybuild))]
 pub mod http;
 mod injection;
 mod listing;

@@ -5,3 +5,8 @@ __declspec(dllimport) unsigned char __stdcall SystemFunction036(void *buffer, un
 __declspec(dllexport) int __stdcall ProcessPrng(unsigned char *buffer, unsigned long long length) {
     return SystemFunction036(buffer, (unsigned long)length);
 }
+
+/* Its entry: without the C library, which Zig would compile first. */
+int __stdcall DllMainCRTStartup(void *instance, unsigned long reason, void *reserved) {
+    return 1;
+}

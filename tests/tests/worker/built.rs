@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::{Mutex, Once, PoisonError};
 
 use fs_err as fs;
@@ -41,15 +41,23 @@ fn target_dir() -> PathBuf {
 
 /// Runs cargo on a project for this machine, and fails if it warns.
 ///
-/// With the profile of this workspace and without flags, its dependencies are up to date. `-D warnings` would be a flag.
+/// Without flags, its dependencies are up to date. `-D warnings` would be a flag.
 pub(crate) fn check(worker: &Worker, args: &[&str]) -> Result<(), String> {
-    let (_, messages) = run_cargo(worker, args, |cargo| {
-        cargo.args(["--config", "profile.dev.package.\"*\".debug=false"]);
-    })?;
+    let (_, messages) = run_cargo(worker, args, like_this_workspace)?;
     if messages.contains("warning: ") {
         return Err(failure(worker, args, &messages));
     }
     Ok(())
+}
+
+/// Runs cargo on a project that need not compile, for this machine, and returns its messages.
+pub(crate) fn messages(worker: &Worker, args: &[&str]) -> String {
+    text(&output(worker, args, like_this_workspace).stdout)
+}
+
+/// Sets the profile of this workspace, with which dependencies are up to date.
+fn like_this_workspace(cargo: &mut Command) {
+    cargo.args(["--config", "profile.dev.package.\"*\".debug=false"]);
 }
 
 /// Runs cargo on a project, and returns its output and its messages, or, if it fails, its messages as an error.
@@ -58,6 +66,16 @@ fn run_cargo(
     args: &[&str],
     configure: impl FnOnce(&mut Command),
 ) -> Result<(String, String), String> {
+    let output = output(worker, args, configure);
+    let messages = text(&output.stderr);
+    if output.status.success() {
+        Ok((text(&output.stdout), messages))
+    } else {
+        Err(failure(worker, args, &messages))
+    }
+}
+
+fn output(worker: &Worker, args: &[&str], configure: impl FnOnce(&mut Command)) -> Output {
     let project = &worker.project;
     // With the versions of this workspace, which are already on this machine, no registry is contacted.
     fetch();
@@ -70,14 +88,11 @@ fn run_cargo(
         command.arg("--config").arg(format!("patch.crates-io.koze.path={:?}", runtime.to_string_lossy()));
     }
     configure(&mut command);
-    let output = run(command, TIMEOUT);
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let messages = text(&output.stderr);
-    if output.status.success() {
-        Ok((text(&output.stdout), messages))
-    } else {
-        Err(failure(worker, args, &messages))
-    }
+    run(command, TIMEOUT)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn failure(worker: &Worker, args: &[&str], messages: &str) -> String {

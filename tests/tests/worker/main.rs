@@ -12,6 +12,7 @@ mod egress;
 mod hostile;
 mod native;
 mod project;
+mod refused;
 mod runs;
 mod rust;
 mod scripted;
