@@ -1,5 +1,5 @@
-//! Compiles source to bytecode, in a context of its own that has the parser. The context of a script has none, so that
-//! nothing in it can turn text into code.
+//! Compiles source to bytecode, in a separate context with the parser. The context of a script has no parser, so nothing in
+//! it can turn text into code.
 #![allow(unsafe_code, reason = "rquickjs has no safe functions for the bytecode of scripts")]
 
 use rquickjs::context::intrinsic;
@@ -13,7 +13,7 @@ use crate::protocol::Failure;
 /// The compiled source of a script.
 #[derive(Debug)]
 pub(crate) enum Compiled {
-    /// A program. Its promise has an object with the value of its last expression.
+    /// A program. Its promise resolves to an object with the value of its last expression.
     Program(Bytecode),
     /// A program whose value is an async function: the source has a `return`.
     Function(Bytecode),
@@ -42,8 +42,8 @@ impl Compiler {
         if let Ok(bytecode) = self.compile(code, Source::SCRIPT, qjs::JS_EVAL_FLAG_ASYNC) {
             return Ok(Compiled::Program(bytecode));
         }
-        // A program cannot return; the body of a function has no value of its own. The errors of the latter are those that
-        // the author can understand.
+        // A program cannot contain `return`, and the body of a function has no value of its own. If neither compiles, the
+        // errors of the function are easier to understand.
         let function = format!("(async function () {{\n{code}\n}})");
         self.compile(&function, Source::BODY, 0).map(Compiled::Function)
     }
@@ -84,7 +84,7 @@ fn write(ctx: &Ctx<'_>, code: &str, name: &str, flags: u32) -> rquickjs::Result<
     let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY | flags;
     let flags = i32::try_from(flags).unwrap_or_default();
     let raw = ctx.as_raw().as_ptr();
-    // SAFETY: both texts end with a zero, the length is that of the source, and the value belongs to the context.
+    // SAFETY: both strings end with a zero byte, the length is that of the source, and the value belongs to the context.
     let program = unsafe {
         let value = qjs::JS_Eval(raw, source.as_ptr(), code.len() as _, name.as_ptr(), flags);
         owned(ctx, value)?
@@ -109,7 +109,7 @@ impl Bytecode {
     pub(crate) fn run<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Value<'js>> {
         let raw = ctx.as_raw().as_ptr();
         let flags = i32::try_from(qjs::JS_READ_OBJ_BYTECODE).unwrap_or_default();
-        // SAFETY: the bytes are what the same version of the engine has written. Running a function consumes its value.
+        // SAFETY: the same version of the engine has written the bytes. Running a function consumes its value.
         unsafe {
             let program = qjs::JS_ReadObject(raw, self.0.as_ptr(), self.0.len() as _, flags);
             if qjs::JS_VALUE_GET_NORM_TAG(program) == qjs::JS_TAG_EXCEPTION {
@@ -125,10 +125,10 @@ impl Bytecode {
     }
 }
 
-/// Takes a value of the engine, or its exception.
+/// Takes ownership of a value of the engine, or returns its exception.
 ///
 /// # Safety
-/// The value must be one of this context that nobody else frees.
+/// The value must belong to this context, and nothing else may free it.
 unsafe fn owned<'js>(ctx: &Ctx<'js>, value: qjs::JSValue) -> rquickjs::Result<Value<'js>> {
     if unsafe { qjs::JS_VALUE_GET_NORM_TAG(value) } == qjs::JS_TAG_EXCEPTION {
         return Err(Error::Exception);

@@ -23,15 +23,15 @@ use crate::protocol::{Check, Failure, FromScript, Secrets, Start};
 
 /// The host of an engine.
 pub trait Host: 'static {
-    /// Receives a message of the script: a call or a line of the log.
+    /// Receives a message from the script: a call or a line of the log.
     fn send(&mut self, message: FromScript);
-    /// Returns whether the script has to end because its time is over. It is asked often.
+    /// Returns whether the script has to end because its time is over. Called often.
     fn is_over(&mut self) -> bool;
-    /// Returns the milliseconds since any point in time.
+    /// Returns the milliseconds since an arbitrary but fixed point in time.
     fn now(&mut self) -> u64;
 }
 
-/// Where a script stands.
+/// The state of a script.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
     /// It waits for answers, or for the next timer, which is due in so many milliseconds.
@@ -40,9 +40,9 @@ pub enum State {
     Done(Result<Json, Failure>),
 }
 
-/// One run of a script. Its globals are ready before the script is known.
+/// One run of a script. Its globals are set up before the script is known.
 pub struct Engine {
-    // The order in which they are dropped: values before their runtime.
+    // Fields are dropped in this order: values before their runtime.
     main: Option<Persistent<Promise<'static>>>,
     /// Whether the promise is that of a program, and not of a function.
     is_program: bool,
@@ -60,14 +60,14 @@ pub(crate) struct Pending {
     pub(crate) error: Persistent<Value<'static>>,
 }
 
-/// What the functions of a script share with its engine.
+/// The state that the functions of a script share with its engine.
 pub(crate) struct Shared {
     pub(crate) compiler: Compiler,
     pub(crate) libraries: RefCell<BTreeMap<String, String>>,
     host: RefCell<Box<dyn Host>>,
     logs: RefCell<Logs>,
     calls: RefCell<HashMap<u64, Pending>>,
-    /// The timers by when they are due.
+    /// The timers, by due time and number.
     timers: RefCell<BTreeMap<(u64, u64), Persistent<Function<'static>>>>,
     /// The last number of a call or a timer.
     last: Cell<u64>,
@@ -90,11 +90,11 @@ impl Shared {
         }
     }
 
-    /// Returns a number for `Math.random`: from 0 to less than 1. The engine's own starts from the time of its creation, which is
-    /// the same for all copies of an instance.
+    /// Returns a number for `Math.random`: at least 0 and less than 1. The engine's own generator is seeded when the engine is created, so
+    /// all copies of an instance would return the same numbers.
     #[allow(clippy::cast_precision_loss, reason = "the number has 53 bits, as many as the result")]
     pub(crate) fn random(&self) -> f64 {
-        // SplitMix64, whose numbers are all different from any start on.
+        // SplitMix64.
         let state = self.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
         self.random.set(state);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -107,7 +107,7 @@ impl Shared {
         self.last.get()
     }
 
-    /// Remembers a call. Returns its number, or nothing if there are too many.
+    /// Records a call. Returns its number, or `None` if there are too many.
     pub(crate) fn expect(&self, pending: Pending) -> Option<u64> {
         let mut calls = self.calls.borrow_mut();
         if calls.len() >= CALLS {
@@ -118,7 +118,7 @@ impl Shared {
         Some(id)
     }
 
-    /// Sets a timer. Returns its number, or nothing if there are too many.
+    /// Sets a timer. Returns its number, or `None` if there are too many.
     pub(crate) fn set_timer(&self, delay: u64, callback: Persistent<Function<'static>>) -> Option<u64> {
         let due = self.host.borrow_mut().now().saturating_add(delay);
         let mut timers = self.timers.borrow_mut();
@@ -143,7 +143,7 @@ impl Shared {
         let result = result(ctx, value, &self.limits.get());
         let result = match result {
             Ok(result) => result,
-            // Time is over: nothing of the script can catch that.
+            // The time is over, and the script cannot catch that.
             Err(error) if self.is_over.get() => return Err(error),
             Err(error) => Err(failure::of(ctx, CaughtError::from_error(ctx, error), &self.limits.get())),
         };
@@ -304,7 +304,7 @@ impl Engine {
         self.drive()
     }
 
-    /// Runs what can run.
+    /// Runs all pending jobs.
     fn drive(&mut self) -> State {
         loop {
             if self.shared.is_over() {
@@ -314,7 +314,7 @@ impl Engine {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
-                    // A job that fails says so to its promise, unless the script has to end.
+                    // A failed job rejects its promise, unless the script has to end.
                     let failure = self.context.with(|ctx| {
                         let thrown = ctx.catch();
                         failure::of_value(&ctx, &thrown, &self.shared.limits.get())
@@ -343,7 +343,7 @@ impl Engine {
         }
     }
 
-    /// Returns what the script's promise has settled to, if it has.
+    /// Returns the result of the script's promise, if it has settled.
     fn settled(&mut self) -> Option<Settled> {
         let main = self.main.clone()?;
         let limits = self.shared.limits.get();
@@ -382,10 +382,10 @@ impl Engine {
         })
     }
 
-    /// Returns the failure of a script: if its time is over, that is the reason.
+    /// Returns the failure of a script. If its time is over, that is the reason.
     fn judged(&self, failure: Failure) -> Failure {
         if self.shared.is_over.get() {
-            // Without its place: a loop that calls nothing does not keep its own.
+            // Without a place, because a loop that calls nothing does not update it.
             return failure::limited(&self.shared.limits.get(), Limit::Time);
         }
         failure
@@ -422,7 +422,7 @@ enum Settled {
     Done(Result<Json, Failure>),
 }
 
-/// What the context of a script has. The parser is not among it.
+/// The intrinsics of a script's context, without the parser.
 type Intrinsics = (
     intrinsic::Date,
     intrinsic::RegExpCompiler,

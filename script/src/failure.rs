@@ -1,4 +1,4 @@
-//! Errors with their place in the script.
+//! Errors, with their places in the script.
 
 use rquickjs::{CaughtError, Coerced, Ctx, Value};
 
@@ -36,12 +36,12 @@ pub(crate) fn of<'js>(ctx: &Ctx<'js>, error: CaughtError<'js>, limits: &Limits) 
 
 /// Returns the failure for a thrown value.
 pub(crate) fn of_value<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>, limits: &Limits) -> Failure {
-    // Where no memory is left for an error, the engine throws null.
+    // If no memory is left for an error, the engine throws null.
     if thrown.is_null() && Memory::has_refused(ctx) {
         return limited(limits, Limit::Memory);
     }
     let Some(object) = thrown.as_object().filter(|object| object.is_error()) else {
-        // What its own methods throw does not matter.
+        // Errors of its own methods are ignored.
         let text = ctx.json_stringify(thrown.clone()).unwrap_or_else(|_| forget(ctx));
         let text = text.and_then(|text| text.to_string().ok());
         return plain(format!("uncaught: {}", text.unwrap_or_else(|| thrown.type_of().to_string())));

@@ -1,11 +1,11 @@
-//! Messages as bytes: the length in four bytes, and JSON.
+//! Messages as bytes: the length in four bytes (little-endian), and JSON.
 
 use std::io;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The longest message in bytes.
+/// The maximum length of a message in bytes.
 pub const MAX: usize = 64 << 20;
 /// The length of the header in bytes.
 const HEADER: usize = 4;
@@ -23,20 +23,20 @@ pub fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Bytes that were received, of which whole messages are taken.
+/// A buffer for received bytes, from which complete messages are taken.
 #[derive(Debug, Default)]
 pub struct Incoming(Vec<u8>);
 
 impl Incoming {
-    /// Appends what was received.
+    /// Appends received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Takes the next message, if it is whole.
+    /// Takes the next message, if it is complete.
     ///
     /// # Errors
-    /// If it is longer than [`MAX`], or is not a message. Nothing after it can be understood.
+    /// If it is longer than [`MAX`], or is not a message. The bytes after it cannot be decoded.
     pub fn take<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let Some(header) = self.0.first_chunk::<HEADER>() else { return Ok(None) };
         let length = usize::try_from(u32::from_le_bytes(*header)).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! What a script sees: the functions of the host below `prelude.js`.
+//! The globals of a script: the functions of the host that `prelude.js` builds on.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::engine::{Pending, Shared};
 use crate::limits::{CALLS, DEPTH, NESTING, RESULT, TIMER, TIMERS, time_ms};
 use crate::protocol::{Call, FromScript};
 
-/// Adds what is the same for every script.
+/// Adds the globals that all scripts have.
 pub(crate) fn add(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
     let host = Object::new(ctx.clone())?;
     host.set("call", Function::new(ctx.clone(), calling(Rc::clone(shared)))?)?;
@@ -35,7 +35,7 @@ pub(crate) fn add(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
     ctx.globals().prop("resolve", Property::from(resolve).writable().configurable())
 }
 
-// The types say that what a function returns lives as long as what it takes, which the compiler does not infer.
+// The explicit types tie the lifetimes of parameters and results together, which the compiler does not infer.
 
 fn calling(
     shared: Rc<Shared>,

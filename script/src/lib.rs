@@ -1,6 +1,6 @@
-//! Runs the scripts of agents: `JavaScript` in `QuickJS`, without `eval`, within limits. Everything else is a message to the host.
+//! Runs the scripts of agents: `JavaScript` in `QuickJS`, without `eval`, within limits. A script can only send messages to its host.
 //!
-//! The host starts a script, and gets a message for each call and each line of its log:
+//! The host starts a script, and receives a message for each call and each line of its log:
 //!
 //! ```text
 //! start → call | log | timer → answer → done
@@ -9,18 +9,19 @@
 //! | module | job |
 //! |---|---|
 //! | [`protocol`] | the messages |
-//! | [`limits`] | what a script may use |
+//! | [`limits`] | the limits of a script |
 //! | [`frame`] | messages as bytes |
 //! | `engine` | one run of a script |
 //! | `native` | runs scripts one after another, with the clock of the system |
 //! | `wasm` | runs one script as a module of WebAssembly, with the clock of its host |
-//! | `compile` | source to bytecode, in a context of its own |
-//! | `globals` | what a script sees |
+//! | `compile` | compiles source to bytecode, in a separate context |
+//! | `globals` | the globals of a script |
 //! | `failure` | errors with their place in the script |
 //! | `logs` | limits what a script logs |
 //! | `memory` | limits the memory of an engine |
 //!
-//! The modules from `engine` on need the feature of this name. An engine is no security boundary: a host runs it in a process without privileges, or in an isolate of its own.
+//! The modules from `engine` on need the feature `engine`. An engine is not a security boundary: a host runs it in an unprivileged process, or in
+//! a separate isolate.
 
 #[cfg(feature = "engine")]
 mod compile;

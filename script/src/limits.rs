@@ -1,5 +1,5 @@
-//! What a script may use. The limits are the same on every host, so that what runs on one runs on the others. A Worker has
-//! less memory, of which its host tells the engine, and a limit of computing in place of a clock.
+//! The limits of a script. They are the same on every host, so that a script that runs on one runs on the others, with two
+//! exceptions: a Worker has less memory, and limits CPU time by fuel instead of a clock.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ pub const RESULT: usize = 4 << 20;
 pub const NESTING: usize = 100;
 /// The longest message of an error in bytes.
 pub const MESSAGE: usize = 4 << 10;
-/// The stack of the engine in bytes. Less in WebAssembly: what runs a module has about 1 MiB for its own stack, which is
-/// used at the same time.
+/// The stack of the engine in bytes. Less in WebAssembly, because the runtime of the module has a stack of about 1 MiB, which
+/// is used at the same time.
 pub const STACK: usize = if cfg!(target_arch = "wasm32") { 256 << 10 } else { 1 << 20 };
 
 /// The limits of one run.

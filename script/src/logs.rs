@@ -1,8 +1,8 @@
-//! Limits what a script logs.
+//! Limits the log of a script.
 
 use crate::limits::{LOG_BYTES, LOG_LINES};
 
-/// Counts what was logged.
+/// The size of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
     bytes: usize,
@@ -11,7 +11,7 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    /// Returns what to log of a line: the line itself, that the log is full, or nothing.
+    /// Returns the text to log for a line: the line itself, a note that the log is full, or `None`.
     pub(crate) fn admit(&mut self, mut line: String) -> Option<String> {
         if self.is_full {
             return None;

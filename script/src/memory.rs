@@ -1,7 +1,7 @@
 //! Counts the memory of a runtime, and limits it.
 //!
-//! `QuickJS` can do so itself, but then nobody learns why a script ended: if there is no room left for an error either, it
-//! throws `null`, like a script may.
+//! `QuickJS` has a limit of its own, but does not report it reliably: if no memory is left for an error either, it throws
+//! `null`, as a script may.
 #![allow(unsafe_code, reason = "the allocator of an engine deals in pointers")]
 
 use std::cell::Cell;
@@ -10,10 +10,10 @@ use std::rc::Rc;
 use rquickjs::allocator::{Allocator, RustAllocator};
 use rquickjs::{Ctx, JsLifetime, Runtime};
 
-/// What an allocation needs beside its bytes, about.
+/// The approximate overhead of an allocation, in bytes.
 const OVERHEAD: usize = 8;
 
-/// What is left for errors when the limit has been reached, in bytes.
+/// The memory that is left for errors when the limit has been reached, in bytes.
 const RESERVE: usize = 64 << 10;
 
 /// The memory of a runtime.
@@ -27,13 +27,13 @@ struct Counts {
     has_refused: Cell<bool>,
 }
 
-// SAFETY: it has no values of a runtime.
+// SAFETY: it holds no values of a runtime.
 unsafe impl JsLifetime<'_> for Memory {
     type Changed<'to> = Memory;
 }
 
 impl Memory {
-    /// Returns a memory of so many bytes.
+    /// Creates a memory with a limit in bytes.
     pub(crate) fn new(limit: u64) -> Self {
         let memory = Counts { used: Cell::default(), limit: Cell::default(), has_refused: Cell::default() };
         let memory = Memory(Rc::new(memory));
@@ -41,12 +41,12 @@ impl Memory {
         memory
     }
 
-    /// Returns a runtime that has this memory.
+    /// Creates a runtime with this memory.
     pub(crate) fn runtime(&self) -> rquickjs::Result<Runtime> {
         Runtime::new_with_alloc(self.clone())
     }
 
-    /// Makes the memory known to the functions of a context.
+    /// Makes the memory accessible to the functions of a context.
     pub(crate) fn attach(&self, ctx: &Ctx<'_>) {
         ctx.store_userdata(self.clone()).expect("nothing else uses it now");
     }
@@ -55,12 +55,12 @@ impl Memory {
         self.0.limit.set(usize::try_from(limit).unwrap_or(usize::MAX - RESERVE));
     }
 
-    /// Returns whether the memory of a context did not suffice at some time.
+    /// Returns whether the limit of a context's memory was ever reached.
     pub(crate) fn has_refused(ctx: &Ctx<'_>) -> bool {
         ctx.userdata::<Memory>().is_some_and(|memory| memory.0.has_refused.get())
     }
 
-    /// Returns whether so many bytes are there, and remembers if they are not.
+    /// Returns whether `more` bytes are available. Records it if they are not.
     fn admits(&self, more: usize) -> bool {
         let counts = &*self.0;
         let reserve = if counts.has_refused.get() { RESERVE } else { 0 };
@@ -77,7 +77,7 @@ impl Memory {
     /// The pointer is null, or that of an allocation of [`RustAllocator`] that exists.
     unsafe fn count(&self, pointer: *mut u8) -> *mut u8 {
         if pointer.is_null() {
-            // The machine, or a module of WebAssembly, has no more.
+            // The machine or the WebAssembly module has no memory left.
             self.0.has_refused.set(true);
             return pointer;
         }
@@ -86,7 +86,7 @@ impl Memory {
         pointer
     }
 
-    /// Forgets an allocation.
+    /// Uncounts an allocation.
     ///
     /// # Safety
     /// The pointer is that of an allocation of [`RustAllocator`] that exists.
@@ -103,7 +103,7 @@ impl Memory {
     }
 }
 
-// SAFETY: what is admitted is that of `RustAllocator`; null is an allocation that failed.
+// SAFETY: all allocations come from `RustAllocator`; null is a failed allocation.
 unsafe impl Allocator for Memory {
     fn alloc(&mut self, size: usize) -> *mut u8 {
         if !self.admits(size) {
@@ -114,7 +114,7 @@ unsafe impl Allocator for Memory {
     }
 
     fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
-        // It panics if the product is too large, and this does not admit it.
+        // `calloc` panics if the product overflows. Such a size is never admitted.
         if !self.admits(count.saturating_mul(size)) {
             return std::ptr::null_mut();
         }
@@ -136,7 +136,7 @@ unsafe impl Allocator for Memory {
         if !self.admits(more) {
             return std::ptr::null_mut();
         }
-        // SAFETY: the caller's. The old pointer is gone only if there is a new one.
+        // SAFETY: the caller's. The old pointer is invalid only if a new one was returned.
         unsafe {
             let size = Self::size(pointer);
             let new = self.count(RustAllocator.realloc(pointer, new_size));

@@ -9,13 +9,13 @@ use crate::protocol::{Failure, FromScript, Start, ToScript};
 
 /// The connection to the host.
 pub trait Wire: 'static {
-    /// Sends a message. A host that is gone is noticed when the next message is received.
+    /// Sends a message. If the host is gone, that is only noticed on the next receive.
     fn send(&self, message: FromScript);
-    /// Waits for the next message, at most for this time.
+    /// Waits for the next message, up to a timeout.
     fn receive(&self, time: Option<Duration>) -> Received;
 }
 
-/// What came.
+/// The result of waiting for a message.
 #[derive(Debug)]
 pub enum Received {
     /// A message.
@@ -26,7 +26,7 @@ pub enum Received {
     End,
 }
 
-/// Serves a host until it is gone. Everything for the next script is prepared before it is known.
+/// Serves a host until it is gone. Prepares an engine before each script arrives.
 ///
 /// # Errors
 /// If there is not enough memory for an engine.
@@ -44,7 +44,7 @@ pub fn serve<W: Wire>(wire: W) -> Result<(), Failure> {
             Received::Message(ToScript::Check(check)) => {
                 engine.check(&check).map(|()| serde_json::Value::Null)
             }
-            // Answers to a script that has ended.
+            // A late answer to a script that has ended.
             Received::Message(ToScript::Answer { .. } | ToScript::Timer) | Received::Nothing => continue,
             Received::End => return Ok(()),
         };
@@ -52,7 +52,7 @@ pub fn serve<W: Wire>(wire: W) -> Result<(), Failure> {
     }
 }
 
-/// Runs a script. Returns nothing if the host is gone.
+/// Runs a script. Returns `None` if the host is gone.
 fn run(
     engine: &mut Engine,
     start: Start,

@@ -1,4 +1,4 @@
-// What a script sees, built on the functions of the host. It runs before the script, so nothing here can have been replaced.
+// The globals of a script, built on the functions of the host. Runs before the script, so no built-in function has been replaced yet.
 (function (host) {
   'use strict';
   const { call, log, load, setTimer, clearTimer, parseCsv, random, depth } = host;
@@ -9,7 +9,7 @@
   const define = (name, value) =>
     defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
 
-  // An error is created where the call is made, because an answer has no stack.
+  // The error is created at the call, because an answer has no stack.
   const ask = (name, fields) => call(name, fields, new Error());
   const text = (value, what) => {
     if (typeof value !== 'string') throw new TypeError(`${what} must be a string`);
@@ -81,7 +81,7 @@
       body: optional(body, (value) => text(value, 'the body')),
       timeout: optional(timeout, (value) => ceil(value)),
     });
-    // As in a browser, too: the names are those of an object, where this one is not enumerated.
+    // `get` also works, as in a browser. It is not enumerable, so the object's own names are only those of headers.
     if (!hasOwn(sent, 'get')) {
       const value = (name) => {
         const key = text(name, 'the name of a header').toLowerCase();

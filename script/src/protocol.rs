@@ -12,9 +12,9 @@ use crate::limits::{Limit, Limits};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToScript {
-    /// Runs a script. It is the first message.
+    /// Runs a script. This is the first message.
     Start(Start),
-    /// Compiles source without running it. It is the first message, and the last.
+    /// Compiles source without running it. This is the only message.
     Check(Check),
     /// The answer to a call.
     Answer {
@@ -23,7 +23,7 @@ pub enum ToScript {
         /// The result, or the message of the error.
         result: Result<Value, String>,
     },
-    /// The time that a timer waited for has come.
+    /// A timer is due.
     Timer,
 }
 
@@ -31,7 +31,7 @@ pub enum ToScript {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromScript {
-    /// The script calls the host. The host answers with the number.
+    /// The script calls the host, which answers with the same number.
     Call {
         /// The number.
         id: u64,
@@ -40,10 +40,10 @@ pub enum FromScript {
     },
     /// The script has logged a line.
     Log(String),
-    /// The next timer of the script is due in so many milliseconds, if no answer comes first. A host that waits itself
-    /// does not need it.
+    /// The next timer of the script is due in so many milliseconds. A host that runs the engine natively does not get this
+    /// message.
     Timer(u64),
-    /// The script has ended: its result or its error. It is the last message.
+    /// The script has ended: its result or its error. This is the last message.
     Done(Result<Value, Failure>),
 }
 
@@ -52,7 +52,7 @@ pub enum FromScript {
 pub struct Start {
     /// The source: the body of an async function.
     pub code: String,
-    /// The arguments of a tool; `None` for a script that is no tool.
+    /// The arguments of a created tool; `None` for other scripts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
     /// The libraries that it can require, by name.
@@ -64,7 +64,7 @@ pub struct Start {
     /// Whether it has the global `browser`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub browser: bool,
-    /// What the numbers of `Math.random` start from.
+    /// The seed of `Math.random`.
     #[serde(default)]
     pub seed: u32,
     /// The limits.
@@ -91,7 +91,7 @@ impl FromIterator<(String, String)> for Secrets {
 }
 
 impl fmt::Debug for Secrets {
-    /// Writes the names only, because debug text is for logs.
+    /// Writes only the names, because debug output may be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
@@ -149,7 +149,7 @@ pub enum Call {
     Browser(Browse),
 }
 
-/// What the browser of an agent is to do.
+/// An action in the browser of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Browse {
@@ -161,9 +161,9 @@ pub enum Browse {
         #[serde(default)]
         wait_until: WaitUntil,
     },
-    /// Takes a picture: returns it in base64, its width and its height.
+    /// Takes a screenshot: returns it in base64, with its width and height.
     Screenshot {
-        /// The element; all that is visible without it.
+        /// The element; `None` for the visible part of the page.
         #[serde(default)]
         selector: Option<String>,
         /// Whether to take the whole page.
@@ -226,7 +226,7 @@ pub enum WaitUntil {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fetch {
-    /// The address.
+    /// The URL.
     pub url: String,
     /// The method.
     #[serde(default)]
@@ -237,12 +237,12 @@ pub struct Fetch {
     /// The body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The time in milliseconds that the answer may take.
+    /// The timeout in milliseconds.
     #[serde(default = "fetch_timeout")]
     pub timeout: u64,
 }
 
-/// The time that a request may take, in milliseconds.
+/// The default timeout of a request, in milliseconds.
 fn fetch_timeout() -> u64 {
     30_000
 }
@@ -278,12 +278,12 @@ impl Method {
 /// The error that ended a script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What was wrong.
+    /// The message.
     pub message: String,
-    /// Where, if it was in the source of the script or of a library.
+    /// The place, if the error is in the source of the script or of a library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// The limit that was reached, if it was one.
+    /// The limit that was reached, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
 }

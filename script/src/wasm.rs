@@ -1,18 +1,18 @@
-//! The engine as a module of WebAssembly. It never waits: its host passes messages to it, and each returns once the script
-//! waits for the next one, or has ended.
+//! The engine as a WebAssembly module. It never waits: its host passes a message to it, and the call returns once the script
+//! waits for the next message or has ended.
 //!
 //! | name | | |
 //! |---|---|---|
-//! | `prepare` | export | creates the engine of the next script. The host may copy the memory after that into other instances |
-//! | `room` | export | returns where the host writes so many bytes |
-//! | `deliver` | export | takes these bytes, which are frames, and runs what can run |
+//! | `prepare` | export | creates the engine before the script is known. The host may copy the memory into other instances afterward |
+//! | `room` | export | returns the address for the next bytes of the host |
+//! | `deliver` | export | takes these bytes, which are frames, and runs the script as far as possible |
 //! | `koze.send` | import | receives a frame |
 //! | `env.__rquickjs_host_now_us` | import | returns the microseconds since 1970 |
 //!
-//! `cargo xtask script` adds the global `fuel`, which every round of a loop in the module lowers. At less than zero the
-//! module traps: a host has no clock while it computes, and not every built-in function asks whether the time is over.
-//! An instance runs one script. After a trap it is in no state to continue, and its host drops it.
-#![allow(unsafe_code, reason = "these are the functions that WebAssembly has")]
+//! `cargo xtask script` adds the global `fuel`, which every iteration of a loop in the module decreases. Below zero, the module
+//! traps: the host's clock stands still while the module computes, and not every built-in function checks the time. An
+//! instance runs one script. After a trap it cannot continue, and its host drops it.
+#![allow(unsafe_code, reason = "imports and exports of WebAssembly are unsafe functions")]
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -27,7 +27,7 @@ unsafe extern "C" {
     fn send(at: *const u8, length: usize);
 }
 
-// The one of the engine's C library.
+// The clock of the engine's C library.
 #[link(wasm_import_module = "env")]
 unsafe extern "C" {
     fn __rquickjs_host_now_us() -> f64;
@@ -47,13 +47,13 @@ struct Run {
     has_ended: bool,
 }
 
-/// An engine that has no script yet, and the time at which it has to end.
+/// An engine without a script yet, and the time at which its script has to end.
 struct Prepared {
     engine: Engine,
     deadline: Rc<Cell<Option<u64>>>,
 }
 
-/// Creates the engine ahead. If that fails, the script learns why.
+/// Creates the engine ahead of the script. If that fails, the script gets the error.
 #[unsafe(no_mangle)]
 extern "C" fn prepare() {
     RUN.with_borrow_mut(|run| run.prepared = Prepared::new().ok());
@@ -118,7 +118,7 @@ impl Run {
             }
             (ToScript::Answer { id, result }, Some(engine)) => engine.answer(id, result),
             (ToScript::Timer, Some(engine)) => engine.timer(),
-            // A second script, or an answer to none.
+            // A second script, or an answer without a script.
             _ => return,
         };
         match state {
@@ -134,7 +134,7 @@ impl Run {
     }
 }
 
-/// What the engine reaches.
+/// The host, as the engine sees it.
 struct Outside {
     /// When the script has to end, by the clock of [`now`].
     deadline: Rc<Cell<Option<u64>>>,
