@@ -208,7 +208,7 @@ mod tests {
             "json": "{\"a\":\"a \\\"key\\\"/ü1\"}",
             "url": "https://a.example/?key=a%20%22key%22%2F%C3%BC1&b",
             "path": "https://a.example/a%20%22key%22/%C3%BC1/b?a%20%22key%22/%C3%BC1",
-            "host": "https://uppercase.example/",
+            "host": "https://upper-case.example/",
             "base64": STANDARD.encode("a \"key\"/ü1"),
             "a \"key\"/ü1": true,
             "number": 123_456_789,
