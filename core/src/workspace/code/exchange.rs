@@ -14,8 +14,11 @@ use crate::time::{Start, millis};
 
 /// How many bytes one read takes at most.
 const PIECE: usize = 256 << 10;
-/// How long interrupted code may take to stop.
-const GRACE: Duration = Duration::from_secs(2);
+/// How many times code is interrupted before it is killed. Interpreters miss an interrupt that comes just as they begin to
+/// run code.
+const INTERRUPTS: u32 = 2;
+/// How long code may take to stop after each of them.
+const GRACE: Duration = Duration::from_secs(1);
 /// How long the output of a killed driver is waited for.
 const REST: Duration = Duration::from_secs(10);
 /// How long a driver ignores interrupts before it runs new code, if the last call may have sent one.
@@ -27,7 +30,8 @@ const TIMED_OUT: i32 = 124;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
-    Interrupted,
+    /// It has been interrupted this many times.
+    Interrupted(u32),
     Killed,
 }
 
@@ -77,19 +81,19 @@ pub(super) async fn run<P: Process>(
                     );
                     return Err(Error::new(Code::Timeout, message));
                 }
-                Phase::Running => {
-                    driver.signal(Signal::Interrupt).await?;
-                    until = start.elapsed() + GRACE;
-                    Phase::Interrupted
-                }
-                Phase::Interrupted => {
+                Phase::Interrupted(INTERRUPTS) => {
                     driver.signal(Signal::Kill).await?;
-                    until = start.elapsed() + REST;
                     Phase::Killed
+                }
+                Phase::Running | Phase::Interrupted(_) => {
+                    driver.signal(Signal::Interrupt).await?;
+                    let times = if let Phase::Interrupted(times) = phase { times } else { 0 };
+                    Phase::Interrupted(times + 1)
                 }
                 // Its end is not known, but nothing survives the signal.
                 Phase::Killed => break Some(Exit { code: TIMED_OUT }),
             };
+            until = start.elapsed() + if phase == Phase::Killed { REST } else { GRACE };
         },
         // It has ended, and no longer reads.
         Err(error) if error.code == Code::InvalidInput => return Err(super::context::ended()),
@@ -195,7 +199,7 @@ impl Answer {
             (Some(exit), _) => {
                 let message = format!("the code ended its interpreter, with the exit code {}", exit.code);
                 let error = if exit.code == 0 { None } else { named("Exit", message) };
-                run(exit.code, error, phase == Phase::Interrupted, false)
+                run(exit.code, error, phase != Phase::Running, false)
             }
         }
     }
