@@ -223,8 +223,8 @@ export class Guard {
     if (!waitingForDebugger && this.#targets.has(targetInfo.targetId)) return;
     const prepared = this.#prepare(sessionId, targetInfo).catch((error) => {
       console.error(`koze: a ${targetInfo.type} of the browser cannot be checked: ${error instanceof Error ? error.message : error}`);
-      // Targets of other types keep waiting, and never run.
-      if (targetInfo.type === "page") this.#ended("its pages cannot be checked");
+      // Other targets keep waiting, and never run. A window that a page has opened may be gone already.
+      if (targetInfo.type === "page" && targetInfo.openerId === undefined) this.#ended("its pages cannot be checked");
     });
     this.#targets.set(targetInfo.targetId, prepared);
   }

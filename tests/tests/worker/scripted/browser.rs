@@ -132,7 +132,7 @@ fn pages_reach_only_what_the_rules_allow() {
     }
     let to = json!({ "url": "http://good.example/to/file:///etc/passwd" });
     let error = site.fails("a", "browser_navigate", &to);
-    assert!(error.contains("it redirects to a URL without `https:` or `http:`"), "{error}");
+    assert!(error.contains("it redirects to a URL that has neither `https:` nor `http:`"), "{error}");
     assert!(site.asked().iter().all(|asked| asked.starts_with("good.example/to/")));
 }
 
