@@ -14,10 +14,8 @@ use crate::time::{Start, millis};
 
 /// How many bytes one read takes at most.
 const PIECE: usize = 256 << 10;
-/// How many times code is interrupted before it is killed. Interpreters miss an interrupt that comes just as they begin to
-/// run code.
-const INTERRUPTS: u32 = 2;
-/// How long code may take to stop after each of them.
+/// How long code may take to stop after an interrupt. It gets two, because interpreters miss one that comes just as they
+/// begin to run code.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long the output of a killed driver is waited for.
 const REST: Duration = Duration::from_secs(10);
@@ -30,8 +28,8 @@ const TIMED_OUT: i32 = 124;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// It has been interrupted this many times.
-    Interrupted(u32),
+    Interrupted,
+    InterruptedAgain,
     Killed,
 }
 
@@ -72,7 +70,7 @@ pub(super) async fn run<P: Process>(
             if start.elapsed() < until {
                 continue;
             }
-            phase = match phase {
+            let (signal, next, wait) = match phase {
                 Phase::Running if !answer.begun[0] => {
                     let message = format!(
                         "the context was busy with an earlier call for {} ms: the code runs after it, and its output is not \
@@ -81,19 +79,15 @@ pub(super) async fn run<P: Process>(
                     );
                     return Err(Error::new(Code::Timeout, message));
                 }
-                Phase::Interrupted(INTERRUPTS) => {
-                    driver.signal(Signal::Kill).await?;
-                    Phase::Killed
-                }
-                Phase::Running | Phase::Interrupted(_) => {
-                    driver.signal(Signal::Interrupt).await?;
-                    let times = if let Phase::Interrupted(times) = phase { times } else { 0 };
-                    Phase::Interrupted(times + 1)
-                }
+                Phase::Running => (Signal::Interrupt, Phase::Interrupted, GRACE),
+                Phase::Interrupted => (Signal::Interrupt, Phase::InterruptedAgain, GRACE),
+                Phase::InterruptedAgain => (Signal::Kill, Phase::Killed, REST),
                 // Its end is not known, but nothing survives the signal.
                 Phase::Killed => break Some(Exit { code: TIMED_OUT }),
             };
-            until = start.elapsed() + if phase == Phase::Killed { REST } else { GRACE };
+            driver.signal(signal).await?;
+            phase = next;
+            until = start.elapsed() + wait;
         },
         // It has ended, and no longer reads.
         Err(error) if error.code == Code::InvalidInput => return Err(super::context::ended()),
