@@ -69,6 +69,9 @@ const ATTACH_WITHIN = { ...ATTACH, filter: [...["browser", "tab", "service_worke
 /** @param {Message} message */
 const failure = ({ error }) => new Error(error?.message ?? "no answer");
 
+/** Returns whether a target is a window that a page has opened. @param {Target} target */
+const isPopup = ({ type, openerId }) => type === "page" && openerId !== undefined;
+
 export class Guard {
   #socket;
   #egress;
@@ -224,15 +227,15 @@ export class Guard {
     const prepared = this.#prepare(sessionId, targetInfo).catch((error) => {
       console.error(`koze: a ${targetInfo.type} of the browser cannot be checked: ${error instanceof Error ? error.message : error}`);
       // Other targets keep waiting, and never run. A window that a page has opened may be gone already.
-      if (targetInfo.type === "page" && targetInfo.openerId === undefined) this.#ended("its pages cannot be checked");
+      if (targetInfo.type === "page" && !isPopup(targetInfo)) this.#ended("its pages cannot be checked");
     });
     this.#targets.set(targetInfo.targetId, prepared);
   }
 
   /** Prepares a target, and then lets it run. @param {string} session @param {Target} target */
-  async #prepare(session, { type, targetId, openerId }) {
-    const isPopup = type === "page" && openerId !== undefined;
-    this.#sessions.set(session, isPopup);
+  async #prepare(session, target) {
+    const { type, targetId } = target;
+    this.#sessions.set(session, isPopup(target));
     const set = (/** @type {string} */ method, params = {}) => this.call(method, params, session);
     const all = [];
     if (!WITHOUT_REQUESTS.includes(type)) all.push(set("Fetch.enable", { patterns: [{ urlPattern: "*" }] }));
@@ -248,7 +251,7 @@ export class Guard {
     }
     await Promise.all(all);
     // Its opener waits until it runs, so it is closed only after that.
-    if (isPopup) this.call("Target.closeTarget", { targetId }).catch(() => {});
+    if (isPopup(target)) this.call("Target.closeTarget", { targetId }).catch(() => {});
     await set("Runtime.runIfWaitingForDebugger");
   }
 
