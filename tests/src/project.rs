@@ -103,6 +103,13 @@ impl Project {
         diff(before, &self.snapshot())
     }
 
+    /// Returns the names of the files that are not in an earlier snapshot, and the diff of the others.
+    pub fn changes(&self, before: &Snapshot) -> (Vec<String>, String) {
+        let (after, new): (Snapshot, Snapshot) =
+            self.snapshot().into_iter().partition(|(path, _)| before.contains_key(path));
+        (new.into_keys().collect(), diff(before, &after))
+    }
+
     /// Runs koze in the project, without color and with 100 columns.
     pub fn koze(&self, args: &[&str]) -> Run {
         let mut command = koze();

@@ -1,7 +1,7 @@
 //! The class that records the sandboxes of sessions: `registry = true`.
 
 use insta::assert_snapshot;
-use koze_tests::{Project, diff};
+use koze_tests::Project;
 
 use crate::common::refused_with;
 
@@ -35,12 +35,10 @@ fn it_gets_its_own_tag_and_binding() {
     let before = project.snapshot();
     ask(&project);
     assert_eq!(project.koze(&["build"]).code, 0);
-    let mut after = project.snapshot();
-    let new: Vec<&String> = after.keys().filter(|path| !before.contains_key(*path)).collect();
+    // The new files are compared with their templates.
+    let (new, diff) = project.changes(&before);
     assert_eq!(new, ["src/generated/sessions.d.mts", "src/generated/sessions.mjs"]);
-    // These are compared with their templates.
-    after.retain(|path, _| before.contains_key(path));
-    assert_snapshot!(diff(&before, &after), @r#"
+    assert_snapshot!(diff, @r#"
     --- a/Cargo.toml
     +++ b/Cargo.toml
     @@ -12,3 +12,6 @@
