@@ -1,5 +1,8 @@
 //! Time, natively on tokio and in a Worker.
 
+#[cfg(target_arch = "wasm32")]
+mod timer;
+
 use std::time::Duration;
 
 /// Waits. Natively it needs a tokio runtime with timers.
@@ -11,7 +14,7 @@ pub async fn sleep(time: Duration) {
 /// Waits.
 #[cfg(target_arch = "wasm32")]
 pub async fn sleep(time: Duration) {
-    gloo_timers::future::sleep(time).await;
+    timer::Timer::new(time).await;
 }
 
 /// Returns the milliseconds since 1970. In a Worker, time does not advance between two awaits.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::json;
-use worker::{Headers, Response, ResponseBody, ResponseBuilder, console_error};
+use worker::{Response, ResponseBody, ResponseBuilder, console_error};
 
 use koze_core::error::Error;
 
@@ -74,16 +74,15 @@ pub(super) fn text(text: &'static str) -> Result<Response, Refusal> {
     Ok(respond(200, text.to_owned(), [("content-type", "text/plain; charset=utf-8")])?)
 }
 
-/// Returns an empty body with a status.
+/// Returns a response with a body.
 pub(super) fn respond(
     status: u16,
     body: String,
     headers: impl IntoIterator<Item = (&'static str, &'static str)>,
 ) -> worker::Result<Response> {
-    let all = Headers::new();
+    let mut response = ResponseBuilder::new().with_status(status);
     for (name, value) in headers {
-        all.set(name, value)?;
+        response = response.with_header(name, value)?;
     }
-    let body = ResponseBody::Body(body.into_bytes());
-    Ok(ResponseBuilder::new().with_status(status).with_headers(all).body(body))
+    Ok(response.body(ResponseBody::Body(body.into_bytes())))
 }

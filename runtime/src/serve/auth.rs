@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use worker::Env;
+use worker::wasm_bindgen::JsValue;
 
 use super::answer::Refusal;
+use super::settings;
 use koze_core::id::SessionId;
 
 /// The secret with the single token, and its tenant.
@@ -30,11 +32,13 @@ pub(super) struct Tokens {
 impl Tokens {
     /// Reads the tokens from the Worker's secrets.
     pub(super) fn of(env: &Env) -> Result<Self, Refusal> {
-        let secret = |name: &str| match crate::binding::raw(env, name) {
-            Err(_) => Ok(None),
-            Ok(value) => value.as_string().map(Some).ok_or_else(|| unusable(name, "it is not a string")),
+        let secret = |name: &str, value: JsValue| match value.as_string() {
+            None if value.is_undefined() => Ok(None),
+            None => Err(unusable(name, "it is not a string")),
+            secret => Ok(secret),
         };
-        Tokens::read(secret(TOKEN)?.as_deref(), secret(TOKENS)?.as_deref())
+        let one = secret(TOKEN, settings::token(env))?;
+        Tokens::read(one.as_deref(), secret(TOKENS, settings::tokens(env))?.as_deref())
     }
 
     /// Parses the two secrets.

@@ -22,6 +22,7 @@
 //! | `files` | files of sandboxes |
 //! | `answer` | responses and errors |
 //! | `ports` | requests to a sandbox's port |
+//! | `settings` | koze's own variables and secrets |
 
 mod answer;
 mod auth;
@@ -31,6 +32,7 @@ mod files;
 mod mcp;
 mod ports;
 mod route;
+mod settings;
 
 use serde_json::Value;
 use worker::{Env, Request, Response};
@@ -38,6 +40,7 @@ use worker::{Env, Request, Response};
 use self::answer::{Refusal, json, text};
 use self::auth::Tokens;
 use self::route::{Query, Route, Url};
+use self::settings::preview_host;
 use crate::provider::cloudflare::preview::{Address, Key, Previews};
 use crate::provider::cloudflare::{Class, Cloudflare};
 use koze_core::files::http;
@@ -45,9 +48,6 @@ use koze_core::id::SessionId;
 use koze_core::tool::dialect::{Definition, Dialect};
 use koze_core::tool::{Catalog, Families};
 use koze_core::{Profiles, Session};
-
-/// The variable with the host of preview URLs, if it differs from the host of the request.
-const PREVIEW_HOST: &str = "KOZE_PREVIEW_HOST";
 
 /// The classes, profiles and tools that a project serves. `koze build` implements it.
 pub trait Served {
@@ -165,10 +165,6 @@ const ABOUT: &str = "A Worker with isolated Linux sandboxes for agents, built wi
     DELETE /sessions/:id/sandboxes/:name         destroy a sandbox\n\
     POST   /mcp                                  the same over the Model Context Protocol\n\n\
     Every request must carry `Authorization: Bearer` with a token of this Worker.\n";
-
-fn preview_host(env: &Env) -> Option<String> {
-    crate::binding::text(env, PREVIEW_HOST).ok().filter(|host| !host.is_empty())
-}
 
 fn definitions<S: Served>(query: &Query) -> Result<Value, Refusal> {
     let dialect = match query.get("dialect").map_or("mcp", String::as_str) {

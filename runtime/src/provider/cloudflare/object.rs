@@ -11,6 +11,7 @@ use worker::wasm_bindgen_futures::JsFuture;
 use worker::{ObjectNamespace, console_error, js_sys};
 
 use super::call::{Call, Remote, Sent};
+use self::reply::Fields;
 use super::contract::{Failure, Reason};
 use koze_core::error::{Code, Error, Result};
 use koze_core::time::{millis, now, sleep};
@@ -120,13 +121,31 @@ impl Object {
     }
 }
 
+/// The fields of a [`Reply`](super::contract::Reply), by imported getters: each lookup by a string of Rust would copy it to
+/// JavaScript first, in every call.
+mod reply {
+    use worker::wasm_bindgen::JsValue;
+    use worker::wasm_bindgen::prelude::wasm_bindgen;
+
+    #[wasm_bindgen(wasm_bindgen = worker::wasm_bindgen, js_sys = worker::js_sys)]
+    extern "C" {
+        pub(super) type Fields;
+        #[wasm_bindgen(method, getter, catch)]
+        pub(super) fn ok(this: &Fields) -> Result<JsValue, JsValue>;
+        #[wasm_bindgen(method, getter, catch)]
+        pub(super) fn value(this: &Fields) -> Result<JsValue, JsValue>;
+        #[wasm_bindgen(method, getter, catch)]
+        pub(super) fn error(this: &Fields) -> Result<JsValue, JsValue>;
+    }
+}
+
 /// Decodes a [`Reply`](super::contract::Reply), except its value.
 fn outcome(method: &str, reply: &JsValue) -> Answer<std::result::Result<JsValue, Failure>> {
-    let get = |key: &str| Reflect::get(reply, &JsValue::from_str(key)).unwrap_or_default();
-    match get("ok").as_bool() {
-        Some(true) => Ok(Ok(get("value"))),
+    let reply: &Fields = reply.unchecked_ref();
+    match reply.ok().unwrap_or_default().as_bool() {
+        Some(true) => Ok(Ok(reply.value().unwrap_or_default())),
         Some(false) => {
-            let failure = serde_wasm_bindgen::from_value(get("error"));
+            let failure = serde_wasm_bindgen::from_value(reply.error().unwrap_or_default());
             failure.map(Err).map_err(|error| wrong_reply(method, &error))
         }
         None => Err(wrong_reply(method, &"neither a value nor an error")),

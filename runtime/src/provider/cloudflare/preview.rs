@@ -32,9 +32,9 @@ pub struct Previews {
     host: String,
 }
 
-/// The key that signs URLs.
+/// The key that signs URLs: the secret that it is derived from. Most requests sign nothing, so none is derived early.
 #[derive(Clone)]
-pub struct Key([u8; 32]);
+pub struct Key(String);
 
 /// The parsed hostname of a preview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,18 +57,22 @@ pub(super) struct Preview<'a> {
 }
 
 impl Key {
-    /// Derives the key from a secret.
-    pub fn new(secret: &str) -> Self {
-        Key(sign(secret.as_bytes(), &[PURPOSE]))
+    /// Creates the key that is derived from a secret.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Key(secret.into())
     }
 
     fn signature(&self, binding: &str, label: &str, port: u16, nonce: &str) -> String {
         // The length prefix separates the binding from the rest. All other parts have a fixed length.
         let (length, port) = ((binding.len() as u64).to_be_bytes(), port.to_be_bytes());
         let signed = [&length, binding.as_bytes(), label.as_bytes(), &port, nonce.as_bytes()];
-        let mut text = label::base32(&sign(&self.0, &signed));
+        let mut text = label::base32(&self.sign(&signed));
         text.truncate(SIGNATURE);
         text
+    }
+
+    fn sign(&self, parts: &[&[u8]]) -> [u8; 32] {
+        sign(&sign(self.0.as_bytes(), &[PURPOSE]), parts)
     }
 
     /// Verifies in constant time that an address was issued for a sandbox of the class with this binding. Only the
@@ -226,7 +230,7 @@ mod tests {
         let key = Key::new("a secret of the tests");
         let length = ("SHELL_SANDBOX".len() as u64).to_be_bytes();
         let signed = [&length, b"SHELL_SANDBOX".as_slice(), LABEL.as_bytes(), &8080_u16.to_be_bytes()];
-        let host = format!("8080-{LABEL}-{}.example.com", label::base32(&sign(&key.0, &signed)));
+        let host = format!("8080-{LABEL}-{}.example.com", label::base32(&key.sign(&signed)));
         assert!(!key.is_of(&Address::parse(&host).unwrap(), "SHELL_SANDBOX"));
     }
 
