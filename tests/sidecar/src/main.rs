@@ -11,7 +11,6 @@
 mod names;
 mod outward;
 mod tls;
-mod unused;
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -84,7 +83,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(("0.0.0.0", PORT))?;
     names::serve()?;
     outward::serve(&network)?;
-    unused::watch()?;
     for stream in listener.incoming() {
         // Ignore connections that end before they begin.
         let Ok(stream) = stream else { continue };
