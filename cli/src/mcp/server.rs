@@ -69,8 +69,6 @@ pub(crate) struct Server<B> {
 
 /// The tool that lists those that an agent has created.
 const LIST: &str = "list_tools";
-/// The tools that change what [`LIST`] lists.
-const CHANGING: &[&str] = &["create_tool", "update_tool", "delete_tool", "enable_tool", "disable_tool"];
 
 /// Returns the tools that the agent of the session has created.
 async fn created<B: Backend>(backend: &B) -> Vec<Tool> {
@@ -190,8 +188,7 @@ impl<B: Backend> ServerHandler for Server<B> {
         let run: BoxFuture<'_, CallToolResult> = Box::pin(self.run(&request.name, input, &context));
         tokio::select! {
             result = run => {
-                let changed = result.is_error != Some(true) && CHANGING.contains(&&*request.name);
-                if changed && self.backend.offer().await.catalog.creates() {
+                if result.is_error != Some(true) && self.backend.offer().await.catalog.changes(&request.name) {
                     // A client that is gone does not need to know.
                     let _ = context.peer.notify_tool_list_changed().await;
                 }

@@ -16,6 +16,9 @@ use crate::sandbox::MaybeSend;
 use crate::session::Session;
 use crate::trace::within;
 
+/// The tools that change which tools an agent has created, or how they are described.
+const CHANGING: [&str; 5] = ["create_tool", "update_tool", "delete_tool", "enable_tool", "disable_tool"];
+
 /// A list of families as a type: a tuple of [`ToolFamily`]s. A Worker contains the code of its own families only.
 pub trait Families: 'static {
     /// The families.
@@ -200,6 +203,11 @@ impl<F: Families> Catalog<F> {
     /// Returns whether agents can create further tools.
     pub fn creates(&self) -> bool {
         self.families.iter().any(|family| F::creates(*family))
+    }
+
+    /// Returns whether a call of a tool that succeeds changes the tools that agents have created.
+    pub fn changes(&self, tool: &str) -> bool {
+        CHANGING.contains(&tool) && self.creates()
     }
 
     /// Returns the definitions of the tools that the agent of a session has created. They change with its calls.

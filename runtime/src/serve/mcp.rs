@@ -1,5 +1,6 @@
 //! The Model Context Protocol over streamable HTTP, without state: each message is one request, and its response is one JSON
-//! document, or a stream of events if the client asks for progress. Only the session of sandboxes persists. The client names it.
+//! document, or a stream of events if the client asks for progress or if the call changes the list of tools. Only the session
+//! of sandboxes persists. The client names it.
 //!
 //! A client that sends `initialize` receives a session ID, which it sends with each request. This ID and the request's own ID
 //! identify a call for cancellation. A client without one cancels a call by closing its request.
@@ -21,6 +22,7 @@ use super::answer::{self, Refusal};
 use crate::provider::cloudflare::{Cloudflare, label};
 use koze_core::Session;
 use koze_core::error::Error;
+use koze_core::progress::events;
 use koze_core::tool::mcp::Files;
 use koze_core::tool::{self, Catalog, Families, ReadError, mcp};
 
@@ -125,13 +127,19 @@ pub(super) async fn answer<F: Families>(
     };
     let id = ask.id.clone();
     let session = session(client.map(|client| call_name(client, &id)));
-    if accepts_events
-        && ask.method == "tools/call"
-        && let Some(token) = progress::token(&ask.params)
-    {
-        return progress::answer(ask, token, catalog.clone(), session);
+    let mut changes = false;
+    if accepts_events && ask.method == "tools/call" {
+        changes = ask.params.get("name").and_then(Value::as_str).is_some_and(|tool| catalog.changes(tool));
+        if let Some(token) = progress::token(&ask.params) {
+            return progress::answer(ask, token, changes, catalog.clone(), session);
+        }
     }
     match outcome(ask, catalog, &session).await {
+        result if changes && has_changed(&result) => {
+            let response = message(id, result).map_err(worker::Error::from)?;
+            let events = CHANGED.to_owned() + &last(&response);
+            Ok(answer::respond(200, events, events::HEADERS)?)
+        }
         Ok(result) => {
             // A random ID, so that other clients cannot guess it and cancel calls.
             let given = matches!(result, Outcome::Initialize(_)).then(|| uuid::Uuid::new_v4().to_string());
@@ -139,6 +147,23 @@ pub(super) async fn answer<F: Families>(
         }
         Err(error) => reply(200, &JsonRpcError::new(Some(id), error), None),
     }
+}
+
+/// The event before the response to a call that has changed the list of tools.
+const CHANGED: &str = concat!(
+    "event: message\n",
+    r#"data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
+    "\n\n",
+);
+
+/// Returns the last event: the response, which is JSON.
+fn last(response: &str) -> String {
+    format!("event: message\ndata: {response}\n\n")
+}
+
+/// Returns whether the call of a tool that can change the list of tools has changed it.
+fn has_changed(result: &Result<Outcome, ErrorData>) -> bool {
+    matches!(result, Ok(Outcome::Called(result)) if result.is_error != Some(true))
 }
 
 /// Returns the response to a request, or its error, as JSON.

@@ -1,5 +1,5 @@
 //! A call whose client asks for progress: the response is a stream of events, progress notifications and then the response
-//! of the protocol.
+//! of the protocol. Before it, a call that has changed the list of tools says so.
 
 use std::pin::{Pin, pin};
 
@@ -15,7 +15,7 @@ use koze_core::tool::{Catalog, Families};
 use serde_json::{Map, Value, json};
 use worker::Response;
 
-use super::{Ask, message, outcome};
+use super::{Ask, CHANGED, has_changed, last, message, outcome};
 use crate::provider::cloudflare::Cloudflare;
 use crate::serve::answer::Refusal;
 use crate::serve::calls::streamed;
@@ -26,17 +26,22 @@ pub(super) fn token(params: &Map<String, Value>) -> Option<Value> {
     (token.is_string() || token.is_number()).then(|| token.clone())
 }
 
-/// Answers a call with events.
+/// Answers a call with events. `changes` is whether it changes the list of tools if it succeeds.
 pub(super) fn answer<F: Families>(
     ask: Ask,
     token: Value,
+    changes: bool,
     catalog: Catalog<F>,
     session: Session<Cloudflare>,
 ) -> Result<Response, Refusal> {
     let (progress, reports) = Progress::channel();
     let session = session.with_progress(progress);
     let id = ask.id.clone();
-    let call = async move { message(id, outcome(ask, &catalog, &session).await) };
+    let call = async move {
+        let result = outcome(ask, &catalog, &session).await;
+        let changed = if changes && has_changed(&result) { CHANGED } else { "" };
+        Ok(changed.to_owned() + &last(&message(id, result)?))
+    };
     streamed(told(progress::follow(call, reports), token))
 }
 
@@ -60,8 +65,7 @@ where
         loop {
             let notice = match select(call.next(), pin!(sleep(INTERVAL))).await {
                 Either::Left((Some(Event::Output(chunk)), _)) => notices.output(&chunk),
-                Either::Left((Some(Event::Done(Ok(response))), _)) => {
-                    let last = format!("event: message\ndata: {response}\n\n");
+                Either::Left((Some(Event::Done(Ok(last))), _)) => {
                     return Some((last, ((None, notices), notify)));
                 }
                 Either::Left((Some(Event::Done(Err(error))), _)) => {

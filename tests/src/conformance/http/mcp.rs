@@ -28,7 +28,9 @@ impl Host for Mcp {
             .send(request, body.into_bytes())
             .unwrap_or_else(|error| panic!("{tool} over the protocol: {error}"));
         assert_eq!(status, 200, "{tool}: {body}");
-        let answer: Value = serde_json::from_str(&body).expect("the answer is JSON");
+        // A call that changes the list of tools is answered with events, of which the response is the last.
+        let last = body.rsplit_once("\ndata: ").map_or(&*body, |(_, last)| last);
+        let answer: Value = serde_json::from_str(last).expect("the answer is JSON");
         let result = &answer["result"];
         // The protocol takes an object only.
         if answer["error"]["code"] == -32602 {

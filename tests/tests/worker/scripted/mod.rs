@@ -131,6 +131,7 @@ fn scripts_of_a_worker_are_its_own() {
     let host = serve(&worker, None);
     are_bounded(&host);
     are_listed(&host);
+    are_announced(&host);
     wait_for_their_turn(&host);
 }
 
@@ -166,6 +167,39 @@ fn are_bounded(host: &Host) {
         "{full}"
     );
     assert_eq!(sql("s", "select count(*) from mine").1["rows"], json!([[0]]));
+}
+
+/// A call that changes the list of tools says so before its response, to clients that accept events.
+fn are_announced(host: &Host) {
+    let sent = |tool: &str, arguments: &Value, accept: &str, meta: Value| {
+        let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+        let bearer = format!("Bearer {TOKEN}");
+        let headers = [("authorization", &*bearer), ("accept", accept), ("koze-session", "announced")];
+        let answer = host.send("POST", "/mcp", &headers, body.as_bytes());
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let kind = answer.header("content-type").unwrap_or_default().to_owned();
+        let data = answer.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        let mut messages: Vec<Value> = data.map(|data| serde_json::from_str(data).expect("JSON")).collect();
+        if kind == "application/json" {
+            messages.push(answer.json());
+        }
+        let last = messages.pop().expect("a response");
+        let methods = messages.iter().map(|message| message["method"].as_str().unwrap_or_default().to_owned());
+        (kind, methods.collect::<Vec<_>>(), last["result"]["isError"] == true)
+    };
+    let (json, events) = ("application/json", "text/event-stream");
+    let both = "application/json, text/event-stream";
+    let changed = || vec!["notifications/tools/list_changed".to_owned()];
+    let tool = |name: &str| json!({ "name": name, "description": "d", "parameter_schema": { "type": "object" }, "code": "1" });
+    let created = sent("create_tool", &tool("told"), both, json!({}));
+    assert_eq!(created, (events.to_owned(), changed(), false));
+    let progress = sent("disable_tool", &json!({ "name": "told" }), both, json!({ "progressToken": 7 }));
+    assert_eq!(progress, (events.to_owned(), changed(), false));
+    // Nothing has changed, or the client takes JSON only.
+    assert_eq!(sent("create_tool", &tool("told"), both, json!({})), (json.to_owned(), Vec::new(), true));
+    assert_eq!(sent("list_tools", &json!({}), both, json!({})), (json.to_owned(), Vec::new(), false));
+    assert_eq!(sent("create_tool", &tool("silent"), json, json!({})), (json.to_owned(), Vec::new(), false));
 }
 
 /// Created tools are in the definitions at once.
