@@ -10,8 +10,8 @@ use worker::wasm_bindgen::{JsCast, JsValue};
 use worker::wasm_bindgen_futures::JsFuture;
 use worker::{ObjectNamespace, console_error, js_sys};
 
-use super::call::{Call, Remote, Sent};
 use self::reply::Fields;
+use super::call::{Call, Remote, Sent};
 use super::contract::{Failure, Reason};
 use koze_core::error::{Code, Error, Result};
 use koze_core::time::{millis, now, sleep};

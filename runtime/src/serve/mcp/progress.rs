@@ -39,8 +39,8 @@ pub(super) fn answer<F: Families>(
     let id = ask.id.clone();
     let call = async move {
         let result = outcome(ask, &catalog, &session).await;
-        let changed = if changes && has_changed(&result) { CHANGED } else { "" };
-        Ok(changed.to_owned() + &last(&message(id, result)?))
+        let notice = if changes && has_changed(&result) { CHANGED } else { "" };
+        Ok(notice.to_owned() + &last(&message(id, result)?))
     };
     streamed(told(progress::follow(call, reports), token))
 }

@@ -185,7 +185,8 @@ fn are_announced(host: &Host) {
             messages.push(answer.json());
         }
         let last = messages.pop().expect("a response");
-        let methods = messages.iter().map(|message| message["method"].as_str().unwrap_or_default().to_owned());
+        let methods =
+            messages.iter().map(|message| message["method"].as_str().unwrap_or_default().to_owned());
         (kind, methods.collect::<Vec<_>>(), last["result"]["isError"] == true)
     };
     let (json, events) = ("application/json", "text/event-stream");
