@@ -66,8 +66,8 @@ async fn the_life_of_a_workspace_is_logged() {
     workspaces.close("box").await.unwrap();
     workspaces.resolve("box").await.unwrap();
     let (warn, info) = (tracing::Level::WARN, tracing::Level::INFO);
-    let said = log.0.lock().unwrap();
-    let said: Vec<_> = said.iter().map(|(level, text)| (*level, text.as_str())).collect();
+    let logged = log.0.lock().unwrap();
+    let logged: Vec<_> = logged.iter().map(|(level, text)| (*level, text.as_str())).collect();
     let expected = [
         (warn, "shared workspace id detected"),
         (info, "workspace opened"),
@@ -75,5 +75,5 @@ async fn the_life_of_a_workspace_is_logged() {
         (warn, "shared workspace id detected"),
         (info, "workspace resolved"),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(logged, expected);
 }

@@ -26,7 +26,7 @@ const NOT_OF_THE_MACRO: &[(&str, &str)] = &[
 
 /// A message of rustc or koze.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Said {
+struct Finding {
     line: u64,
     column: u64,
     code: String,
@@ -66,7 +66,7 @@ fn every_rule_of_the_macro_has_a_case() {
         .iter()
         .map(|case| fs::read_to_string(case.with_extension("stderr")).expect("the case's messages"))
         .flat_map(|stderr| of_rustc(&stderr))
-        .map(|said| said.code)
+        .map(|finding| finding.code)
         .collect();
     let absent: Vec<_> = koze_model::Rule::all()
         .into_iter()
@@ -95,12 +95,12 @@ fn name(case: &Path) -> &str {
 
 /// Returns the messages in a `.stderr` file. All of them are the macro's: a mistake causes no additional error of
 /// rustc.
-fn of_rustc(stderr: &str) -> Vec<Said> {
+fn of_rustc(stderr: &str) -> Vec<Finding> {
     let blocks = format!("\n{stderr}");
     blocks
         .split("\nerror")
         .skip(1)
-        .map(|block| said(block).unwrap_or_else(|| panic!("error{block}")))
+        .map(|block| finding(block).unwrap_or_else(|| panic!("error{block}")))
         .collect()
 }
 
@@ -112,7 +112,7 @@ fn of_rustc(stderr: &str) -> Vec<Said> {
 ///        help: text
 ///  --> tests/ui/case.rs:3:11
 /// ```
-fn said(block: &str) -> Option<Said> {
+fn finding(block: &str) -> Option<Finding> {
     let (text, place) = block.strip_prefix(": [")?.split_once("--> ")?;
     let lines: Vec<_> = text.lines().map(str::trim).collect();
     let text = lines.join("\n");
@@ -123,11 +123,11 @@ fn said(block: &str) -> Option<Said> {
     let line = place.next()?.parse().ok()?;
     // Where the files are in the other package.
     let help = help.trim_end().replace("`tests/ui`", "`src/server`");
-    Some(Said { line, column, code: code.to_owned(), message: message.to_owned(), help })
+    Some(Finding { line, column, code: code.to_owned(), message: message.to_owned(), help })
 }
 
 /// Returns the errors of `koze build` on a package with the same file.
-fn of_koze(case: &Path) -> Vec<Said> {
+fn of_koze(case: &Path) -> Vec<Finding> {
     let project = Project::new();
     project
         .write("Cargo.toml", "[package]\nname = \"case\"\nedition = \"2024\"\n")
@@ -149,7 +149,7 @@ fn of_koze(case: &Path) -> Vec<Said> {
             let text = |key: &str| diagnostic[key].as_str().expect("a text").to_owned();
             let number = |key: &str| diagnostic[key].as_u64().unwrap_or_default();
             assert_eq!(diagnostic["file"], format!("src/server/{}", name(case)));
-            Said {
+            Finding {
                 line: number("line"),
                 column: number("column"),
                 code: text("code"),

@@ -81,10 +81,10 @@ fn finished(
 ) -> Result<ExitCode, ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = runtime.and_then(|runtime| runtime.block_on(tee::run(command)));
-    let (status, said) = done.map_err(|error| failed(&format!("wrangler cannot be started: {error}")))?;
+    let (status, output) = done.map_err(|error| failed(&format!("wrangler cannot be started: {error}")))?;
     if !status.success() {
         let worker = config.document.value().get("name").and_then(Value::as_str).unwrap_or(&project.name);
-        let explanation = wrangler_errors::explanation(&said, &built.sandboxes, &config.shown, worker);
+        let explanation = wrangler_errors::explanation(&output, &built.sandboxes, &config.shown, worker);
         show::err(&explanation.unwrap_or_default());
     }
     Ok(code(status))

@@ -20,8 +20,8 @@ pub(super) fn place(run: &args::Run, strict: bool) -> Result<ProjectArgs, ExitCo
     {
         // wrangler also accepts a single hyphen, and a value after `=`.
         let says = |arg: &String| {
-            let said = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'));
-            said.and_then(|said| said.split('=').next()).is_some_and(|said| said == name || said == short)
+            let flag = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'));
+            flag.and_then(|flag| flag.split('=').next()).is_some_and(|flag| flag == name || flag == short)
         };
         if run.wrangler.iter().any(says) {
             show::err(&format!("error: pass `{ours}` before the `--`, because koze needs it, too\n"));

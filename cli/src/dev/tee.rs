@@ -24,7 +24,7 @@ pub async fn run(command: std::process::Command) -> io::Result<(ExitStatus, Stri
     let mut signals = Signals::new()?;
     let mut child = Command::from(command).stderr(Stdio::piped()).spawn()?;
     let mut stderr = child.stderr.take();
-    let (mut said, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    let (mut output, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     let mut ended: Option<(ExitStatus, Instant)> = None;
     loop {
         let id = child.id();
@@ -46,8 +46,8 @@ pub async fn run(command: std::process::Command) -> io::Result<(ExitStatus, Stri
                 0 => stderr = None,
                 count => {
                     let _ = io::stderr().write_all(&buffer[..count]);
-                    said.extend_from_slice(&buffer[..count]);
-                    said.drain(..said.len().saturating_sub(KEPT));
+                    output.extend_from_slice(&buffer[..count]);
+                    output.drain(..output.len().saturating_sub(KEPT));
                 }
             },
             status = child.wait(), if ended.is_none() => ended = Some((status?, Instant::now() + TIMEOUT)),
@@ -55,7 +55,7 @@ pub async fn run(command: std::process::Command) -> io::Result<(ExitStatus, Stri
             () = late => stderr = None,
         }
         if let (None, Some((status, _))) = (&stderr, &ended) {
-            return Ok((*status, String::from_utf8_lossy(&said).into_owned()));
+            return Ok((*status, String::from_utf8_lossy(&output).into_owned()));
         }
     }
 }

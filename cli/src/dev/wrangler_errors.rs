@@ -10,12 +10,12 @@ const NEVER_THERE: [&str; 2] = ["code: 10074", "was not exported in the previous
 
 /// Returns the explanation of an error in wrangler's output, if it needs one.
 pub fn explanation(stderr: &str, sandboxes: &[Planned], config: &str, worker: &str) -> Option<String> {
-    let said = plain(stderr);
-    if let Some((_, rest)) = said.split_once(TAKEN) {
+    let output = plain(stderr);
+    if let Some((_, rest)) = output.split_once(TAKEN) {
         let name = rest.split(' ').next().unwrap_or_default().trim_matches(['"', '`', '\'', '.']);
         return Some(taken(name, sandboxes, config, worker));
     }
-    NEVER_THERE.iter().any(|words| said.contains(words)).then(|| {
+    NEVER_THERE.iter().any(|words| output.contains(words)).then(|| {
         "error: the migrations delete or rename a class that was never deployed\n  \
          = help: where a sandbox was removed before its first deployment, run `koze remove NAME --never-deployed`, which takes \
          its class out of the migrations, and deploy again\n"
@@ -65,8 +65,8 @@ mod tests {
     #[test]
     fn colors_and_line_breaks_are_ignored() {
         assert_eq!(plain("\u{1b}[31ma\n  b\u{1b}[0m c\u{1b}["), "a b c");
-        let said = "\u{1b}[31m✘ \u{1b}[41;31m[\u{1b}[41;97mERROR\u{1b}[0m There is already an application with\n  the name \u{1b}[1mapp-shell\u{1b}[0m deployed that";
-        let explained = explanation(said, &[], "wrangler.jsonc", "app").unwrap();
+        let output = "\u{1b}[31m✘ \u{1b}[41;31m[\u{1b}[41;97mERROR\u{1b}[0m There is already an application with\n  the name \u{1b}[1mapp-shell\u{1b}[0m deployed that";
+        let explained = explanation(output, &[], "wrangler.jsonc", "app").unwrap();
         assert!(explained.starts_with("error: the container application `app-shell` belongs"), "{explained}");
         assert_eq!(super::explanation("There is no application", &[], "", ""), None);
     }

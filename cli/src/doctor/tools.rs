@@ -58,12 +58,12 @@ fn node(dir: &Path) -> Check {
     // npm scripts find the project's own Node first.
     let local = modules(dir).find_map(|modules| platform::executable(&modules.join(".bin"), "node"));
     let program = local.unwrap_or_else(|| PathBuf::from("node"));
-    let Some(said) = said(Command::new(&program).arg("--version")) else {
+    let Some(output) = output(Command::new(&program).arg("--version")) else {
         return Check::error("node", "not found", help);
     };
-    match Version::parse(said.trim_start_matches('v')) {
+    match Version::parse(output.trim_start_matches('v')) {
         Ok(version) if version >= NODE => Check::ok("node", version.to_string()),
-        _ => Check::error("node", said, help),
+        _ => Check::error("node", output, help),
     }
 }
 
@@ -126,7 +126,7 @@ fn target(dir: &Path) -> Check {
         rustc.env("RUSTUP_AUTO_INSTALL", "0");
         rustc
     };
-    match said(&mut ask()) {
+    match output(&mut ask()) {
         Some(dir) if Path::new(&dir).is_dir() => Check::ok("target", format!("{TARGET} is installed")),
         Some(dir) => {
             let (found, help) = (format!("no {TARGET}"), format!("run `rustup target add {TARGET}`"));
@@ -183,7 +183,7 @@ fn on_path(program: &str) -> bool {
 }
 
 /// Returns the first line that a command prints, or `None` if it is missing, fails or times out.
-fn said(command: &mut Command) -> Option<String> {
+fn output(command: &mut Command) -> Option<String> {
     said_within(TIMEOUT, command)
 }
 

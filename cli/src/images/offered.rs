@@ -28,8 +28,8 @@ pub fn offered<'a>(
     first: Option<&str>,
 ) -> Option<Profiles> {
     let served: Vec<_> = sandboxes.filter(|(sandbox, _)| serves(sandbox)).collect();
-    let said = served.iter().find(|(sandbox, _)| sandbox.attributes.default.is_some());
-    let default = said.map(|(sandbox, _)| sandbox.names.base.as_str()).or(first)?;
+    let declared = served.iter().find(|(sandbox, _)| sandbox.attributes.default.is_some());
+    let default = declared.map(|(sandbox, _)| sandbox.names.base.as_str()).or(first)?;
     let list = served.iter().map(|(sandbox, image)| provided(sandbox, image)).collect();
     Some(Profiles::new(list, default).expect("the default is one of them"))
 }

@@ -230,14 +230,14 @@ mod tests {
             let (mut client, here) = duplex(4);
             let keeper = Keeper::default();
             let mut server = keeper.output(here);
-            let said = tokio::spawn(async move {
+            let written = tokio::spawn(async move {
                 server.write_all(b"a long answer\n").await.unwrap();
                 server.flush().await.unwrap();
             });
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert!(keeper.is_writing());
             client.read_exact(&mut [0; 14]).await.unwrap();
-            said.await.unwrap();
+            written.await.unwrap();
             assert!(!keeper.is_writing());
         });
     }

@@ -316,17 +316,17 @@ mod tests {
                 assert!(lines.refusing.is_some());
             }
             let reader = tokio::spawn(async move {
-                let mut said = String::new();
-                told.read_to_string(&mut said).await.unwrap();
-                said
+                let mut printed = String::new();
+                told.read_to_string(&mut printed).await.unwrap();
+                printed
             });
             let (_, id) = lines.receive().await.unwrap().into_request().unwrap();
             assert_eq!(id, RequestId::Number(7));
             lines.close().await.unwrap();
             drop(lines);
-            let said = reader.await.unwrap();
-            assert_eq!(said.lines().count(), 1000);
-            for line in said.lines() {
+            let printed = reader.await.unwrap();
+            assert_eq!(printed.lines().count(), 1000);
+            for line in printed.lines() {
                 let error: Value = serde_json::from_str(line).unwrap();
                 assert_eq!(error["error"]["message"], "Invalid request");
             }

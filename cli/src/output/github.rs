@@ -111,7 +111,7 @@ mod tests {
         findings
     }
 
-    fn said(findings: &Findings) -> String {
+    fn printed(findings: &Findings) -> String {
         let text = annotations(findings, Path::new("/repo/app"), Path::new("/repo"));
         // Cut off the help, which depends on the rule.
         text.split("%0Ahelp").next().expect("a message").to_owned()
@@ -126,24 +126,24 @@ mod tests {
         };
         let one_line = found("a.rs", text, Some(at("imgae")), "x");
         assert!(
-            said(&one_line).starts_with("::error file=app/a.rs,line=1,col=3,endColumn=8,title=K0"),
+            printed(&one_line).starts_with("::error file=app/a.rs,line=1,col=3,endColumn=8,title=K0"),
             "{}",
-            said(&one_line)
+            printed(&one_line)
         );
         let lines = found("a.rs", text, Some(at("imgae").start..text.len()), "x");
         assert!(
-            said(&lines).starts_with("::error file=app/a.rs,line=1,endLine=3,title=K0"),
+            printed(&lines).starts_with("::error file=app/a.rs,line=1,endLine=3,title=K0"),
             "{}",
-            said(&lines)
+            printed(&lines)
         );
         let whole = found("a.rs", "", None, "x");
-        assert!(said(&whole).starts_with("::error file=app/a.rs,title=K0"), "{}", said(&whole));
+        assert!(printed(&whole).starts_with("::error file=app/a.rs,title=K0"), "{}", printed(&whole));
     }
 
     #[test]
     fn text_cannot_leave_its_command() {
         let odd = "a,b:c::d%0A\r\n::set-output name=x::e.rs";
-        let text = said(&found(odd, "", None, "50%: one, two\r\n::error::three"));
+        let text = printed(&found(odd, "", None, "50%: one, two\r\n::error::three"));
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(
             text.starts_with(

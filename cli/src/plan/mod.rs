@@ -77,7 +77,7 @@ impl Inputs<'_> {
     /// Returns the classes to remove with this treatment of their storage.
     fn removed(&self, storage: Storage) -> impl Iterator<Item = &str> {
         let classes =
-            self.removal.filter(|(_, said)| *said == storage).map_or(&[][..], |(classes, _)| classes);
+            self.removal.filter(|(_, fate)| *fate == storage).map_or(&[][..], |(classes, _)| classes);
         classes.iter().map(String::as_str)
     }
 

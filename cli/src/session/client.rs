@@ -251,13 +251,13 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
         command.env(IDLE, idle);
     }
     let mut child = command.spawn().map_err(unreachable)?;
-    let mut said = String::new();
+    let mut printed = String::new();
     if let Some(stdout) = child.stdout.as_mut() {
-        stdout.read_to_string(&mut said).map_err(unreachable)?;
+        stdout.read_to_string(&mut printed).map_err(unreachable)?;
     }
     // Reap the child if this program is still running when it exits.
     std::thread::spawn(move || child.wait());
-    match said.trim_end() {
+    match printed.trim_end() {
         READY => connect(state, session).map_err(unreachable),
         "" => Err(Error::new(Code::Unavailable, "the supervisor of this session ended while it was started")),
         error => Err(serde_json::from_str(error).unwrap_or_else(|_| odd())),

@@ -48,11 +48,11 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
     let null = fs::File::open("/dev/null").map_err(failed)?;
     koze_local::block_on(async move {
         let started = Supervisor::start(&state, &session);
-        let said = match &started {
+        let output = match &started {
             Ok(_) => READY.to_owned(),
             Err(error) => serde_json::to_string(error).unwrap_or_default(),
         };
-        let _ = writeln!(io::stdout(), "{said}");
+        let _ = writeln!(io::stdout(), "{output}");
         // The starting command waits for the end of this output.
         rustix::stdio::dup2_stdout(&null).map_err(|error| failed(error.into()))?;
         let (supervisor, listener) = started?;

@@ -357,15 +357,15 @@ mod tests {
             let thread = Catalog::<Three>::select(&profiles, Some("thread")).unwrap();
             let named = |sandbox: &str| json!({ "sandbox": sandbox, "path": "f" });
             // The default sandbox of a family has a profile that serves it.
-            let said = ToolResult::from(thread.call(&session, "ok", named("mine")).await);
-            assert_eq!((said.content.as_str(), said.is_error), ("OK", false), "plain text has no quotes");
-            let said = ToolResult::from(agent.call(&session, "read_file", named("mine")).await);
+            let result = ToolResult::from(thread.call(&session, "ok", named("mine")).await);
+            assert_eq!((result.content.as_str(), result.is_error), ("OK", false), "plain text has no quotes");
+            let result = ToolResult::from(agent.call(&session, "read_file", named("mine")).await);
             let refused = "unsupported: the sandbox `mine` does not serve the tools `agent`: its image `t` serves thread";
-            assert_eq!((said.content.as_str(), said.is_error), (refused, true));
-            let said = ToolResult::from(agent.call(&session, "ok", named("mine")).await);
+            assert_eq!((result.content.as_str(), result.is_error), (refused, true));
+            let result = ToolResult::from(agent.call(&session, "ok", named("mine")).await);
             assert!(
-                said.content.starts_with("unknown_tool: unknown tool `ok`: the tools are shell, "),
-                "{said:?}"
+                result.content.starts_with("unknown_tool: unknown tool `ok`: the tools are shell, "),
+                "{result:?}"
             );
             let listed = agent.call(&session, "sandbox_list", json!({})).await.unwrap();
             assert_eq!(ToolResult::from(Ok(listed)).content, r#"{"sandboxes":[]}"#);

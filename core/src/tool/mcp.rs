@@ -184,14 +184,14 @@ mod tests {
 
     #[test]
     fn the_fate_of_files_is_documented() {
-        let said = |files| server(&[Family::Agent], files).instructions.unwrap();
-        assert!(said(Files::Kept).contains("its files are kept"));
-        assert!(said(Files::Lost).contains("its files are deleted"));
+        let instructions = |files| server(&[Family::Agent], files).instructions.unwrap();
+        assert!(instructions(Files::Kept).contains("its files are kept"));
+        assert!(instructions(Files::Lost).contains("its files are deleted"));
     }
 
     #[test]
     fn instructions_describe_the_families_served() {
-        let said = |families: &[Family]| server(families, Files::Kept).instructions.unwrap();
+        let instructions = |families: &[Family]| server(families, Files::Kept).instructions.unwrap();
         let marks = [
             (Family::Agent, "the default name is `default`"),
             (Family::Thread, "/mnt/user-data"),
@@ -201,10 +201,10 @@ mod tests {
         for family in Family::ALL {
             assert!(marks.iter().any(|(known, _)| *known == family), "{family} has no instructions");
             for (other, mark) in marks {
-                assert_eq!(said(&[family]).contains(mark), family == other, "{family}: {mark}");
+                assert_eq!(instructions(&[family]).contains(mark), family == other, "{family}: {mark}");
             }
         }
-        let both = said(&[Family::Agent, Family::Workspace]);
+        let both = instructions(&[Family::Agent, Family::Workspace]);
         assert!(both.contains(marks[0].1) && both.contains(marks[2].1), "{both}");
     }
 }

@@ -139,8 +139,8 @@ mod tests {
         ] {
             let Err(ReadError::DuplicateKey(error)) = read(text.as_bytes()) else { panic!("{text}") };
             assert_eq!(error.code, Code::InvalidInput);
-            let said = "duplicate key `a` in an object at line 1 column ";
-            assert!(error.message.starts_with(said), "{error}");
+            let expected = "duplicate key `a` in an object at line 1 column ";
+            assert!(error.message.starts_with(expected), "{error}");
         }
     }
 }

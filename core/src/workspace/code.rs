@@ -279,22 +279,22 @@ impl<S: Sandbox> WorkspaceCode<S> {
             driver => driver?,
         };
         let start = Start::now();
-        let (mut frames, mut cursor, mut said) = (Frames::default(), 0, Vec::new());
+        let (mut frames, mut cursor, mut output) = (Frames::default(), 0, Vec::new());
         loop {
             let left = START.saturating_sub(start.elapsed());
             let read = driver.read_attending(cursor, BUFFER, left, Signal::Kill).await?;
             cursor = read.next;
             for chunk in read.chunks {
                 if chunk.stream == Stream::Stderr {
-                    said.extend(chunk.bytes);
+                    output.extend(chunk.bytes);
                 } else if frames.split(&chunk.bytes).contains(&Part::Message(Message::Ready)) {
                     return Ok((driver, Position::new(cursor)));
                 }
             }
             if read.exit.is_some() || start.elapsed() >= START {
                 driver.signal(Signal::Kill).await?;
-                let said = String::from_utf8_lossy(&said);
-                return Err(no_interpreter(language, said.lines().last().unwrap_or("it does not start")));
+                let output = String::from_utf8_lossy(&output);
+                return Err(no_interpreter(language, output.lines().last().unwrap_or("it does not start")));
             }
         }
     }

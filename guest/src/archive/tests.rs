@@ -23,7 +23,7 @@ fn at(path: &Path) -> Place {
 /// Archives a directory. Returns the archive, and how the stream ends.
 fn packed(dir: &Path) -> (Vec<u8>, Trailer) {
     let mut stream = Vec::new();
-    let said = pack(&at(dir), &mut stream);
+    let packed = pack(&at(dir), &mut stream);
     let mut archive = Vec::new();
     let mut rest = &stream[..];
     loop {
@@ -37,7 +37,7 @@ fn packed(dir: &Path) -> (Vec<u8>, Trailer) {
     }
     assert_eq!(u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize, rest.len() - 4);
     let trailer = serde_json::from_slice(&rest[4..]).unwrap();
-    assert_eq!(said.err(), if let Trailer::Failed(fault) = &trailer { Some(fault.clone()) } else { None });
+    assert_eq!(packed.err(), if let Trailer::Failed(fault) = &trailer { Some(fault.clone()) } else { None });
     (archive, trailer)
 }
 

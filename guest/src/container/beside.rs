@@ -55,15 +55,15 @@ pub(super) fn start(run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
 
 /// Runs the foreground process, which prints what the background process reports.
 fn front(read: OwnedFd) -> ExitCode {
-    let mut said = String::new();
+    let mut output = String::new();
     // One line only, because the background process keeps its end of the pipe open.
-    match BufReader::new(File::from(read)).read_line(&mut said) {
-        Ok(_) if said.starts_with(LISTENS) => {
-            print!("koze-guest {said}");
+    match BufReader::new(File::from(read)).read_line(&mut output) {
+        Ok(_) if output.starts_with(LISTENS) => {
+            print!("koze-guest {output}");
             ExitCode::SUCCESS
         }
         Ok(0) => failed("ended before it listened"),
-        Ok(_) => failed(said.trim_end()),
+        Ok(_) => failed(output.trim_end()),
         Err(error) => failed(&error.to_string()),
     }
 }

@@ -67,8 +67,8 @@ impl Token {
     }
 
     /// Compares in constant time. The time reveals only the length, which is not secret.
-    pub(super) fn is(&self, said: &[u8]) -> bool {
-        self.0.ct_eq(said).into()
+    pub(super) fn is(&self, given: &[u8]) -> bool {
+        self.0.ct_eq(given).into()
     }
 }
 

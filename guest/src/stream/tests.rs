@@ -80,8 +80,8 @@ fn a_failure_record_carries_the_reason() {
     )
     .unwrap();
     let mut bytes = Vec::new();
-    let said = pack(&at(&tree), "", &mut bytes).unwrap_err();
-    assert_eq!((said.why, made(dir.path(), &bytes)), (Code::Unsupported, Err(said.clone())));
+    let refused = pack(&at(&tree), "", &mut bytes).unwrap_err();
+    assert_eq!((refused.why, made(dir.path(), &bytes)), (Code::Unsupported, Err(refused.clone())));
 }
 
 /// A reader that continues a stream with endless records.

@@ -99,10 +99,10 @@ fn refused() {
         (inside(""), Code::PathEscape),
     ] {
         let got = client.ask(&json!({ "archive": &place }));
-        let Trailer::Failed(Fault { why: said, text }) = taken(&got.out).1 else {
+        let Trailer::Failed(Fault { why: given, text }) = taken(&got.out).1 else {
             panic!("{place}: {got:?}")
         };
-        assert_eq!(said, why, "{place}: {text}");
+        assert_eq!(given, why, "{place}: {text}");
         assert_eq!(got.why(), serde_json::to_value(why).unwrap(), "{place}");
         if place != at("/proc") {
             let got = client.ask_with(&json!({ "extract": &place }), &end());

@@ -19,7 +19,7 @@ fn started() -> Stage {
 fn beside() {
     let stage = started();
     // It prints its port, and does not block the program that started it.
-    stage.said(&format!("koze-guest listens at {}", stage.address.port()));
+    stage.printed(&format!("koze-guest listens at {}", stage.address.port()));
     let client = stage.client();
     assert!(until(|| client.sh("cat /proc/1/comm") == "sleep"));
     assert_eq!(client.sh("echo ${PWD-none}:${SHLVL-none}:${KOZE_GUEST_TOKEN-none}"), "/:none:none");
@@ -44,9 +44,9 @@ fn signals() {
     let client = stage.client();
     // Before that, a signal may kill the foreground program, and with it the shell.
     assert!(until(|| client.sh("cat /proc/1/comm") == "sleep"));
-    let said = client.sh("trap '' TERM INT HUP QUIT USR1 USR2 ALRM
+    let output = client.sh("trap '' TERM INT HUP QUIT USR1 USR2 ALRM
                           for name in TERM INT HUP QUIT USR1 USR2 ALRM; do kill -s $name -- -1; done; echo on");
-    assert_eq!(said, "on");
+    assert_eq!(output, "on");
     assert_eq!(client.sh("echo on"), "on");
     assert_eq!(stage.client().sh("echo on"), "on");
 }

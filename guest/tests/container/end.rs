@@ -62,38 +62,40 @@ fn entrypoint() {
                   while :; do sleep 0.1; done";
     let how = How::new().arguments(&["--", "sh", "-c", script]).env("IMAGE", "a variable");
     let mut stage = how.start();
-    let said = format!("started in {} with a variable and no token", stage.dir.path().display());
-    stage.said(&said);
-    stage.said("loud");
+    let line = format!("started in {} with a variable and no token", stage.dir.path().display());
+    stage.printed(&line);
+    stage.printed("loud");
     let client = stage.client();
     assert_eq!(client.sh("echo on"), "on");
     stage.signal(Signal::TERM);
-    stage.said("asked to end");
+    stage.printed("asked to end");
     assert_eq!(stage.ended().code(), Some(0));
 }
 
 fn entrypoint_ends() {
     let stage = How::new().arguments(&["--", "sh", "-c", "exit 7"]).start();
-    stage.said("koze-guest: the entrypoint ended with the code 7");
+    stage.printed("koze-guest: the entrypoint ended with the code 7");
     assert_eq!(stage.client().sh("echo on"), "on");
     stage.nothing_runs();
 
     // An entrypoint that does not exit is killed after the grace period.
     let mut stage =
         How::new().arguments(&["--", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"]).start();
-    stage.said("up");
+    stage.printed("up");
     stage.signal(Signal::TERM);
     assert_eq!(stage.ended().code(), Some(0));
 
     let stage = How::new().arguments(&["--", "sleep", "9890"]).start();
     assert!(until(|| stage.others() == ["sleep 9890 "]));
     stage.client().ok(&json!({ "kill_all": {} }));
-    stage.said("koze-guest: the entrypoint ended with the code 137");
+    stage.printed("koze-guest: the entrypoint ended with the code 137");
 }
 
 fn entrypoint_fails() {
     let stage = How::new().arguments(&["--", "/no/such/program"]).start();
-    stage.said("the entrypoint /no/such/program did not start: the program /no/such/program does not exist");
+    stage.printed(
+        "the entrypoint /no/such/program did not start: the program /no/such/program does not exist",
+    );
     assert_eq!(stage.client().sh("echo on"), "on");
 }
 

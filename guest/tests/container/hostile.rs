@@ -82,7 +82,7 @@ fn rules() {
     assert!(client.closes());
     assert!(until(|| stage.others() == ["sleep 9885 "]), "{:?}", stage.others());
     assert!(!stage.dir.path().join("file").exists());
-    stage.said("a connection was ended: received a second hello");
+    stage.printed("a connection was ended: received a second hello");
     running.cancel();
     assert_eq!(other.sh("echo on"), "on");
 }

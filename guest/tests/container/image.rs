@@ -78,7 +78,7 @@ fn nothing_else() {
 fn no_proc() {
     let gone = ["sh", "-c", "while umount -l /proc 2> /dev/null; do :; done; exec \"$0\""];
     let stage = How::new().before(&gone).start();
-    stage.said("the container has no /proc");
+    stage.printed("the container has no /proc");
     let answer = stage.client().ask(&exec(&["true"])).answer;
     assert_eq!(answer["failed"]["why"], "unsupported");
     assert!(answer["failed"]["text"].as_str().unwrap().contains("/proc"), "{answer}");

@@ -49,8 +49,8 @@ fn main() -> ExitCode {
         let test = *test;
         Trial::test(*name, move || {
             std::panic::catch_unwind(test).map_err(|panic| {
-                let said = panic.downcast_ref::<String>().map(String::as_str);
-                Failed::from(said.or_else(|| panic.downcast_ref().copied()).unwrap_or("it panicked"))
+                let message = panic.downcast_ref::<String>().map(String::as_str);
+                Failed::from(message.or_else(|| panic.downcast_ref().copied()).unwrap_or("it panicked"))
             })
         })
     };

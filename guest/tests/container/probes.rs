@@ -12,12 +12,12 @@ use crate::token::contains;
 /// The argument that makes this program a probe.
 pub(crate) const PROBE: &str = "--probe";
 
-type Said = Result<(), String>;
+type Outcome = Result<(), String>;
 
 /// Runs the probe that the arguments name.
 pub(crate) fn run() -> ExitCode {
     let name = std::env::args().nth(2).unwrap_or_default();
-    let said = match &*name {
+    let outcome = match &*name {
         "environment" => environment(),
         "memory" => memory(),
         "memory_from_a_user_namespace" => user_namespace(),
@@ -28,7 +28,7 @@ pub(crate) fn run() -> ExitCode {
         "network" => network(),
         _ => return ExitCode::FAILURE,
     };
-    match said {
+    match outcome {
         Ok(()) => println!("taken"),
         Err(why) => println!("refused: {why}"),
     }
@@ -39,11 +39,11 @@ fn why(error: &io::Error) -> String {
     error.to_string()
 }
 
-fn found(bytes: &[u8]) -> Said {
+fn found(bytes: &[u8]) -> Outcome {
     if contains(bytes, TOKEN.as_bytes()) { Ok(()) } else { Err("it is not there".into()) }
 }
 
-fn environment() -> Said {
+fn environment() -> Outcome {
     found(&fs::read("/proc/1/environ").map_err(|error| why(&error))?)
 }
 
@@ -59,7 +59,7 @@ fn parts() -> Result<Vec<(usize, usize)>, String> {
     Ok(maps.lines().filter_map(part).collect())
 }
 
-fn memory() -> Said {
+fn memory() -> Outcome {
     let mut memory = fs::File::open("/proc/1/mem").map_err(|error| why(&error))?;
     for (from, length) in parts()? {
         let mut bytes = vec![0; length];
@@ -73,7 +73,7 @@ fn memory() -> Said {
     Err("it is not there".into())
 }
 
-fn vm_readv() -> Said {
+fn vm_readv() -> Outcome {
     // If the map is hidden, any address will do.
     let parts = parts().unwrap_or_else(|_| vec![(0x5555_5555_4000, 4096)]);
     let mut last = "it is not there".to_owned();
@@ -92,13 +92,13 @@ fn vm_readv() -> Said {
     Err(last)
 }
 
-fn ptrace() -> Said {
+fn ptrace() -> Outcome {
     // SAFETY: none of the arguments is an address.
     let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, 1, 0, 0) };
     if seized == 0 { Ok(()) } else { Err(why(&io::Error::last_os_error())) }
 }
 
-fn descriptors() -> Said {
+fn descriptors() -> Outcome {
     // SAFETY: a call without addresses.
     let guest = unsafe { libc::syscall(libc::SYS_pidfd_open, 1, 0) };
     if guest < 0 {
@@ -113,7 +113,7 @@ fn descriptors() -> Said {
     Err(why(&io::Error::last_os_error()))
 }
 
-fn files() -> Said {
+fn files() -> Outcome {
     let mut last = String::new();
     for path in ["fd/0", "exe", "cwd", "root", "task/1/fd/1", "ns/mnt"] {
         match fs::read_link(format!("/proc/1/{path}")) {
@@ -124,7 +124,7 @@ fn files() -> Said {
     Err(last)
 }
 
-fn user_namespace() -> Said {
+fn user_namespace() -> Outcome {
     // SAFETY: this process is single-threaded and keeps its descriptors.
     if unsafe { libc::unshare(libc::CLONE_NEWUSER) } != 0 {
         return Err(why(&io::Error::last_os_error()));
@@ -133,7 +133,7 @@ fn user_namespace() -> Said {
 }
 
 /// Captures packets on all interfaces for some seconds.
-fn network() -> Said {
+fn network() -> Outcome {
     /// `ETH_P_ALL`.
     const ALL: u16 = 3;
     // SAFETY: the socket is open, and the buffer has the given length.

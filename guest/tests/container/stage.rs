@@ -163,7 +163,7 @@ impl Log {
         let found = |lines: &Vec<String>| lines.iter().find(|line| line.contains(part)).cloned();
         let (lines, _) =
             self.more.wait_timeout_while(lines, TIMEOUT, |lines| found(lines).is_none()).unwrap();
-        found(&lines).unwrap_or_else(|| panic!("nothing like `{part}` was said: {lines:?}"))
+        found(&lines).unwrap_or_else(|| panic!("nothing like `{part}` was printed: {lines:?}"))
     }
 }
 
@@ -178,7 +178,7 @@ impl Stage {
     }
 
     /// Waits for a line with this text in the container's log.
-    pub(crate) fn said(&self, part: &str) -> String {
+    pub(crate) fn printed(&self, part: &str) -> String {
         self.log.find(part)
     }
 

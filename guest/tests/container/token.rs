@@ -38,10 +38,10 @@ fn probe(stage: &Stage, name: &str) -> String {
 }
 
 fn attempt(name: &str, weak: &str) {
-    let said = probe(&Stage::new(), name);
-    assert!(said.starts_with("refused: ") && !said.contains(TOKEN), "{name}: {said}");
-    let said = probe(&How::new().weak(weak).start(), name);
-    assert_eq!(said, "taken", "{name}: an attempt that cannot succeed proves nothing");
+    let output = probe(&Stage::new(), name);
+    assert!(output.starts_with("refused: ") && !output.contains(TOKEN), "{name}: {output}");
+    let output = probe(&How::new().weak(weak).start(), name);
+    assert_eq!(output, "taken", "{name}: an attempt that cannot succeed proves nothing");
 }
 
 fn wiped() {
@@ -56,8 +56,8 @@ fn capability() {
 
 /// All capabilities, in a user namespace that is not the guest's.
 fn user_namespace() {
-    let said = probe(&Stage::new(), "memory_from_a_user_namespace");
-    assert!(said.starts_with("refused: "), "{said}");
+    let output = probe(&Stage::new(), "memory_from_a_user_namespace");
+    assert!(output.starts_with("refused: "), "{output}");
     assert_eq!(probe(&How::new().weak("memory").start(), "memory"), "taken");
 }
 
@@ -75,8 +75,8 @@ fn sniffed() {
         }
         String::from_utf8(call.outcome().out).unwrap().trim_end().to_owned()
     };
-    let said = listen(How::new());
-    assert!(said.starts_with("refused: "), "{said}");
+    let output = listen(How::new());
+    assert!(output.starts_with("refused: "), "{output}");
     if is_root() {
         assert_eq!(listen(How::new().weak("capabilities")), "taken");
     } else {

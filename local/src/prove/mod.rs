@@ -141,8 +141,8 @@ impl Prover {
             }
             Ok::<_, Fault>(match self.run_control(name).await? {
                 Ok(()) => Verdict::Held,
-                Err(said) => {
-                    let text = format!("it was refused, but without koze's protection, too ({said})");
+                Err(output) => {
+                    let text = format!("it was refused, but without koze's protection, too ({output})");
                     Verdict::NotTestable(text)
                 }
             })
@@ -159,10 +159,10 @@ impl Prover {
     /// # Errors
     /// If it cannot be run.
     pub async fn run_protected(&mut self, name: &str) -> Result<Result<(), String>, Fault> {
-        let said = self.attempt(name).await?;
+        let output = self.attempt(name).await?;
         let target = &self.scene.target;
-        if !said.starts_with("refused: ") || said.contains(&target.secret) {
-            return Ok(Err(said));
+        if !output.starts_with("refused: ") || output.contains(&target.secret) {
+            return Ok(Err(output));
         }
         if !self.scene.is_untouched() {
             return Ok(Err("what was to be taken has changed".to_owned()));
@@ -193,12 +193,12 @@ impl Prover {
             Some(Control::File(path)) => vec![Weakness::File(path(&target))],
             Some(Control::Host | Control::Root) => Vec::new(),
         };
-        let said = if weak.is_empty() {
+        let output = if weak.is_empty() {
             attempt::on_host(name, &target)?
         } else {
             attempt::attempt(self.sandbox(weak).await?, name, &target).await?
         };
-        Ok(if said == "taken" { Ok(()) } else { Err(said) })
+        Ok(if output == "taken" { Ok(()) } else { Err(output) })
     }
 
     /// Returns the protections that a regular sandbox lacks for an attempt.

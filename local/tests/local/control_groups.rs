@@ -99,20 +99,20 @@ pub(crate) fn alone() -> ExitCode {
 
 fn leaf() -> Result<(), libtest_mimic::Failed> {
     let Some(group) = Own::new("leaf") else { return Ok(()) };
-    let said = group.run();
-    if said == "true true true false true\n" { Ok(()) } else { Err(said.into()) }
+    let printed = group.run();
+    if printed == "true true true false true\n" { Ok(()) } else { Err(printed.into()) }
 }
 
 fn not_alone() -> Result<(), libtest_mimic::Failed> {
     let Some(group) = Own::new("shared") else { return Ok(()) };
     let mut other = Process::new("sleep").arg("60").spawn()?;
     fs::write(group.0.join("cgroup.procs"), other.id().to_string())?;
-    let said = group.run();
+    let printed = group.run();
     let there = fs::read_to_string(group.0.join("cgroup.procs"))?;
     let pid = other.id().to_string();
     other.kill()?;
     other.wait()?;
-    assert_eq!(said, "true false false true false\n");
+    assert_eq!(printed, "true false false true false\n");
     assert_eq!(there.trim(), pid, "it was moved");
     Ok(())
 }

@@ -65,8 +65,8 @@ fn holds(how: &str) -> Result<(), libtest_mimic::Failed> {
 }
 
 fn exhausts(how: &str) -> Result<(), libtest_mimic::Failed> {
-    let said = leave_behind(how, &["weak"])?;
-    assert!(said.starts_with("raised to 256\nunavailable: "), "{said}");
+    let output = leave_behind(how, &["weak"])?;
+    assert!(output.starts_with("raised to 256\nunavailable: "), "{output}");
     Ok(())
 }
 
@@ -83,9 +83,9 @@ fn leave_behind(how: &str, weak: &[&str]) -> Result<String, libtest_mimic::Faile
         .stdout(Stdio::piped())
         .spawn()?;
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let said = lines.map(|line| line.unwrap() + "\n").collect();
+    let output = lines.map(|line| line.unwrap() + "\n").collect();
     assert!(child.wait()?.success());
-    Ok(said)
+    Ok(output)
 }
 
 /// See [`FEW`].

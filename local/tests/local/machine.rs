@@ -44,8 +44,8 @@ fn kernel_refuses_namespaces() -> Result<(), libtest_mimic::Failed> {
         let dir = tempfile::tempdir().unwrap();
         let mut prover = Prover::weakened(dir.path(), vec![Weakness::Filter]).await.unwrap();
         for name in ["new_user_namespace", "clone_into_namespaces"] {
-            let said = prover.attempt(name).await.unwrap();
-            assert!(said.starts_with("refused: No space left"), "{name}: {said}");
+            let output = prover.attempt(name).await.unwrap();
+            assert!(output.starts_with("refused: No space left"), "{name}: {output}");
         }
     })
 }

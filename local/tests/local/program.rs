@@ -85,9 +85,9 @@ fn in_reach() -> Result<(), libtest_mimic::Failed> {
         let after = fs::metadata(&program).unwrap();
         fs::set_permissions(&program, before.permissions()).unwrap();
         // In the sandbox, root's file belongs to nobody.
-        let (said, mode) =
+        let (expected, mode) =
             if is_root() { ("seen", before.mode()) } else { ("changed", before.mode() | 0o4000) };
-        assert_eq!((&*seen, after.mode()), (said, mode), "an attempt that cannot succeed shows nothing");
+        assert_eq!((&*seen, after.mode()), (expected, mode), "an attempt that cannot succeed shows nothing");
     })
 }
 
@@ -190,13 +190,13 @@ pub(crate) fn linger() -> ExitCode {
 pub(crate) fn watch() -> ExitCode {
     let numbers: Vec<u64> = std::env::args().skip(2).filter_map(|number| number.parse().ok()).collect();
     let start = Instant::now();
-    let mut said = "nothing";
-    while start.elapsed() < LOOKED && said == "nothing" {
+    let mut found = "nothing";
+    while start.elapsed() < LOOKED && found == "nothing" {
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            said = tried(&entry.path().join("exe"), &numbers).unwrap_or(said);
+            found = tried(&entry.path().join("exe"), &numbers).unwrap_or(found);
         }
     }
-    println!("{said}");
+    println!("{found}");
     ExitCode::SUCCESS
 }
 

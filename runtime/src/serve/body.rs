@@ -25,8 +25,8 @@ pub(super) async fn input(request: Request) -> Result<Read<Value>, Refusal> {
 
 /// Reads the body.
 pub(super) async fn read(mut request: Request) -> Result<Vec<u8>, Refusal> {
-    let said = request.headers().get("content-length")?;
-    match said.and_then(|length| length.parse::<usize>().ok()) {
+    let announced = request.headers().get("content-length")?;
+    match announced.and_then(|length| length.parse::<usize>().ok()) {
         Some(length) if length > MAX_BODY => return Err(too_large()),
         // The platform reads no more than the announced length.
         Some(_) => return Ok(request.bytes().await?),

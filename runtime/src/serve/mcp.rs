@@ -61,7 +61,7 @@ pub(super) fn check_version(request: &worker::Request) -> Result<(), Refusal> {
 }
 
 /// A message from a client.
-enum Said {
+enum Message {
     Ask(Ask),
     /// The cancellation of a request.
     Cancelled(RequestId),
@@ -114,15 +114,15 @@ pub(super) async fn answer<F: Families>(
     session: impl Fn(Option<String>) -> Session<Cloudflare>,
 ) -> Result<Response, Refusal> {
     let ask = match read(body) {
-        Ok(Said::Ask(ask)) => ask,
-        Ok(Said::Cancelled(id)) => {
+        Ok(Message::Ask(ask)) => ask,
+        Ok(Message::Cancelled(id)) => {
             if let Some(call) = client.map(|client| call_name(client, &id)) {
                 cancel(&session(None), &call).await;
             }
             return Ok(answer::respond(202, String::new(), [])?);
         }
         // Notifications and responses get no response.
-        Ok(Said::Nothing) => return Ok(answer::respond(202, String::new(), [])?),
+        Ok(Message::Nothing) => return Ok(answer::respond(202, String::new(), [])?),
         Err(error) => return reply(400, &JsonRpcError::new(None, error), None),
     };
     let id = ask.id.clone();
@@ -189,7 +189,7 @@ async fn cancel(session: &Session<Cloudflare>, call: &str) {
 }
 
 /// Parses a message.
-fn read(body: &[u8]) -> Result<Said, ErrorData> {
+fn read(body: &[u8]) -> Result<Message, ErrorData> {
     let none = |code: ErrorCode, why: &str| {
         ErrorData::new(code, format!("the body is not a message of the protocol: {why}"), None)
     };
@@ -209,13 +209,15 @@ fn read(body: &[u8]) -> Result<Said, ErrorData> {
     }
     let method = match message.remove("method") {
         Some(Value::String(method)) => method,
-        None if message.contains_key("result") || message.contains_key("error") => return Ok(Said::Nothing),
+        None if message.contains_key("result") || message.contains_key("error") => {
+            return Ok(Message::Nothing);
+        }
         _ => return Err(invalid("it has no `method`")),
     };
     let Some(id) = message.remove("id") else {
         let cancelled = message.get("params").filter(|_| method == "notifications/cancelled");
         let id = cancelled.and_then(|params| RequestId::deserialize(params.get("requestId")?).ok());
-        return Ok(id.map_or(Said::Nothing, Said::Cancelled));
+        return Ok(id.map_or(Message::Nothing, Message::Cancelled));
     };
     let id = serde_json::from_value(id).map_err(|_| invalid("`id` is neither an integer nor a string"))?;
     let params = match message.remove("params") {
@@ -223,7 +225,7 @@ fn read(body: &[u8]) -> Result<Said, ErrorData> {
         None | Some(Value::Null) => Map::new(),
         Some(_) => return Err(invalid("`params` is not an object")),
     };
-    Ok(Said::Ask(Ask { id, method, params, twice }))
+    Ok(Message::Ask(Ask { id, method, params, twice }))
 }
 
 async fn outcome<F: Families>(
@@ -313,10 +315,10 @@ mod tests {
     #[test]
     fn requests_and_notifications() {
         let read = |text: &str| {
-            read(text.as_bytes()).map(|said| match said {
-                Said::Ask(ask) => Some((ask.method, ask.id.to_string())),
-                Said::Cancelled(id) => Some((String::new(), id.to_string())),
-                Said::Nothing => None,
+            read(text.as_bytes()).map(|message| match message {
+                Message::Ask(ask) => Some((ask.method, ask.id.to_string())),
+                Message::Cancelled(id) => Some((String::new(), id.to_string())),
+                Message::Nothing => None,
             })
         };
         let asked = |method: &str, id: &str| Ok(Some((method.to_owned(), id.to_owned())));

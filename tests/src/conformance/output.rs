@@ -75,8 +75,8 @@ fn order(session: &Session) {
 
 fn environment(session: &Session) {
     let user = session.user();
-    let said = session.out("echo $HOME; id -u; test -n \"$PATH\" && echo path");
-    assert_eq!(said, format!("/home/user\n{user}\npath"));
+    let output = session.out("echo $HOME; id -u; test -n \"$PATH\" && echo path");
+    assert_eq!(output, format!("/home/user\n{user}\npath"));
     let names = session.out("env | cut -d= -f1");
     for name in names.lines() {
         let suspicious = ["CARGO", "RUST", "KOZE", "KEY", "SECRET", "TOKEN", "PASS", "CREDENTIAL", "DSN"];

@@ -80,11 +80,11 @@ impl Engine {
             .arg(socket.path().join("socket"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut init = command.spawn().expect("unshare starts");
-        let said = first_line(&mut init);
+        let output = first_line(&mut init);
         let (base, sidecar) = (Image(String::new()), Image(String::new()));
         let mut engine = Engine { init, dir, socket, base, sidecar };
-        let said = said.recv_timeout(TIMEOUT).unwrap_or_default();
-        assert_eq!(said.trim(), "ready", "podman does not answer:\n{}", engine.log());
+        let output = output.recv_timeout(TIMEOUT).unwrap_or_default();
+        assert_eq!(output.trim(), "ready", "podman does not answer:\n{}", engine.log());
         engine.base = root::base(&engine);
         engine.sidecar = root::sidecar(&engine);
         engine
@@ -236,11 +236,11 @@ fn possible() -> Result<(), String> {
 /// Returns a channel for the first line that a child prints. The rest is discarded.
 fn first_line(child: &mut Child) -> mpsc::Receiver<String> {
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-    let (send, said) = mpsc::channel();
+    let (send, output) = mpsc::channel();
     thread::spawn(move || {
         let mut line = String::new();
         let _ = stdout.read_line(&mut line);
         let _ = send.send(line);
     });
-    said
+    output
 }

@@ -217,9 +217,9 @@ pub(super) fn libraries<'p>(programs: impl IntoIterator<Item = &'p Path>) -> Vec
     let mut ldd = Command::new("ldd");
     ldd.args(programs);
     // It fails for scripts and static programs, but still lists the libraries of the others.
-    let said = run(ldd, LIMIT).stdout;
-    let said = String::from_utf8_lossy(&said);
-    let lines = said.lines().filter(|line| line.starts_with('\t'));
+    let printed = run(ldd, LIMIT).stdout;
+    let printed = String::from_utf8_lossy(&printed);
+    let lines = printed.lines().filter(|line| line.starts_with('\t'));
     let paths = lines.filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
     paths.map(PathBuf::from).map(|path| (path.clone(), below_usr(&path))).collect()
 }

@@ -161,9 +161,9 @@ fn the_guest_is_deleted_with_the_last_image_that_needs_it() {
 fn the_guest_is_shown_as_binary() {
     let run = shell(NATIVE).koze(&["build", "--dry-run"]);
     assert_eq!(run.code, 0, "{run:?}");
-    let said =
+    let output =
         format!("src/generated/native/koze-guest is not text: {} bytes\n", koze_templates::GUEST.len());
-    assert!(run.stdout.contains(&said), "{}", run.stdout);
+    assert!(run.stdout.contains(&output), "{}", run.stdout);
 }
 
 #[test]

@@ -62,8 +62,8 @@ fn the_bucket_of_snapshots_is_added_where_it_is_missing() {
         &project,
         r#"  "env": { "staging": {}, "live": { "r2_buckets": [{ "binding": "BACKUPS", "bucket_name": "b" }] } }"#,
     );
-    let said = built(&project).stdout;
-    assert!(said.contains("added the R2 bucket `BACKUPS` for snapshots: set `bucket_name`"), "{said}");
+    let output = built(&project).stdout;
+    assert!(output.contains("added the R2 bucket `BACKUPS` for snapshots: set `bucket_name`"), "{output}");
     let buckets = |pointer: &str| {
         let text = project.read("wrangler.jsonc");
         let config: serde_json::Value = serde_json::from_str(&text).expect("JSON without comments");

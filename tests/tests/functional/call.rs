@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::common::{refused_with, sandboxes, shell};
 
 /// Formats the result of an invalid call: the exit code and both outputs.
-fn said(run: &Run) -> String {
+fn output(run: &Run) -> String {
     format!("{}\n{}{}", run.code, run.stdout, run.stderr)
 }
 
@@ -22,18 +22,18 @@ fn piped(host: &Sandboxes, text: &str) -> Run {
 fn the_result_is_printed() {
     let host = sandboxes();
     let run = host.koze(&["call", "shell", r#"{"command": "pwd; echo ä >&2"}"#]);
-    assert_snapshot!(said(&run), @r#"
+    assert_snapshot!(output(&run), @r#"
     0
     {"stdout":"/home/user\n","stderr":"ä\n","exit_code":0}
     "#);
     let run = host.koze(&["call", "shell", r#"{"command": "kill -9 $$"}"#]);
-    assert_snapshot!(said(&run), @r#"
+    assert_snapshot!(output(&run), @r#"
     1
     {"stdout":"","stderr":"","exit_code":137}
     "#);
     // The input may be omitted if the tool needs none.
     let run = host.koze(&["call", "sandbox_list"]);
-    assert_snapshot!(said(&run), @r#"
+    assert_snapshot!(output(&run), @r#"
     0
     {"sandboxes":[{"name":"default","image":"shell","status":"running"}]}
     "#);
@@ -42,15 +42,15 @@ fn the_result_is_printed() {
 #[test]
 fn the_input_may_come_from_standard_input() {
     let host = sandboxes();
-    assert_snapshot!(said(&piped(&host, r#"{"command": "echo piped"}"#)), @r#"
+    assert_snapshot!(output(&piped(&host, r#"{"command": "echo piped"}"#)), @r#"
     0
     {"stdout":"piped\n","stderr":"","exit_code":0}
     "#);
-    assert_snapshot!(said(&piped(&host, "")), @r#"
+    assert_snapshot!(output(&piped(&host, "")), @r#"
     2
     error: the input is not valid JSON: EOF while parsing a value at line 1 column 0. Example: '{"command": "ls"}'
     "#);
-    assert_snapshot!(said(&piped(&host, r"\377")), @"
+    assert_snapshot!(output(&piped(&host, r"\377")), @"
     2
     error: standard input cannot be read: stream did not contain valid UTF-8
     ");
@@ -72,7 +72,7 @@ fn invalid_calls_are_rejected() {
         ["toString", "{}"],
     ] {
         let run = host.koze(&[&["call"], &args[..]].concat());
-        let _ = write!(all, "{args:?}: {}", said(&run));
+        let _ = write!(all, "{args:?}: {}", output(&run));
     }
     assert_snapshot!(all, @r#"
     ["shell", "{"]: 2
@@ -117,7 +117,7 @@ fn sessions_share_nothing() {
     host.shell(&format!("echo secret > note; sleep 600 & echo $! > pid; {STARTED}"));
     let other = ["--session", "other"];
     let run = host.koze(&[&["call", "read_file", r#"{"path": "note"}"#], &other[..]].concat());
-    assert_snapshot!(said(&run), @"
+    assert_snapshot!(output(&run), @"
     1
     not_found: /home/user/note does not exist
     ");
@@ -186,11 +186,11 @@ fn unusable_state_directories_are_reported() {
     let host = sandboxes();
     host.write("state", "a file");
     let call = ["call", "shell", r#"{"command": "true"}"#];
-    assert_snapshot!(said(&host.koze(&call)), @"
+    assert_snapshot!(output(&host.koze(&call)), @"
     1
     unavailable: the state directory cannot be created: Not a directory (os error 20). Choose another one with --state
     ");
-    assert_snapshot!(said(&host.koze(&[&call[..], &["--state", "/proc/none"]].concat())), @"
+    assert_snapshot!(output(&host.koze(&[&call[..], &["--state", "/proc/none"]].concat())), @"
     1
     unavailable: the state directory cannot be created: No such file or directory (os error 2). Choose another one with --state
     ");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use koze_tests::{Project, run};
 
-use crate::crash::{cold, command, removal, said};
+use crate::crash::{cold, command, printed, removal};
 
 /// Runs all commands concurrently, and waits for them in order.
 fn at_once(commands: Vec<Command>) -> Vec<Output> {
@@ -28,11 +28,11 @@ fn concurrent_builds_wait_for_each_other() {
     let scenario = cold();
     let project = scenario.project();
     let outputs = at_once((0..8).map(|_| build_in(&project)).collect());
-    let said = |output: &Output, words: &str| String::from_utf8_lossy(&output.stdout).contains(words);
+    let contains = |output: &Output, words: &str| String::from_utf8_lossy(&output.stdout).contains(words);
     for output in &outputs {
         assert!(output.status.success(), "{output:?}");
     }
-    let count = |words: &str| outputs.iter().filter(|output| said(output, words)).count();
+    let count = |words: &str| outputs.iter().filter(|output| contains(output, words)).count();
     assert_eq!((count("created koze.lock"), count("nothing to do")), (1, 7));
     assert_eq!(project.diff(&scenario.after), "");
 }
@@ -50,7 +50,7 @@ fn a_build_during_a_removal_waits() {
         let out = String::from_utf8_lossy(&output.stdout).into_owned();
         match output.status.code() {
             Some(0) => assert!(index == 3 || out.contains("nothing to do"), "{out}"),
-            Some(1) => assert!(index != 3 && said(&output).starts_with("error[K043]"), "{output:?}"),
+            Some(1) => assert!(index != 3 && printed(&output).starts_with("error[K043]"), "{output:?}"),
             _ => panic!("{output:?}"),
         }
     }

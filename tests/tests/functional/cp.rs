@@ -11,18 +11,18 @@ use serde_json::json;
 use crate::common::sandboxes;
 
 /// Formats a run: the exit code and both outputs.
-fn said(run: &Run) -> String {
+fn printed(run: &Run) -> String {
     format!("{}\n{}{}", run.code, run.stdout, run.stderr)
 }
 
 /// Copies successfully and silently.
 fn copy(host: &Sandboxes, from: &str, to: &str) {
-    assert_eq!(said(&host.koze(&["cp", from, to])), "0\n", "{from} {to}");
+    assert_eq!(printed(&host.koze(&["cp", from, to])), "0\n", "{from} {to}");
 }
 
 /// Returns the outputs of a failed copy.
 fn refused(host: &Sandboxes, from: &str, to: &str) -> String {
-    said(&host.koze(&["cp", from, to]))
+    printed(&host.koze(&["cp", from, to]))
 }
 
 /// Returns what a command in the default sandbox prints.
@@ -114,7 +114,7 @@ fn trees_keep_links_modes_names_and_empty_directories() {
 #[test]
 fn standard_input_and_output() {
     let host = sandboxes();
-    let piped = |text: &str, to: &str| said(&host.piped(text, &["cp", "-", to]));
+    let piped = |text: &str, to: &str| printed(&host.piped(text, &["cp", "-", to]));
     assert_eq!(piped(r"a\000b", "default:x"), "0\n");
     assert_eq!(host.koze(&["cp", "default:x", "-"]).stdout, "a\0b");
     assert_eq!(piped("", "default:empty"), "0\n");

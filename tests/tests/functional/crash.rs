@@ -55,7 +55,7 @@ impl Scenario {
         (1..MAX_POINTS).map_while(move |point| {
             let project = self.project();
             let output = self.run(&project, Some(format!("{kind}@{point}")));
-            if said(&output).starts_with(&format!("fault {kind}@{point}: ")) {
+            if printed(&output).starts_with(&format!("fault {kind}@{point}: ")) {
                 return Some((project, output));
             }
             assert!(point > 5 && output.status.success(), "{output:?}");
@@ -89,7 +89,7 @@ impl Scenario {
 
     fn survives_kills(&self) {
         for (project, output) in self.faults("kill") {
-            let at = said(&output);
+            let at = printed(&output);
             assert_eq!(output.status.code(), None, "{at}");
             self.assert_old_or_new(&project.snapshot(), &at);
             self.assert_completes(&project, &at);
@@ -98,7 +98,7 @@ impl Scenario {
 
     fn survives_errors(&self) {
         for (project, output) in self.faults("error") {
-            let at = said(&output);
+            let at = printed(&output);
             let now = project.snapshot();
             self.assert_old_or_new(&now, &at);
             let written = changed(&self.before, &now);
@@ -135,7 +135,7 @@ pub(crate) fn command(project: &Project) -> Command {
     command
 }
 
-pub(crate) fn said(output: &Output) -> String {
+pub(crate) fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -267,7 +267,7 @@ fn a_kill_while_finishing_another_run() {
     for point in 1..MAX_POINTS {
         let project = project_of(&half);
         let output = scenario.run(&project, Some(format!("kill@{point}")));
-        let at = said(&output);
+        let at = printed(&output);
         scenario.assert_old_or_new(&project.snapshot(), &at);
         scenario.assert_completes(&project, &at);
         if output.status.success() {
@@ -281,10 +281,12 @@ fn a_kill_while_finishing_another_run() {
 #[test]
 fn finished_files_are_reported() {
     let scenario = incremental();
-    let mut after_two =
-        scenario.faults("error").skip_while(|(_, output)| !said(output).contains("already written")).skip(1);
+    let mut after_two = scenario
+        .faults("error")
+        .skip_while(|(_, output)| !printed(output).contains("already written"))
+        .skip(1);
     let (project, output) = after_two.next().expect("an error after two files");
-    let message = said(&output).replace(&project.dir().display().to_string(), "[PROJECT]");
+    let message = printed(&output).replace(&project.dir().display().to_string(), "[PROJECT]");
     let (_fault, message) = message.split_once('\n').expect("several lines");
     assert_snapshot!(message, @"
     error[K057]: failed to write `[PROJECT]/src/generated/env.rs`: No space left on device (os error 28)
@@ -312,7 +314,7 @@ fn a_configuration_that_was_reverted_after_a_kill() {
             return;
         }
         project.write("wrangler.jsonc", &scenario.before["wrangler.jsonc"]);
-        scenario.assert_completes(&project, &said(&output));
+        scenario.assert_completes(&project, &printed(&output));
     }
 }
 
@@ -321,7 +323,7 @@ fn a_configuration_that_was_reverted_after_a_kill() {
 fn an_edit_after_a_kill_is_kept() {
     let scenario = incremental();
     for (project, output) in scenario.faults("kill") {
-        let at = said(&output);
+        let at = printed(&output);
         project.write("wrangler.jsonc", project.read("wrangler.jsonc") + "// mine\n");
         let run = project.koze(&["build"]);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{at}");
@@ -354,7 +356,7 @@ fn a_kill_or_a_full_disk_in_a_new_project() {
                 fs_err::create_dir(place.path("hello")).expect("a directory");
             }
             let output = new_project(&place, Some(format!("{kind}@{point}")));
-            let at = said(&output);
+            let at = printed(&output);
             let now = place.snapshot();
             if !at.starts_with("fault ") {
                 assert!(point > 20 && output.status.success(), "{at}");
@@ -390,7 +392,7 @@ fn a_file_that_cannot_be_written_completely() {
         .env("NO_COLOR", "1");
     let output = run(command, Duration::from_mins(1));
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert_snapshot!(said(&output).replace(&project.dir().display().to_string(), "[PROJECT]"), @"
+    assert_snapshot!(printed(&output).replace(&project.dir().display().to_string(), "[PROJECT]"), @"
     error[K057]: failed to write `[PROJECT]/wrangler.jsonc`: File too large (os error 27)
      |
      = help: resolve the cause, then run the command again

@@ -392,8 +392,8 @@ fn wranglers_errors_are_explained() {
     let does = format!("printf '\\033[31m%s\\033[0m\\n' '{taken}' >&2; echo out; exit 1");
     let deploy = run(&project, &["deploy"], &does);
     assert_eq!((deploy.code, deploy.stdout.as_str()), (1, "out\n"), "{deploy:?}");
-    let said = format!("\u{1b}[31m{taken}\u{1b}[0m\n");
-    let explained = deploy.stderr.strip_prefix(&said).expect("as wrangler said it");
+    let output = format!("\u{1b}[31m{taken}\u{1b}[0m\n");
+    let explained = deploy.stderr.strip_prefix(&output).expect("as wrangler said it");
     assert_snapshot!(explained, @r#"
     error: the container application `shell-sandbox-staging` belongs to another Worker of this account, or to a class that is gone: an application's name is unique in an account
       = help: give this one another name, `#[sandbox(name = "app-shell")]` in src/server/shell.sandbox.rs, or change `name` in wrangler.jsonc where you wrote it yourself; then run `koze build` and deploy again. If nothing uses the other application any more, delete it: `wrangler containers list`, `wrangler containers delete ID`

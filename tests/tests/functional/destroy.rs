@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::common::sandboxes;
 
-fn said(host: &Sandboxes, args: &[&str]) -> String {
+fn output(host: &Sandboxes, args: &[&str]) -> String {
     let run = host.koze(args);
     format!("{}\n{}{}", run.code, run.stdout, run.stderr)
 }
@@ -18,7 +18,7 @@ fn a_sandbox_is_destroyed_with_its_files_and_programs() {
     host.call("shell", &json!({ "sandbox": "a", "command": format!("echo x > f; sleep {seconds} &") }), &[]);
     host.call("write_file", &json!({ "sandbox": "b", "path": "f", "content": "y" }), &[]);
     eventually("its program runs", || sleeps(&seconds));
-    assert_snapshot!(said(&host, &["destroy", "a"]), @"
+    assert_snapshot!(output(&host, &["destroy", "a"]), @"
     0
     destroyed a
     ");
@@ -37,19 +37,19 @@ fn several_and_all() {
         host.call("sandbox_create", &json!({ "sandbox": name }), &[]);
     }
     host.call("sandbox_create", &json!({ "sandbox": "a" }), &["--session", "other"]);
-    assert_snapshot!(said(&host, &["destroy", "a", "none", "b"]), @"
+    assert_snapshot!(output(&host, &["destroy", "a", "none", "b"]), @"
     1
     destroyed a
     destroyed b
     error[not_found]: there is no sandbox `none` in this session
     ");
-    assert_snapshot!(said(&host, &["destroy", "--all"]), @"
+    assert_snapshot!(output(&host, &["destroy", "--all"]), @"
     0
     destroyed c
     destroyed d
     ");
-    assert_snapshot!(said(&host, &["destroy", "--all"]), @"0");
-    assert_snapshot!(said(&host, &["sandboxes"]), @"
+    assert_snapshot!(output(&host, &["destroy", "--all"]), @"0");
+    assert_snapshot!(output(&host, &["sandboxes"]), @"
     0
     SESSION  SANDBOX  IMAGE  STATUS
     other    a        shell  running
@@ -61,7 +61,7 @@ fn a_sleeping_sandbox_is_destroyed() {
     let host = sandboxes();
     host.shell("echo x > f");
     host.kill_supervisors();
-    assert_snapshot!(said(&host, &["destroy", "default"]), @"
+    assert_snapshot!(output(&host, &["destroy", "default"]), @"
     0
     destroyed default
     ");
@@ -71,15 +71,15 @@ fn a_sleeping_sandbox_is_destroyed() {
 #[test]
 fn sandboxes_that_cannot_be_destroyed() {
     let host = sandboxes();
-    assert_snapshot!(said(&host, &["destroy", "a", "b"]), @"
+    assert_snapshot!(output(&host, &["destroy", "a", "b"]), @"
     1
     error[not_found]: there is no sandbox `a` in this session
     error[not_found]: there is no sandbox `b` in this session
     ");
-    assert_snapshot!(said(&host, &["destroy", "--all"]), @"0");
+    assert_snapshot!(output(&host, &["destroy", "--all"]), @"0");
     assert!(host.state().is_none(), "looking makes nothing");
     host.shell("true");
-    assert_snapshot!(said(&host, &["destroy", "../a", ""]), @"
+    assert_snapshot!(output(&host, &["destroy", "../a", ""]), @"
     1
     error[invalid_input]: a sandbox's name must have 1 to 20 lowercase letters, digits and inner hyphens
     error[invalid_input]: a sandbox's name must have 1 to 20 lowercase letters, digits and inner hyphens

@@ -215,8 +215,8 @@ fn a_link_in_place_of_a_generated_file_is_an_error() {
     project.write("notes.txt", "mine\n");
     fs::create_dir_all(project.path("src/generated")).expect("a directory");
     symlink(project.path("notes.txt"), project.path("src/generated/mod.rs")).expect("a link");
-    let said = refused(&project);
-    assert!(said.starts_with("error[K056]: `src/generated/mod.rs` was not written by koze"), "{said}");
+    let printed = refused(&project);
+    assert!(printed.starts_with("error[K056]: `src/generated/mod.rs` was not written by koze"), "{printed}");
     assert_eq!(project.read("notes.txt"), "mine\n");
 }
 

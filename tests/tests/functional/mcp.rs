@@ -7,7 +7,7 @@ use koze_tests::{Project, Sandboxes};
 
 use crate::common::{refused_with, sandboxes, shell};
 
-fn said(host: &Sandboxes, args: &[&str], token: Option<&str>) -> String {
+fn output(host: &Sandboxes, args: &[&str], token: Option<&str>) -> String {
     let mut command = host.command(&[&["mcp"], args].concat());
     match token {
         Some(token) => command.env("KOZE_MCP_TOKEN", token),
@@ -25,7 +25,7 @@ fn invalid_addresses() {
     for address in
         ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "localhost:8080", "127.0.0.1", "127.0.0.1:99999", "8080", ""]
     {
-        all += &said(&host, &["--http", address], None);
+        all += &output(&host, &["--http", address], None);
     }
     assert_snapshot!(all, @"
     2 error: --http: 0.0.0.0:0 can be reached from elsewhere: the tools run commands, so they are served only on the loopback interface
@@ -43,8 +43,8 @@ fn invalid_addresses() {
 fn a_port_in_use() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("its address").to_string();
-    let said = said(&sandboxes(), &["--http", &address], None).replace(&address, "[ADDRESS]");
-    assert_snapshot!(said, @"1 error: --http: [ADDRESS] cannot be used: Address already in use (os error 98)");
+    let output = output(&sandboxes(), &["--http", &address], None).replace(&address, "[ADDRESS]");
+    assert_snapshot!(output, @"1 error: --http: [ADDRESS] cannot be used: Address already in use (os error 98)");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn invalid_tokens() {
     for token in
         ["", "fifteen-letters", "sixteen letters and more", "sechzehn-Zeichen-äöü", "0123456789abcde\t"]
     {
-        assert_eq!(said(&host, &["--http"], Some(token)), expected, "{token:?}");
+        assert_eq!(output(&host, &["--http"], Some(token)), expected, "{token:?}");
     }
 }
 
@@ -63,7 +63,7 @@ fn invalid_origins() {
     let host = sandboxes();
     let mut all = String::new();
     for origin in ["localhost:6274", "null", "*", "http://a/path"] {
-        all += &said(&host, &["--http", "--allow-origin", origin], None);
+        all += &output(&host, &["--http", "--allow-origin", origin], None);
     }
     assert_snapshot!(all, @"
     2 error: --allow-origin: `localhost:6274` is not an origin such as http://localhost:6274
@@ -71,12 +71,12 @@ fn invalid_origins() {
     2 error: --allow-origin: `*` is not an origin such as http://localhost:6274
     2 error: --allow-origin: `http://a/path` is not an origin such as http://localhost:6274
     ");
-    assert!(said(&host, &["--allow-origin", "http://a"], None).starts_with("2 error: "), "it is for HTTP");
+    assert!(output(&host, &["--allow-origin", "http://a"], None).starts_with("2 error: "), "it is for HTTP");
 }
 
 #[test]
 fn a_client_that_sends_nothing() {
-    assert_snapshot!(said(&sandboxes(), &[], None), @"0");
+    assert_snapshot!(output(&sandboxes(), &[], None), @"0");
 }
 
 #[test]

@@ -285,8 +285,8 @@ fn an_environment_next_to_an_adopted_container() {
     let last = last.replacen("keys = [", "keys = [\n    \"image\",", 1);
     project.write("koze.lock", format!("{first}[sandbox.environments.canary]{last}"));
     let run = built(&project);
-    let said = "set the image of `env.canary.containers[0]` to that of the top level";
-    assert!(run.stdout.contains(said), "{run:?}");
+    let expected = "set the image of `env.canary.containers[0]` to that of the top level";
+    assert!(run.stdout.contains(expected), "{run:?}");
     assert_eq!(project.read("wrangler.toml").matches("docker/Dockerfile").count(), 2);
     assert_eq!(project.read("wrangler.toml").matches("docker.io/cloudflare/sandbox:0.12.10").count(), 1);
     assert_eq!(project.read("koze.lock"), lock);

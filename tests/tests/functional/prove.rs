@@ -34,10 +34,10 @@ fn entries(dir: &Path) -> usize {
 fn proved(mut command: Command, dir: &Path) -> Value {
     command.args(["doctor", "--prove", "--format", "json"]).current_dir("/").env("TMPDIR", dir);
     let ended = run(command, TIMEOUT);
-    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
-    assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
+    let output = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success(), "{output}{}", String::from_utf8_lossy(&ended.stderr));
     assert_eq!(entries(dir), 0, "what it made is gone");
-    let document: Value = serde_json::from_str(&said).expect("a document");
+    let document: Value = serde_json::from_str(&output).expect("a document");
     assert_eq!(violations("prove", &document), [""; 0]);
     document
 }

@@ -255,8 +255,8 @@ fn a_kept_class_is_exported_even_where_the_lock_is_lost() {
 fn a_deleted_sandbox_is_missed_even_where_the_lock_is_lost() {
     let project = without_python();
     fs_err::remove_file(project.path("koze.lock")).expect("it was there");
-    let said = refused_with(&project, &["build"]);
-    assert!(said.starts_with("error[K043]: `src/server/python.sandbox.rs` is gone"), "{said}");
+    let output = refused_with(&project, &["build"]);
+    assert!(output.starts_with("error[K043]: `src/server/python.sandbox.rs` is gone"), "{output}");
     let run = project.koze(&["remove", "python", "--delete-storage"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     let config = project.read("wrangler.jsonc");
@@ -353,8 +353,8 @@ fn with_exports_a_never_deployed_class_leaves_no_tombstone() {
 #[test]
 fn a_class_that_may_have_been_deployed_is_kept() {
     let refused = |project: &Project, name: &str, why: &str| {
-        let said = refused_with(project, &["remove", name, "--never-deployed"]);
-        assert!(said.starts_with(&format!("error[K059]: `{name}` cannot be removed: {why}")), "{said}");
+        let output = refused_with(project, &["remove", name, "--never-deployed"]);
+        assert!(output.starts_with(&format!("error[K059]: `{name}` cannot be removed: {why}")), "{output}");
     };
     // The file still exists, the class is unknown, or its storage was kept.
     let project = without_python();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::common::{BY_HAND, SHELL, document, package, plain, sandbox, shell, violations};
 
 /// Runs a command with `--format json`, checks its exit code, and returns its validated document.
-fn said(project: &Project, args: &[&str], code: i32) -> Value {
+fn output(project: &Project, args: &[&str], code: i32) -> Value {
     let run = project.koze(&[args, &["--format", "json"]].concat());
     assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
     document(&run)
@@ -20,7 +20,7 @@ fn codes(document: &Value) -> Vec<&str> {
 /// Returns a document with an entry in each list and a value for each key.
 fn full() -> Value {
     let project = shell("#[sandbox(renamed_from = \"Old\")]\npub struct ShellSandbox;");
-    let document = said(&project, &["build"], 0);
+    let document = output(&project, &["build"], 0);
     assert_eq!(codes(&document), ["K050"]);
     document
 }
@@ -39,8 +39,8 @@ fn every_image_source_and_action() {
     plain(&project, "src/d.sandbox.rs", "Sibling");
     project.write("src/d.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
     plain(&project, "src/e.sandbox.rs", "Own");
-    let would = said(&project, &["build", "--dry-run"], 0);
-    let built = said(&project, &["build"], 0);
+    let would = output(&project, &["build", "--dry-run"], 0);
+    let built = output(&project, &["build"], 0);
     assert_eq!(would, built, "a dry run says what a build does");
     let sources: Vec<&Value> =
         built["sandboxes"].as_array().expect("a list").iter().map(|one| &one["image_source"]).collect();
@@ -50,13 +50,13 @@ fn every_image_source_and_action() {
         changes.iter().map(|change| change["action"].clone()).collect()
     };
     assert_eq!(actions(&built)[..2], ["update", "create"]);
-    assert_eq!(actions(&said(&project, &["list"], 0)), ["unchanged"; 18]);
+    assert_eq!(actions(&output(&project, &["list"], 0)), ["unchanged"; 18]);
 }
 
 #[test]
 fn no_sandboxes() {
     for args in [&["build"][..], &["list"], &["build", "--check"]] {
-        let document = said(&package(), args, 0);
+        let document = output(&package(), args, 0);
         assert_eq!((&document["sandboxes"], &document["sdk"]), (&json!([]), &Value::Null));
     }
 }
@@ -64,15 +64,15 @@ fn no_sandboxes() {
 #[test]
 fn errors_with_and_without_locations() {
     let at = shell("#[sandbox(max_instances = 0)]\npub struct ShellSandbox;");
-    let at = said(&at, &["build"], 1)["diagnostics"][0].clone();
+    let at = output(&at, &["build"], 1)["diagnostics"][0].clone();
     assert_eq!((&at["file"], &at["line"], &at["column"]), (&json!(SHELL), &json!(3), &json!(27)));
 
-    let without = said(&Project::new(), &["list"], 1);
+    let without = output(&Project::new(), &["list"], 1);
     assert_eq!((codes(&without), &without["diagnostics"][0]["file"]), (vec!["K027"], &Value::Null));
 
     let whole = shell("#[sandbox]\npub struct ShellSandbox;");
     whole.write("src/generated/mod.rs", "//! Mine.\n");
-    let whole = said(&whole, &["build"], 1)["diagnostics"][0].clone();
+    let whole = output(&whole, &["build"], 1)["diagnostics"][0].clone();
     assert_eq!((&whole["file"], &whole["line"]), (&json!("src/generated/mod.rs"), &Value::Null));
 }
 
@@ -80,14 +80,14 @@ fn errors_with_and_without_locations() {
 fn warnings_and_strict_mode() {
     let project = shell("#[sandbox(renamed_from = \"Old\")]\npub struct ShellSandbox;");
     let level = |document: Value| document["diagnostics"][0]["level"].clone();
-    assert_eq!(level(said(&project, &["build", "--dry-run"], 0)), "warning");
-    assert_eq!(level(said(&project, &["build", "--strict"], 1)), "error");
+    assert_eq!(level(output(&project, &["build", "--dry-run"], 0)), "warning");
+    assert_eq!(level(output(&project, &["build", "--strict"], 1)), "error");
 }
 
 #[test]
 fn drift() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
-    let document = said(&project, &["build", "--check"], 1);
+    let document = output(&project, &["build", "--check"], 1);
     assert_eq!((&document["changes"][0]["action"], codes(&document)), (&json!("create"), vec![]));
 }
 
@@ -95,9 +95,9 @@ fn drift() {
 fn a_removal() {
     let project = crate::classes::built_shell();
     fs_err::remove_file(project.path(SHELL)).expect("it was there");
-    assert_eq!(codes(&said(&project, &["build"], 1)), ["K043"]);
-    assert_eq!(codes(&said(&project, &["remove", "python", "--keep-storage"], 1)), ["K059"]);
-    let document = said(&project, &["remove", "shell", "--delete-storage"], 0);
+    assert_eq!(codes(&output(&project, &["build"], 1)), ["K043"]);
+    assert_eq!(codes(&output(&project, &["remove", "python", "--keep-storage"], 1)), ["K059"]);
+    let document = output(&project, &["remove", "shell", "--delete-storage"], 0);
     assert_eq!(document["sandboxes"], json!([]));
 }
 

@@ -23,7 +23,7 @@ fn scripts() -> Sandboxes {
     Sandboxes::of(project)
 }
 
-fn said(run: &Run) -> String {
+fn printed(run: &Run) -> String {
     format!("{}\n{}{}", run.code, run.stdout, run.stderr)
 }
 
@@ -35,12 +35,12 @@ fn call(host: &Sandboxes, tool: &str, input: &Value) -> Run {
 fn they_need_no_sandbox() {
     let host = scripts();
     let run = host.koze(&["call", "run_sandbox_code", r#"{"code": "console.log('hi'); return 1 + 1"}"#]);
-    assert_snapshot!(said(&run), @r#"
+    assert_snapshot!(printed(&run), @r#"
     0
     {"result":2,"logs":["hi"]}
     "#);
     let run = host.koze(&["call", "run_sandbox_code", r#"{"code": "foo()"}"#]);
-    assert_snapshot!(said(&run), @r#"
+    assert_snapshot!(printed(&run), @r#"
     1
     {"error":"ReferenceError: foo is not defined","line":1,"column":1,"logs":[]}
     "#);
@@ -53,7 +53,7 @@ fn they_need_no_sandbox() {
 fn they_are_served_beside_sandboxes() {
     let host = sandboxes();
     let run = call(&host, "run_sandbox_code", &json!({ "code": "1" }));
-    assert_snapshot!(said(&run), @"
+    assert_snapshot!(printed(&run), @"
     1
     error[invalid_input]: this project does not serve the tools `script`: it serves agent
     ");
@@ -71,7 +71,7 @@ fn they_are_served_beside_sandboxes() {
 fn files_are_run_and_tools_listed() {
     let host = scripts();
     let none = [host.koze(&["script", "tools"]), host.koze(&["script", "libs"])];
-    assert_snapshot!(none.map(|run| said(&run)).join("\n"), @"
+    assert_snapshot!(none.map(|run| printed(&run)).join("\n"), @"
     0
     no tools: this agent has created none
 
@@ -79,7 +79,7 @@ fn files_are_run_and_tools_listed() {
     no libraries: this agent has created none
     ");
     host.write("good.js", "console.log('one')\nreturn { a: [1, 'ü'] }\n");
-    assert_snapshot!(said(&host.koze(&["script", "run", "good.js"])), @r#"
+    assert_snapshot!(printed(&host.koze(&["script", "run", "good.js"])), @r#"
     0
     {
       "a": [
@@ -90,12 +90,12 @@ fn files_are_run_and_tools_listed() {
     one
     "#);
     host.write("bad.js", "console.log('one')\nnull.x\n");
-    assert_snapshot!(said(&host.koze(&["script", "run", "bad.js"])), @"
+    assert_snapshot!(printed(&host.koze(&["script", "run", "bad.js"])), @"
     1
     one
     error: TypeError: cannot read property 'x' of null (bad.js:2:1)
     ");
-    assert_snapshot!(said(&host.koze(&["script", "run", "none.js"])), @"
+    assert_snapshot!(printed(&host.koze(&["script", "run", "none.js"])), @"
     2
     error: none.js cannot be read: No such file or directory (os error 2)
     ");
@@ -123,7 +123,7 @@ fn files_are_run_and_tools_listed() {
 #[test]
 fn an_agent_can_be_selected() {
     let host = scripts();
-    let run = |arguments: &[&str]| said(&host.piped("return state.get('key')", arguments));
+    let run = |arguments: &[&str]| printed(&host.piped("return state.get('key')", arguments));
     let set = |arguments: &[&str], value: &str| {
         let input = json!({ "key": "key", "value": value }).to_string();
         let run = host.koze(&[&["call", "--tools", "script", "set_state", &input], arguments].concat());
@@ -143,13 +143,13 @@ fn an_agent_can_be_selected() {
     assert!(host.koze(&["script", "libs"]).stdout.starts_with("no libraries"));
     assert!(host.koze(&["script", "tools", "--agent", "a"]).stdout.starts_with("no tools"));
 
-    assert_snapshot!(said(&host.koze(&["script", "libs", "--agent", ""])), @"
+    assert_snapshot!(printed(&host.koze(&["script", "libs", "--agent", ""])), @"
     2
     error: --agent: a session ID must have 1 to 256 bytes and no control characters
     ");
     // Other tools have no agent.
     let host = sandboxes();
-    assert_snapshot!(said(&host.koze(&["call", "shell", "{}", "--agent", "a"])), @"
+    assert_snapshot!(printed(&host.koze(&["call", "shell", "{}", "--agent", "a"])), @"
     2
     error: --agent selects an agent of the tools `script`: add `--tools script`, or use --session
     ");
@@ -159,7 +159,7 @@ fn an_agent_can_be_selected() {
 #[test]
 fn hosts_are_those_of_the_table() {
     let host = scripts();
-    let fetch = |url: &str| said(&call(&host, "fetch_url", &json!({ "url": url })));
+    let fetch = |url: &str| printed(&call(&host, "fetch_url", &json!({ "url": url })));
     assert_snapshot!(fetch("http://a.invalid/"), @"
     1
     permission_denied: scripts of this project may not reach the internet. To allow it, ask the user to set `internet = true`, or hosts in `allowed_hosts`, in `[package.metadata.koze.script]` of `Cargo.toml`
@@ -187,7 +187,7 @@ fn hosts_are_those_of_the_table() {
     permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks
     ");
     host.write("fetch.js", "await fetch('http://[::1]:81/?key=secret')\n");
-    assert_snapshot!(said(&host.koze(&["script", "run", "fetch.js"])), @"
+    assert_snapshot!(printed(&host.koze(&["script", "run", "fetch.js"])), @"
     1
     error: Error: ::1 is not on the internet: scripts cannot reach private or local networks (fetch.js:1:6)
     ");
@@ -212,7 +212,7 @@ fn the_browser_is_an_option() {
     let host = scripts();
     let manifest = host.read("Cargo.toml");
     host.write("Cargo.toml", format!("{manifest}internet = true\n"));
-    let open = || said(&call(&host, "browser_navigate", &json!({ "url": "http://127.0.0.1/" })));
+    let open = || printed(&call(&host, "browser_navigate", &json!({ "url": "http://127.0.0.1/" })));
     assert_snapshot!(open(), @"
     1
     unsupported: this project has no browser for scripts: ask the user to set `browser = true` in `[package.metadata.koze.script]` of `Cargo.toml`
@@ -230,7 +230,7 @@ fn the_browser_is_an_option() {
     permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks
     ");
     host.write("browse.js", "await browser.navigate('http://[::1]:81/')\n");
-    assert_snapshot!(said(&host.koze(&["script", "run", "browse.js"])), @"
+    assert_snapshot!(printed(&host.koze(&["script", "run", "browse.js"])), @"
     1
     error: Error: ::1 is not on the internet: scripts cannot reach private or local networks (browse.js:1:14)
     ");
@@ -384,15 +384,15 @@ fn created_tools_are_announced_to_clients() {
 fn secrets_reach_scripts_and_nothing_else() {
     const VALUE: &str = "sk-0123/456 789";
     let host = scripts();
-    assert_snapshot!(said(&host.koze(&["secret", "list"])), @"
+    assert_snapshot!(printed(&host.koze(&["secret", "list"])), @"
     0
     no secrets: `koze secret set NAME` sets one
     ");
-    assert_snapshot!(said(&host.piped(&format!("{VALUE}\\n"), &["secret", "set", "KEY"])), @"
+    assert_snapshot!(printed(&host.piped(&format!("{VALUE}\\n"), &["secret", "set", "KEY"])), @"
     0
     set KEY: scripts read it as secrets.KEY
     ");
-    assert_snapshot!(said(&host.piped("short", &["secret", "set", "PIN"])), @"
+    assert_snapshot!(printed(&host.piped("short", &["secret", "set", "PIN"])), @"
     0
     set PIN: scripts read it as secrets.PIN
     warning: the value has fewer than 8 characters, so it is not masked in results
@@ -443,7 +443,7 @@ fn secrets_reach_scripts_and_nothing_else() {
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
 
     assert_eq!(host.koze(&["secret", "rm", "KEY"]).code, 0);
-    assert_snapshot!(said(&host.koze(&["secret", "rm", "KEY"])), @"
+    assert_snapshot!(printed(&host.koze(&["secret", "rm", "KEY"])), @"
     1
     error[not_found]: there is no secret `KEY`: `koze secret list` lists them
     ");

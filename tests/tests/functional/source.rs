@@ -358,10 +358,10 @@ fn conditions_on_the_file_or_in_cfg_attr_count_too() {
     ] {
         let project = package();
         project.write(SHELL, text);
-        let said = refused(&project);
+        let output = refused(&project);
         assert!(
-            said.starts_with("error[K022]: the sandbox `ShellSandbox` is conditionally compiled"),
-            "{said}"
+            output.starts_with("error[K022]: the sandbox `ShellSandbox` is conditionally compiled"),
+            "{output}"
         );
     }
 }

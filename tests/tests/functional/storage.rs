@@ -42,12 +42,12 @@ fn a_renamed_class_is_not_deleted() {
     let project = built_shell();
     gone(&project, SHELL);
     sandbox(&project, PYTHON, "#[sandbox(renamed_from = \"ShellSandbox\")]\npub struct PythonSandbox;");
-    let said = refused_with(&project, &["remove", "shell", "--delete-storage"]);
+    let output = refused_with(&project, &["remove", "shell", "--delete-storage"]);
     assert!(
-        said.starts_with(
+        output.starts_with(
             "error[K059]: `shell` cannot be removed: its storage now belongs to `PythonSandbox`"
         ),
-        "{said}"
+        "{output}"
     );
     built(&project);
     assert_eq!(
@@ -159,12 +159,12 @@ fn a_list_that_koze_wrote_to_must_not_disappear() {
     let mut config: Value = serde_json::from_str(&project.read("wrangler.jsonc")).expect("JSON");
     config["env"]["production"].as_object_mut().expect("an object").remove("migrations");
     project.write("wrangler.jsonc", format!("{config:#}\n"));
-    let said = crate::common::refused(&project);
+    let output = crate::common::refused(&project);
     assert!(
-        said.contains(
+        output.contains(
             "error[K045]: the list `env.production.migrations`, which koze had written to, is missing"
         ),
-        "{said}"
+        "{output}"
     );
 }
 
@@ -220,8 +220,8 @@ fn a_finished_rename_does_not_interfere() {
     sandbox(&project, SHELL, "#[sandbox(renamed_from = \"ShellSandbox\")]\npub struct BashSandbox;");
     built(&project);
     plain(&project, PYTHON, "ShellSandbox");
-    let said = crate::common::warned(&project);
-    assert!(said.starts_with("warning[K050]"), "{said}");
+    let output = crate::common::warned(&project);
+    assert!(output.starts_with("warning[K050]"), "{output}");
     assert_eq!(last_migration(&project), json!({ "new_sqlite_classes": ["ShellSandbox"] }));
 }
 

@@ -126,8 +126,8 @@ fn ignored_signals_are_not_ignored_in_a_sandbox() {
     let command = "for signal in HUP INT USR1 RTMIN; do bash -c \"kill -$signal \\$\\$\"; echo $?; done";
     let input = json!({ "command": command }).to_string();
     let output = run(started_by("--ignore-signal", &host.command(&["call", "shell", &input])), TIMEOUT);
-    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(said["stdout"], "129\n130\n138\n162\n", "{said}");
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(printed["stdout"], "129\n130\n138\n162\n", "{printed}");
 }
 
 #[test]

@@ -279,6 +279,6 @@ fn another_user_is_rejected_at_both_ends() {
     let mut command = Command::new(copy);
     command.args(["sandboxes", "--state"]).arg(&state).current_dir("/").uid(NOBODY).gid(NOBODY);
     let ended = run(command, TIMEOUT);
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(said.contains("is owned by uid 0, who could read what is sent"), "{said}");
+    let output = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(output.contains("is owned by uid 0, who could read what is sent"), "{output}");
 }

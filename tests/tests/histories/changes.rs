@@ -56,11 +56,11 @@ pub(crate) fn change(world: &mut World, which: u8, edit: impl FnOnce(&mut Source
     world.put(&new, source);
 }
 
-pub(crate) fn rename(world: &mut World, which: u8, class: u8, said: bool, file: Option<u8>) {
+pub(crate) fn rename(world: &mut World, which: u8, class: u8, declared: bool, file: Option<u8>) {
     let Some(class) = free_class(world, class) else { return };
     let edit = |source: &mut Source, _: &str| {
         let old = std::mem::replace(&mut source.class, class);
-        source.renamed_from = said.then_some(old).or(source.renamed_from.take());
+        source.renamed_from = declared.then_some(old).or(source.renamed_from.take());
     };
     change(world, which, edit, file);
 }

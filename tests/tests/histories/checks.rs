@@ -199,7 +199,7 @@ pub(crate) fn code_classes(world: &World) -> BTreeSet<String> {
 /// Returns whether a rename is justified: by `renamed_from`, by replacing a class in the same file, or by the same
 /// rename at a level that is ahead of this one.
 fn justified(world: &World, old: &str, new: &str) -> bool {
-    let said = world.state.sources.values().any(|source| {
+    let declared = world.state.sources.values().any(|source| {
         source.class == new
             && source.renamed_from.as_ref().is_some_and(|from| from == old || leads(world, old, from))
     });
@@ -207,7 +207,7 @@ fn justified(world: &World, old: &str, new: &str) -> bool {
         let was = world.state.built.get(file);
         source.class == new && was.is_some_and(|was| was == old || leads(world, old, was))
     });
-    said || same_file || leads(world, old, new)
+    declared || same_file || leads(world, old, new)
 }
 
 /// Returns whether the renames so far lead from one class to another.
@@ -238,13 +238,13 @@ fn expected_renames(world: &World, name: &str, before: &Worker, after: &Worker) 
         if before.classes.contains_key(class) {
             continue;
         }
-        let said = source.renamed_from.as_deref().filter(|old| before.classes.contains_key(*old));
+        let renamed = source.renamed_from.as_deref().filter(|old| before.classes.contains_key(*old));
         // The same file has another class, and there is no other candidate on either side.
         let new = declared.difference(&built).count();
         let gone = built.difference(&declared).count();
         let only = world.state.built.get(file).map(String::as_str);
         let only = only.filter(|old| new == 1 && gone == 1 && !declared.contains(old));
-        let Some(old) = said.or(only).and_then(|old| before.classes.get(old)) else { continue };
+        let Some(old) = renamed.or(only).and_then(|old| before.classes.get(old)) else { continue };
         let went_on = after.classes.values().any(|storage| storage.born == old.born);
         if went_on && after.classes.get(class).is_none_or(|storage| storage.born != old.born) {
             return Err(format!("`{class}` ({}) at {name:?} did not get the storage {old:?}", base(file)));

@@ -12,9 +12,9 @@ pub(crate) enum Op {
     /// Moves a file and keeps its class.
     Move { which: u8, file: u8 },
     /// Renames the struct; `said` adds `renamed_from`.
-    RenameClass { which: u8, class: u8, said: bool },
+    RenameClass { which: u8, class: u8, declared: bool },
     /// Renames the struct and the file.
-    RenameBoth { which: u8, class: u8, file: u8, said: bool },
+    RenameBoth { which: u8, class: u8, file: u8, declared: bool },
     /// Removes `renamed_from`, or adds one for an unknown class.
     RenamedFrom { which: u8 },
     /// Deletes a file.
@@ -66,9 +66,9 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => add(),
         2 => (n(), n()).prop_map(|(which, file)| Op::Move { which, file }),
-        6 => (n(), n(), any::<bool>()).prop_map(|(which, class, said)| Op::RenameClass { which, class, said }),
+        6 => (n(), n(), any::<bool>()).prop_map(|(which, class, declared)| Op::RenameClass { which, class, declared }),
         2 => (n(), n(), n(), any::<bool>())
-            .prop_map(|(which, class, file, said)| Op::RenameBoth { which, class, file, said }),
+            .prop_map(|(which, class, file, declared)| Op::RenameBoth { which, class, file, declared }),
         1 => n().prop_map(|which| Op::RenamedFrom { which }),
         3 => n().prop_map(|which| Op::Delete { which }),
         1 => n().prop_map(|which| Op::Restore { which }),

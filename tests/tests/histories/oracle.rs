@@ -255,8 +255,8 @@ mod tests {
         let v1 = json!({ "tag": "v1", "new_sqlite_classes": ["A", "B"] });
         let first = deploy(&Worker::default(), &level(json!([v1])), &["A", "B"]).expect("deployed");
         let refused = |list: Value, why: &str| {
-            let said = deploy(&first, &level(list), &["A", "B"]).expect_err("refused");
-            assert!(said.contains(why), "{said}");
+            let refusal = deploy(&first, &level(list), &["A", "B"]).expect_err("refused");
+            assert!(refusal.contains(why), "{refusal}");
         };
         refused(json!([v1, { "tag": "v2", "new_sqlite_classes": ["A"] }]), "`A` exists");
         refused(json!([v1, { "tag": "v2", "renamed_classes": [{ "from": "A", "to": "B" }] }]), "`B` exists");
@@ -266,8 +266,8 @@ mod tests {
         refused(json!([{ "tag": "v0", "new_sqlite_classes": ["A"] }]), "is gone");
         refused(json!([]), "is gone");
         refused(json!([v1, { "tag": "v2", "deleted_classes": ["A"], "new_classes": ["A"] }]), "exists");
-        let said = deploy(&first, &level(json!([v1])), &["A"]).expect_err("refused");
-        assert!(said.contains("`B` lives"), "{said}");
+        let refusal = deploy(&first, &level(json!([v1])), &["A"]).expect_err("refused");
+        assert!(refusal.contains("`B` lives"), "{refusal}");
     }
 
     #[test]
@@ -282,15 +282,16 @@ mod tests {
         let third = deploy(&second, &exports(json!({ "B": gone, "C": live })), &["C"]).expect("deployed");
         assert_eq!(third.classes.keys().collect::<Vec<_>>(), ["C"]);
         let refused = |map: Value, code: &[&str], why: &str| {
-            let said = deploy(&second, &exports(map), code).expect_err("refused");
-            assert!(said.contains(why), "{said}");
+            let refusal = deploy(&second, &exports(map), code).expect_err("refused");
+            assert!(refusal.contains(why), "{refusal}");
         };
         refused(json!({ "C": live }), &["C"], "orphaned_provisioned_namespace: `B`");
         refused(json!({ "B": gone }), &["B"], "tombstone_delete_class_still_in_code");
         refused(json!({ "B": live }), &[], "config_export_not_in_code");
         refused(json!({ "B": to("C"), "C": gone }), &[], "no live entry");
         let both = deploy(&second, &exports(json!({ "B": live, "C": live })), &["B", "C"]).expect("deployed");
-        let said = deploy(&both, &exports(json!({ "B": to("C"), "C": live })), &["C"]).expect_err("refused");
-        assert!(said.contains("tombstone_renamed_to_occupied"), "{said}");
+        let refusal =
+            deploy(&both, &exports(json!({ "B": to("C"), "C": live })), &["C"]).expect_err("refused");
+        assert!(refusal.contains("tombstone_renamed_to_occupied"), "{refusal}");
     }
 }

@@ -34,8 +34,8 @@ fn step(world: &mut World, op: &Op) -> Done {
     match *op {
         Op::Add { file, class, attributes } => add(world, file, class, attributes),
         Op::Move { which, file } => change(world, which, |_, _| {}, Some(file)),
-        Op::RenameClass { which, class, said } => rename(world, which, class, said, None),
-        Op::RenameBoth { which, class, file, said } => rename(world, which, class, said, Some(file)),
+        Op::RenameClass { which, class, declared } => rename(world, which, class, declared, None),
+        Op::RenameBoth { which, class, file, declared } => rename(world, which, class, declared, Some(file)),
         Op::RenamedFrom { which } => {
             change(
                 world,

@@ -39,11 +39,11 @@ fn dry_run(world: &World) {
     let mut command = node_command("wrangler");
     command.args(["deploy", "--dry-run", "--outdir", "dist", "--env="]).current_dir(world.dir());
     let output = run(command, TIMEOUT);
-    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(output.status.success(), "{}\n{}\n{}", said[0], said[1], world.script.join("\n"));
+    let printed = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{}\n{}\n{}", printed[0], printed[1], world.script.join("\n"));
     // wrangler lists what koze wrote in the last build.
     for class in world.state.built.values() {
-        assert!(said[0].contains(&format!("({class})")), "no {class}\n{}", said[0]);
+        assert!(printed[0].contains(&format!("({class})")), "no {class}\n{}", printed[0]);
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Http {
     /// The bearer token.
     pub(crate) token: String,
     /// The rest of its output.
-    said: mpsc::Receiver<String>,
+    lines: mpsc::Receiver<String>,
 }
 
 impl Http {
@@ -65,7 +65,7 @@ impl Http {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("koze starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-        let (send, said) = mpsc::channel();
+        let (send, lines) = mpsc::channel();
         let wanted = if token.is_some() { 1 } else { 2 };
         thread::spawn(move || {
             for _ in 0..wanted {
@@ -78,7 +78,7 @@ impl Http {
             let _ = send.send(rest);
         });
         // Construct it first, so that the child is killed even if its output is unexpected.
-        let mut server = Http { child, url: String::new(), token: String::new(), said };
+        let mut server = Http { child, url: String::new(), token: String::new(), lines };
         server.url = server.line("koze mcp: http://").replacen("koze mcp: ", "", 1);
         server.token = match token {
             Some(token) => token.to_owned(),
@@ -93,7 +93,7 @@ impl Http {
     }
 
     fn line(&self, expected: &str) -> String {
-        let line = self.said.recv_timeout(START_TIMEOUT).expect("koze says where it listens");
+        let line = self.lines.recv_timeout(START_TIMEOUT).expect("koze says where it listens");
         assert!(line.starts_with(expected), "{line}");
         line.trim_end().to_owned()
     }
@@ -116,7 +116,7 @@ impl Http {
     /// Stops it, and returns its output after the address.
     pub(crate) fn end(mut self) -> String {
         let _ = self.child.kill();
-        self.said.recv_timeout(START_TIMEOUT).expect("the end of what it says")
+        self.lines.recv_timeout(START_TIMEOUT).expect("the end of what it says")
     }
 }
 

@@ -48,9 +48,9 @@ fn it_implements_the_contract_whatever_happens_to_its_container() {
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(output.status.success(), "{stdout}{stderr}");
     let lines = stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let (said, planned): (Vec<Value>, Vec<Value>) = lines.partition(|line| line["planned"].is_null());
-    assert_eq!(planned[0]["planned"][0], said.len(), "some did not run\n{stdout}{stderr}");
-    let failed: Vec<String> = said
+    let (printed, planned): (Vec<Value>, Vec<Value>) = lines.partition(|line| line["planned"].is_null());
+    assert_eq!(planned[0]["planned"][0], printed.len(), "some did not run\n{stdout}{stderr}");
+    let failed: Vec<String> = printed
         .iter()
         .filter_map(|line| Some(format!("{}: {}", line["name"], line["error"].as_str()?)))
         .collect();

@@ -185,7 +185,7 @@ fn the_local_templates_pass() {
 
 #[test]
 fn a_local_class_with_another_contract_fails() {
-    for (right, wrong, said) in [
+    for (right, wrong, printed) in [
         ("  kozeRename(input) {", "  kozeRenam(input) {", "kozeRename"),
         ("@returns {Promise<Reply<Piece>>}", "@returns {Promise<Reply<State>>}", "kozeRead"),
         ("await this.#call(\"kozeExpose\", input)", "this.#call(\"kozeExpose\", input)", "Reply<Done>"),
@@ -195,6 +195,6 @@ fn a_local_class_with_another_contract_fails() {
         assert!(class.contains(right), "{class}");
         project.write("local.mjs", class.replace(right, wrong));
         let found = tsc(&project, &LOCAL).expect_err(wrong);
-        assert!(found.contains("local.mjs(") && found.contains(said), "{found}");
+        assert!(found.contains("local.mjs(") && found.contains(printed), "{found}");
     }
 }

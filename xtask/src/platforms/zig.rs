@@ -135,7 +135,7 @@ mod tests {
         fs::write(&path, text).unwrap();
         let arguments = ["-o", "a b.exe", "/x y/crt2.o", "-lgcc_eh", "-lkernel32", "", "-Wl,--dynamicbase"];
         let mut command = Command::new("sh");
-        let said = process::stdout(command.arg(&path).args(arguments), "").unwrap();
-        assert_eq!(said, "cc\n-target\nx\n-o\na b.exe\n-lkernel32\n\n/a cache");
+        let printed = process::stdout(command.arg(&path).args(arguments), "").unwrap();
+        assert_eq!(printed, "cc\n-target\nx\n-o\na b.exe\n-lkernel32\n\n/a cache");
     }
 }

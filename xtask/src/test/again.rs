@@ -35,15 +35,15 @@ pub(super) fn watch(cargo: &mut Command) -> Result<(ExitStatus, Failed)> {
 }
 
 fn pass_on(from: impl Read, mut to: impl Write) -> io::Result<Vec<String>> {
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     for line in BufReader::new(from).split(b'\n') {
         let line = line?;
         to.write_all(&[&line[..], b"\n"].concat())?;
         to.flush()?;
         // Tests may print bytes that are not UTF-8.
-        said.push(String::from_utf8_lossy(&line).into_owned());
+        printed.push(String::from_utf8_lossy(&line).into_owned());
     }
-    Ok(said)
+    Ok(printed)
 }
 
 /// Runs what failed once more: `cargo` creates a `cargo test` of everything. Returns whether every target now passes.
@@ -75,11 +75,11 @@ pub(super) fn run(failed: &Failed, cargo: impl Fn() -> Result<Command>) -> Resul
 }
 
 /// Reads the targets that failed from cargo's last lines.
-fn targets(said: &[String]) -> Vec<String> {
+fn targets(printed: &[String]) -> Vec<String> {
     let is_summary = |line: &String| line.starts_with("error: ") && line.trim_end().ends_with(" failed:");
-    let Some(start) = said.iter().rposition(is_summary) else { return Vec::new() };
+    let Some(start) = printed.iter().rposition(is_summary) else { return Vec::new() };
     unique(
-        said[start + 1..]
+        printed[start + 1..]
             .iter()
             .map_while(|line| line.trim().strip_prefix("`-p ")?.strip_suffix('`')?.split_once(' '))
             .map(|(_, target)| target.to_owned()),
@@ -87,15 +87,15 @@ fn targets(said: &[String]) -> Vec<String> {
 }
 
 /// Reads the tests that failed from the lists of the test programs.
-fn tests(said: &[String]) -> Vec<String> {
-    let lists = said.split(|line| line == "failures:").skip(1);
+fn tests(printed: &[String]) -> Vec<String> {
+    let lists = printed.split(|line| line == "failures:").skip(1);
     unique(lists.flat_map(|list| list.iter().map_while(|line| line.strip_prefix("    ")).map(str::to_owned)))
 }
 
 /// Counts the tests that passed.
-fn count(said: &str) -> u64 {
+fn count(printed: &str) -> u64 {
     let passed = |line: &str| line.strip_prefix("test result: ok. ")?.split(' ').next()?.parse::<u64>().ok();
-    said.lines().filter_map(passed).sum()
+    printed.lines().filter_map(passed).sum()
 }
 
 fn unique(all: impl Iterator<Item = String>) -> Vec<String> {
@@ -115,9 +115,9 @@ mod tests {
 
     #[test]
     fn failed_targets_are_found() {
-        let said = "     Running tests/container/main.rs\nerror: 4 targets failed:\n    `-p koze-guest --test container`\n    \
+        let printed = "     Running tests/container/main.rs\nerror: 4 targets failed:\n    `-p koze-guest --test container`\n    \
                     `-p koze-core --lib`\n    `-p koze-model --lib`\n    `-p koze-tests --test mcp`\n";
-        assert_eq!(targets(&lines(said)), ["--lib", "--test container", "--test mcp"]);
+        assert_eq!(targets(&lines(printed)), ["--lib", "--test container", "--test mcp"]);
         assert_eq!(targets(&lines("error: could not compile `koze-core` (lib)\n")), [""; 0]);
     }
 

@@ -167,22 +167,22 @@ mod tests {
         Output { stdout: stdout.into(), stderr: stderr.into(), exit_code, timed_out: false }
     }
 
-    fn said(output: &Output) -> String {
+    fn printed(output: &Output) -> String {
         told(output, TIMEOUT, &["long-secret", "secret"])
     }
 
     #[test]
     fn parts_of_an_output() {
-        assert_eq!(said(&output("", "", 0)), "(no output)");
-        assert_eq!(said(&output("a\n", "", 0)), "a\n");
-        assert_eq!(said(&output("", "b\n", 0)), "b\n");
-        assert_eq!(said(&output("a\n", "b\n", 3)), "a\n\nStd Error:\nb\n\nExit Code: 3");
-        assert_eq!(said(&output("", "", 1)), "\nExit Code: 1");
-        assert_eq!(said(&output("a long-secret, a secret", "", 0)), "a [redacted], a [redacted]");
+        assert_eq!(printed(&output("", "", 0)), "(no output)");
+        assert_eq!(printed(&output("a\n", "", 0)), "a\n");
+        assert_eq!(printed(&output("", "b\n", 0)), "b\n");
+        assert_eq!(printed(&output("a\n", "b\n", 3)), "a\n\nStd Error:\nb\n\nExit Code: 3");
+        assert_eq!(printed(&output("", "", 1)), "\nExit Code: 1");
+        assert_eq!(printed(&output("a long-secret, a secret", "", 0)), "a [redacted], a [redacted]");
         let late = Output { exit_code: 124, timed_out: true, ..output("a", "", 0) };
-        assert!(said(&late).starts_with("a\nCommand timed out after 600 seconds and was terminated. "));
+        assert!(printed(&late).starts_with("a\nCommand timed out after 600 seconds and was terminated. "));
         let late = Output { exit_code: 124, timed_out: true, ..output("", "", 0) };
-        assert!(said(&late).starts_with("Command timed out") && !said(&late).contains("Exit Code"));
+        assert!(printed(&late).starts_with("Command timed out") && !printed(&late).contains("Exit Code"));
     }
 
     /// 5,000,000 bytes, of which a sandbox keeps the first and last ones.
@@ -192,7 +192,7 @@ mod tests {
         let half = "a".repeat((shell::MAX_OUTPUT - mark.len()) / 2);
         let kept = format!("{half}{mark}{half}");
         let all = 2 * half.len() + 3_951_463;
-        let told = said(&output(&kept, "", 0));
+        let told = printed(&output(&kept, "", 0));
         let shown = told.chars().filter(|character| *character == 'a').count();
         // The mark of the result has two of them.
         let expected = format!("\n... [middle truncated: {} chars skipped] ...\n", all - (shown - 2));

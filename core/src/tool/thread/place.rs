@@ -74,8 +74,8 @@ mod tests {
             assert!(Given::new(path).is_ok(), "{path}");
         }
         for path in ["/", "/etc/passwd", "/mnt/user-data2", "/mnt", "workspace/a", "/mnt/./user-data", "~"] {
-            let said = format!("Permission denied: only paths under /mnt/user-data are allowed: {path}");
-            assert_eq!(Given::new(path).err(), Some(said));
+            let denied = format!("Permission denied: only paths under /mnt/user-data are allowed: {path}");
+            assert_eq!(Given::new(path).err(), Some(denied));
         }
         assert_eq!(Given::new("").err().unwrap(), "a path must not be empty");
         assert_eq!(Given::new("/mnt/user-data/\0").err().unwrap(), "a path must not contain NUL");

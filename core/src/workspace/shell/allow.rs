@@ -202,7 +202,7 @@ impl Check<'_> {
 mod tests {
     use super::*;
 
-    fn said(command: &str) -> Option<Code> {
+    fn refusal(command: &str) -> Option<Code> {
         let allow = ["git", "npm", "/usr/bin/env", "time", "coproc"].map(str::to_owned);
         check(command, &allow).err().map(|error| error.code)
     }
@@ -277,7 +277,7 @@ mod tests {
             "xargs git",
             "git $(git $(git $(git $(sh))))",
         ] {
-            assert_eq!(said(command), Some(Code::PermissionDenied), "{command}");
+            assert_eq!(refusal(command), Some(Code::PermissionDenied), "{command}");
         }
     }
 
@@ -375,9 +375,9 @@ mod tests {
             &brackets,
         ] {
             assert!(
-                matches!(said(command), Some(Code::InvalidInput | Code::PermissionDenied)),
+                matches!(refusal(command), Some(Code::InvalidInput | Code::PermissionDenied)),
                 "{command}: {:?}",
-                said(command)
+                refusal(command)
             );
         }
     }
@@ -388,10 +388,10 @@ mod tests {
         for text in ["(", "$(", "`", "{ ", "\"$(", "((", "! ", "git|", "git;", "'", "\"", "<", "\\"] {
             for count in [20, 32, 1000] {
                 // Whatever the answer, there is one.
-                let _ = said(&text.repeat(count));
+                let _ = refusal(&text.repeat(count));
             }
         }
-        assert_eq!(said(&long), None);
-        assert_eq!(said(&"a".repeat(LONGEST + 1)), Some(Code::TooLarge));
+        assert_eq!(refusal(&long), None);
+        assert_eq!(refusal(&"a".repeat(LONGEST + 1)), Some(Code::TooLarge));
     }
 }

@@ -93,8 +93,8 @@ impl Http {
         if ran.is_error && ran.content.starts_with("unsupported: ") {
             return Ok(Some((Capability::Exec, ran.content)));
         }
-        let said: Option<Value> = serde_json::from_str(&ran.content).ok();
-        match said.as_ref().and_then(|said| said["stdout"].as_str()?.trim().parse::<u32>().ok()) {
+        let answer: Option<Value> = serde_json::from_str(&ran.content).ok();
+        match answer.as_ref().and_then(|answer| answer["stdout"].as_str()?.trim().parse::<u32>().ok()) {
             Some(0) => {
                 Ok(Some((Capability::PlainUser, "`id -u` prints 0: programs are root there".to_owned())))
             }
@@ -208,7 +208,8 @@ fn images_of(tools: &Value) -> Value {
 
 /// Returns the message of an error response.
 fn message(body: &str) -> String {
-    let said: Option<Value> = serde_json::from_str(body).ok();
-    said.and_then(|said| said["error"]["message"].as_str().map(str::to_owned))
+    let answer: Option<Value> = serde_json::from_str(body).ok();
+    answer
+        .and_then(|answer| answer["error"]["message"].as_str().map(str::to_owned))
         .unwrap_or_else(|| body.chars().take(200).collect())
 }

@@ -51,7 +51,7 @@ fn directories_are_archives_in_containers() {
 fn conforms(worker: &Worker, engine: &Engine, only: &'static [&'static str]) {
     let dev = start(worker, engine);
     let host = Http::new(&dev.url.replacen("127.0.0.1", "localhost", 1), TOKEN);
-    let mut lacks = host.lacks().unwrap_or_else(|error| panic!("{error}\n{}", dev.said()));
+    let mut lacks = host.lacks().unwrap_or_else(|error| panic!("{error}\n{}", dev.output()));
     for (capability, reason) in LACKS {
         lacks.push((capability, reason.to_owned()));
     }

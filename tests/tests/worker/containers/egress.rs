@@ -181,12 +181,12 @@ fn became(dev: &Client, internet: &Internet, object: &str, requests: &[(Request,
     );
     let printed = STANDARD.decode(answer["stdout"]["base64"].as_str().expect("bytes")).expect("base64");
     let printed = String::from_utf8(printed).expect("a text");
-    let mut said: Vec<&str> = printed.split("\n=====\n").collect();
-    assert_eq!(said.pop(), Some(""), "{object}: {printed}");
-    assert_eq!(said.len(), requests.len(), "{object}: {printed}");
+    let mut output: Vec<&str> = printed.split("\n=====\n").collect();
+    assert_eq!(output.pop(), Some(""), "{object}: {printed}");
+    assert_eq!(output.len(), requests.len(), "{object}: {printed}");
     let mut wrong = Vec::new();
-    for (((request, what), said), path) in requests.iter().zip(said).zip(&paths) {
-        let became = judged(said, request.2, internet.heard_of(path), internet.port(request.1));
+    for (((request, what), output), path) in requests.iter().zip(output).zip(&paths) {
+        let became = judged(output, request.2, internet.heard_of(path), internet.port(request.1));
         if became != *what {
             wrong.push(format!("{object}, {request:?}: {became:?}, and not {what:?}"));
         }
@@ -194,19 +194,19 @@ fn became(dev: &Client, internet: &Internet, object: &str, requests: &[(Request,
     wrong
 }
 
-fn judged(said: &str, name: &str, heard: bool, port: u16) -> Became {
-    let is = |start: &str, end: &str| said.starts_with(start) && said.ends_with(end);
+fn judged(output: &str, name: &str, heard: bool, port: u16) -> Became {
+    let is = |start: &str, end: &str| output.starts_with(start) && output.ends_with(end);
     let reached = format!("reached {name}:{port}");
     if heard && is("HTTP/1.1 200", &reached) {
         Became::Reached
-    } else if heard && is("HTTP/1.1 302", &reached) && said.contains("http://denied.test/") {
+    } else if heard && is("HTTP/1.1 302", &reached) && output.contains("http://denied.test/") {
         Became::Moved
     } else if !heard && is("HTTP/1.1 403", &format!("The sandbox may not reach {name}:{port}\n")) {
         Became::Refused
-    } else if !heard && said.is_empty() {
+    } else if !heard && output.is_empty() {
         Became::Nothing
     } else {
-        Became::Other(format!("{said:?}, and the server has heard of it: {heard}"))
+        Became::Other(format!("{output:?}, and the server has heard of it: {heard}"))
     }
 }
 

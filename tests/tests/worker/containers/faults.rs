@@ -24,7 +24,7 @@ const KNOWN: Duration = Duration::from_secs(50);
 /// Counts the actions of programs in containers, independent of their lifetime.
 struct Counter {
     port: u16,
-    said: Arc<Mutex<Vec<String>>>,
+    lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Counter {
@@ -32,8 +32,8 @@ impl Counter {
         // The address under which containers see this machine exists only while one runs.
         let listener = TcpListener::bind(("0.0.0.0", 0)).expect("a port");
         let port = listener.local_addr().expect("its number").port();
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let list = Arc::clone(&said);
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let list = Arc::clone(&lines);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut line = String::new();
@@ -41,7 +41,7 @@ impl Counter {
                 list.lock().unwrap_or_else(PoisonError::into_inner).push(line.trim().to_owned());
             }
         });
-        Counter { port, said }
+        Counter { port, lines }
     }
 
     /// Returns a command that reports a word from within a container, whose gateway is this machine.
@@ -52,7 +52,7 @@ impl Counter {
     }
 
     fn count(&self, word: &str) -> usize {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).iter().filter(|said| *said == word).count()
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().filter(|line| *line == word).count()
     }
 }
 
@@ -165,9 +165,9 @@ fn minimal_images() {
     assert_eq!(answers[5]["value"]["bytes"]["base64"], "aGk=", "{answers:?}");
 
     // The first process is a program for another architecture.
-    let said = running.all_said();
+    let output = running.all_output();
     let image =
-        said.split_whitespace().find(|word| word.contains("/shellsandbox:")).expect("wrangler's image");
+        output.split_whitespace().find(|word| word.contains("/shellsandbox:")).expect("wrangler's image");
     let kept = format!("localhost/koze-tests/kept-{}", image.replace(['/', ':'], "-"));
     engine.tag(&Image(image.to_owned()), &kept);
     let dockerfile = "FROM scratch\nCOPY foreign /.koze/guest\nEXPOSE 5693\nENTRYPOINT [\"/.koze/guest\"]\n";

@@ -19,10 +19,10 @@ const SEND: &str = "const headers = { authorization: `Bearer ${data.token}` };
     return [response.headers.get('mcp-session-id'), await response.json().catch(() => null)];";
 
 fn message(client: &Value, message: Value) -> Value {
-    let mut said = json!({ "jsonrpc": "2.0" });
-    let (Value::Object(fields), Value::Object(more)) = (&mut said, message) else { panic!("two objects") };
+    let mut whole = json!({ "jsonrpc": "2.0" });
+    let (Value::Object(fields), Value::Object(more)) = (&mut whole, message) else { panic!("two objects") };
     fields.extend(more);
-    json!({ "token": TOKEN, "client": client, "message": said })
+    json!({ "token": TOKEN, "client": client, "message": whole })
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn the_tools_conform() {
     let worker = worker();
     let dev = Dev::start(&worker);
     let host = Http::new(&url(&dev), TOKEN);
-    let lacks = host.lacks().unwrap_or_else(|error| panic!("{error}\n{}", dev.said()));
+    let lacks = host.lacks().unwrap_or_else(|error| panic!("{error}\n{}", dev.output()));
     let names: Vec<Capability> = lacks.iter().map(|(capability, _)| *capability).collect();
     assert_eq!(names, LACKS, "{lacks:?}");
     let host: Arc<dyn Host> = Arc::new(host);

@@ -20,7 +20,7 @@ fn the_adapter_works() {
     check.args(["-B", "check.py"]).current_dir(root().join("examples/deerflow"));
     check.env("KOZE_URL", &dev.url).env("KOZE_TOKEN", TOKEN);
     let output = run(check, TIMEOUT);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{}", dev.all_said());
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}\n{}", dev.all_output());
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n");
 }

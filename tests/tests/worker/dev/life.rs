@@ -37,7 +37,11 @@ fn files_and_ports_persist_between_runs() {
     let exposed = dev.call("a", &write)[2].clone();
     assert_eq!(exposed["ok"], true);
     let first = env(&dev, "KOZE_TOKEN");
-    assert!(dev.said().contains(first.as_str().expect("a token")), "the token was not said: {}", dev.said());
+    assert!(
+        dev.output().contains(first.as_str().expect("a token")),
+        "the token was not printed: {}",
+        dev.output()
+    );
     let staged = worker.project.path(".wrangler/koze-dev/wrangler.json");
     assert!(staged.is_file());
     dev.end();
@@ -151,7 +155,7 @@ fn only_the_worker_can_use_the_sandbox_server() {
     };
     assert_eq!(mode(&worker.project.path(".wrangler/koze-dev")), 0o700);
     assert_eq!(mode(&worker.project.path(".wrangler/koze-dev/wrangler.json")), 0o600);
-    assert!(!dev.said().contains(token), "the token of the server was shown: {}", dev.said());
+    assert!(!dev.output().contains(token), "the token of the server was shown: {}", dev.output());
 }
 
 #[test]
@@ -176,7 +180,7 @@ fn a_run_follows_the_sandbox_files() {
     worker.replace_tool("koze", "echo \"koze $*: asked by wrangler\"; exit 1");
     let dev = Dev::start(&worker);
     assert_eq!(env(&dev, "KOZE_TOKEN"), "mine, $HOME");
-    assert!(dev.said().contains("the bearer token is the one in the project"), "{}", dev.said());
+    assert!(dev.output().contains("the bearer token is the one in the project"), "{}", dev.output());
     assert_eq!(dev.call("a", &json!([open()]))[0]["ok"], true);
     let greeting = || {
         let answer = &dev.call("a", &json!([exec("printf %s \"$GREETING\"")]))[0];
@@ -208,7 +212,7 @@ fn all_kinds_of_projects_run() {
         fs_err::write(worker.build_dir().join("index.js"), stub).expect("the stub");
         let dev = Dev::start(&worker);
         let body = dev.ask("return (await fetch(url + '/no-asset')).text()", &json!(null));
-        assert_eq!(body, "ok", "{}: {}", worker.name, dev.said());
+        assert_eq!(body, "ok", "{}: {}", worker.name, dev.output());
     }
 }
 

@@ -59,14 +59,14 @@ fn an_exposed_port_answers() {
 
     let answer = get(&dev, &format!("/port/a/8080.{nonce}/one%2Ftwo//three?q=%20a"));
     assert_eq!((&answer[0], &answer[2]), (&json!(200), &json!("perl")), "{answer}");
-    let said = answer[1].as_str().expect("a text").to_lowercase();
-    assert!(said.starts_with("post /one%2ftwo//three?q=%20a http/1.1\r\n"), "{said}");
-    assert!(said.ends_with("\r\n\r\nthe body"), "{said}");
+    let output = answer[1].as_str().expect("a text").to_lowercase();
+    assert!(output.starts_with("post /one%2ftwo//three?q=%20a http/1.1\r\n"), "{output}");
+    assert!(output.ends_with("\r\n\r\nthe body"), "{output}");
     let host = dev.url.strip_prefix("http://").expect("a URL");
     for line in [format!("host: {host}"), "x-mine: 1".to_owned(), "authorization: bearer mine".to_owned()] {
-        assert!(said.contains(&format!("\r\n{line}\r\n")), "{line}: {said}");
+        assert!(output.contains(&format!("\r\n{line}\r\n")), "{line}: {output}");
     }
-    assert!(!said.contains("\r\nkoze-"), "{said}");
+    assert!(!output.contains("\r\nkoze-"), "{output}");
 
     // Nothing listens there.
     let answer = get(&dev, &format!("/port/a/8081.{other}/"));

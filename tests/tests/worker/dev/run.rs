@@ -32,7 +32,7 @@ pub(crate) struct Dev<'w> {
     child: Child,
     lines: Receiver<String>,
     /// The output so far.
-    said: RefCell<Vec<String>>,
+    output: RefCell<Vec<String>>,
     /// The Worker's URL.
     pub(crate) url: String,
 }
@@ -76,7 +76,7 @@ impl<'w> Dev<'w> {
         let (send, lines) = mpsc::channel();
         read(child.stdout.take().expect("a pipe"), send.clone());
         read(child.stderr.take().expect("a pipe"), send);
-        let mut dev = Dev { worker, child, lines, said: RefCell::default(), url: String::new() };
+        let mut dev = Dev { worker, child, lines, output: RefCell::default(), url: String::new() };
         let ready = dev.until("Ready on ");
         let url = ready.split("Ready on ").nth(1).and_then(|url| url.split_whitespace().next());
         url.expect("a URL").clone_into(&mut dev.url);
@@ -89,9 +89,9 @@ impl<'w> Dev<'w> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(left);
-            let line = line.unwrap_or_else(|_| panic!("never said {what:?}:\n{}", self.said()));
+            let line = line.unwrap_or_else(|_| panic!("never printed {what:?}:\n{}", self.output()));
             let found = line.contains(what);
-            self.said.borrow_mut().push(line.clone());
+            self.output.borrow_mut().push(line.clone());
             if found {
                 return line;
             }
@@ -99,14 +99,14 @@ impl<'w> Dev<'w> {
     }
 
     /// Returns the output up to the last line that was waited for.
-    pub(crate) fn said(&self) -> String {
-        self.said.borrow().join("\n")
+    pub(crate) fn output(&self) -> String {
+        self.output.borrow().join("\n")
     }
 
     /// Returns all output so far.
-    pub(crate) fn all_said(&self) -> String {
-        self.said.borrow_mut().extend(self.lines.try_iter());
-        self.said()
+    pub(crate) fn all_output(&self) -> String {
+        self.output.borrow_mut().extend(self.lines.try_iter());
+        self.output()
     }
 
     pub(crate) fn id(&self) -> i32 {
@@ -180,7 +180,7 @@ impl Client<'_> {
 impl Drop for Dev<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("{}", self.all_said());
+            eprintln!("{}", self.all_output());
         }
         // Kill it even if a test has failed, so that nothing is left behind.
         let _ = self.child.kill();

@@ -29,8 +29,8 @@ fn the_rust_worker_works_in_sandboxes_of_this_machine() {
     let worker = project::made("whole");
     link(&wasm(&worker).expect("the Rust Worker"), &worker.build_dir());
     let dev = Dev::start(&worker);
-    let said = dev.said();
-    let token = said.split("Authorization: Bearer ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let output = dev.output();
+    let token = output.split("Authorization: Bearer ").nth(1).and_then(|rest| rest.split_whitespace().next());
     let token = token.expect("a token");
 
     assert_eq!(call(&dev, "a wrong token of 16", "shell", &json!({ "command": "true" })), json!([401]));

@@ -256,8 +256,8 @@ fn the_size_of_a_body_is_limited() {
     let answer = host.ask("POST", path, body(MAX_BODY).as_bytes());
     assert!(answer.status == 200 && answer.json()["isError"] == false, "{answer:?}");
     // With a content length, the body need not be sent.
-    let said = format!("content-length: {}\r\n\r\n", MAX_BODY + 1);
-    let refused = host.raw("POST", path, said.as_bytes());
+    let header = format!("content-length: {}\r\n\r\n", MAX_BODY + 1);
+    let refused = host.raw("POST", path, header.as_bytes());
     assert!(refused.starts_with("HTTP/1.1 413 ") && refused.contains("too_large"), "{refused}");
     let body = body(MAX_BODY + 1);
     let chunked = format!("transfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());

@@ -93,15 +93,15 @@ fn a_client_of_the_protocol_cancels_its_own_call() {
             one.cancel(&json!(7));
             was_cancelled(&call.join().expect("a result"));
         });
-        let said = "seven begun, nine begun, nine done, seven canceled";
-        assert_eq!(ends(&host, "s", "x"), said);
+        let expected = "seven begun, nine begun, nine done, seven canceled";
+        assert_eq!(ends(&host, "s", "x"), expected);
         // The cancellation arrives before its call.
         one.cancel(&json!("early"));
         was_cancelled(&one.shell(&json!("early"), "x", "wait early 60000"));
         assert_eq!(one.shell(&json!("next"), "x", "wait next 1")["isError"], false);
         assert_eq!(
             ends(&host, "s", "x"),
-            format!("{said}, early begun, early canceled, next begun, next done")
+            format!("{expected}, early begun, early canceled, next begun, next done")
         );
     }
 }

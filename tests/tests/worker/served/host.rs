@@ -149,7 +149,7 @@ impl Host {
         node.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = node.spawn().expect("node starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-        let (send, said) = mpsc::channel();
+        let (send, body) = mpsc::channel();
         thread::spawn(move || {
             let mut line = String::new();
             let _ = stdout.read_line(&mut line);
@@ -162,7 +162,7 @@ impl Host {
         let agent = agent.accept_encoding("identity").timeout_global(Some(TIMEOUT)).build().into();
         // Construct it first, so that the child is killed even if its output is unexpected.
         let mut host = Host { child, url: String::new(), agent };
-        let line = said.recv_timeout(TIMEOUT).expect("workerd starts");
+        let line = body.recv_timeout(TIMEOUT).expect("workerd starts");
         assert!(line.starts_with("http://127.0.0.1:"), "{line}");
         line.trim().clone_into(&mut host.url);
         host
@@ -204,9 +204,9 @@ impl Host {
     }
 
     /// Upgrades to another protocol and sends data. Returns the raw response.
-    pub(crate) fn upgrade(&self, name: &str, headers: &str, said: &[u8]) -> String {
+    pub(crate) fn upgrade(&self, name: &str, headers: &str, body: &[u8]) -> String {
         let head = format!("GET / HTTP/1.1\r\nhost: {name}\r\nconnection: upgrade\r\n{headers}");
-        self.exchange(&[head.as_bytes(), said].concat())
+        self.exchange(&[head.as_bytes(), body].concat())
     }
 
     /// Sends raw bytes. Returns everything until the connection ends.
@@ -248,9 +248,9 @@ impl Host {
 }
 
 /// Decodes an answer of the custom code. See `own.rs`.
-pub(crate) fn told(said: &Value) -> Result<String, String> {
-    let text = |key: &str| said[key].as_str().map(str::to_owned);
-    text("ok").ok_or_else(|| text("error").unwrap_or_else(|| panic!("neither a value nor an error: {said}")))
+pub(crate) fn told(body: &Value) -> Result<String, String> {
+    let text = |key: &str| body[key].as_str().map(str::to_owned);
+    text("ok").ok_or_else(|| text("error").unwrap_or_else(|| panic!("neither a value nor an error: {body}")))
 }
 
 impl Drop for Host {

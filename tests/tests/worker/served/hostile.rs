@@ -112,10 +112,10 @@ fn a_session_belongs_to_its_tenant() {
         assert!(!read.body.contains("a secret of a"), "{session}: {read:?}");
         assert!(read.status == 400 || read.json()["isError"] == true, "{session}: {read:?}");
     }
-    for said in [json!({ "tenant": "a" }), json!({ "session": "s" }), json!({ "koze-tenant": "a" })] {
+    for output in [json!({ "tenant": "a" }), json!({ "session": "s" }), json!({ "koze-tenant": "a" })] {
         let mut input = json!({ "path": "f" });
-        input.as_object_mut().expect("an object").extend(said.as_object().expect("an object").clone());
-        assert_eq!(call(of_b, "s", "read_file", &input).json()["isError"], true, "{said}");
+        input.as_object_mut().expect("an object").extend(output.as_object().expect("an object").clone());
+        assert_eq!(call(of_b, "s", "read_file", &input).json()["isError"], true, "{output}");
     }
     let headers = [
         ("authorization", &*format!("Bearer {of_b}")),

@@ -214,10 +214,10 @@ fn an_archive_that_fails_is_reported_and_leaves_nothing() {
     }
     // A response that has begun is cut off, without the chunk that ends it.
     for path in ["large/refused", "large/torn"] {
-        let said = host.raw("GET", &at("a", path), b"\r\n");
+        let output = host.raw("GET", &at("a", path), b"\r\n");
         // If that happens early, workerd does not even send its head.
-        assert!(said.is_empty() || said.starts_with("HTTP/1.1 200"), "{path}: {said:.300}");
-        assert!(!said.ends_with("\r\n0\r\n\r\n"), "{path}: {}", said.len());
+        assert!(output.is_empty() || output.starts_with("HTTP/1.1 200"), "{path}: {output:.300}");
+        assert!(!output.ends_with("\r\n0\r\n\r\n"), "{path}: {}", output.len());
     }
     let whole = host.raw("GET", &at("a", "large"), b"\r\n");
     assert!(whole.ends_with("\r\n0\r\n\r\n"), "{}", whole.len());

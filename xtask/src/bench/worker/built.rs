@@ -221,11 +221,12 @@ impl Built {
         let mut cargo = process::cargo(&self.project);
         cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
         let metadata: Value = serde_json::from_str(&process::stdout(&mut cargo, "install rustup")?)?;
-        let said = &metadata["packages"][0]["metadata"]["wasm-pack"]["profile"]["release"]["wasm-opt"];
-        let said: Vec<&str> = said.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let configured = &metadata["packages"][0]["metadata"]["wasm-pack"]["profile"]["release"]["wasm-opt"];
+        let configured: Vec<&str> =
+            configured.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let mut optimise = self.tool("wasm-opt")?;
         optimise.arg(module).arg("-o").arg(module).args(FEATURES);
-        optimise.args(if said.is_empty() { vec![OPTIMISED] } else { said });
+        optimise.args(if configured.is_empty() { vec![OPTIMISED] } else { configured });
         process::stdout(&mut optimise, SETUP).map(drop)
     }
 }
