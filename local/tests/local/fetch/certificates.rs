@@ -1,0 +1,101 @@
+//! The certificates of servers.
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use koze_local::Internet;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::scene::{Scene, Server, online, path, refused};
+use crate::stage::within;
+
+/// An authority of the test.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    root: Vec<u8>,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let root = params.self_signed(&key).unwrap().der().to_vec();
+        Authority { issuer: Issuer::new(params, key), root }
+    }
+
+    /// Starts a server with a certificate for a name.
+    pub(crate) fn server(&self, name: &str) -> SocketAddr {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config =
+            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config = config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+                let mut stream = StreamOwned::new(connection, stream.unwrap());
+                std::thread::spawn(move || {
+                    let mut buffer = [0; 4096];
+                    let length = stream.read(&mut buffer)?;
+                    let head = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                    let to = path(&head).strip_prefix("/to/").map(str::to_owned);
+                    match to {
+                        Some(to) => write!(
+                            stream,
+                            "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"
+                        ),
+                        None => write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret"),
+                    }?;
+                    stream.flush()
+                });
+            }
+        });
+        at
+    }
+}
+
+pub(super) fn certificates() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let (authority, stranger) = (Authority::new(), Authority::new());
+        let plain = Server::redirecting();
+        let names = || {
+            HashMap::from([
+                ("good.example".to_owned(), authority.server("good.example")),
+                ("wrong.example".to_owned(), authority.server("other.example")),
+                ("strange.example".to_owned(), stranger.server("strange.example")),
+                ("plain.example".to_owned(), plain.at),
+            ])
+        };
+        let roots = vec![authority.root.clone()];
+        let scene = Scene::new(Internet { names: names(), roots, ..Internet::default() }, online());
+        assert_eq!(scene.fetch("https://good.example/").await.unwrap()["body"], "secret");
+        assert_eq!(
+            scene.fetch("http://plain.example/to/https://good.example/").await.unwrap()["url"],
+            "https://good.example/"
+        );
+        for (url, part) in [
+            ("https://wrong.example/", "invalid peer certificate"),
+            ("https://strange.example/", "invalid peer certificate"),
+            ("https://plain.example/", "cannot be reached with TLS"),
+            ("https://good.example/to/https://wrong.example/", "invalid peer certificate"),
+        ] {
+            refused(&scene.fetch(url).await, "unavailable", part);
+        }
+        let down = scene.fetch("https://good.example/to/http://plain.example/").await;
+        refused(&down, "permission_denied", "from `https:` to `http:`");
+        // Without the test's authority, nobody is trusted.
+        let scene = Scene::new(Internet { names: names(), ..Internet::default() }, online());
+        refused(&scene.fetch("https://good.example/").await, "unavailable", "invalid peer certificate");
+    })
+}
