@@ -144,7 +144,7 @@ impl<F: Families> Catalog<F> {
     /// there is no toolset and the project has several families without `agent`.
     pub fn select(profiles: &Profiles, toolset: Option<&str>) -> Result<Self> {
         let served: Vec<Family> = F::ALL.iter().copied().filter(|family| profiles.serve(*family)).collect();
-        let names = served.iter().map(|family| family.name()).collect::<Vec<_>>().join(", ");
+        let names = || served.iter().map(|family| family.name()).collect::<Vec<_>>().join(", ");
         let invalid = |message: String| Error::new(Code::InvalidInput, message);
         let Some(toolset) = toolset else {
             return match served[..] {
@@ -153,13 +153,13 @@ impl<F: Families> Catalog<F> {
                 [] => Err(invalid(
                     "the sandboxes of this project serve no tools: set `tools` in an attribute".into(),
                 )),
-                _ => Err(invalid(format!("this project serves several toolsets: choose one of {names}"))),
+                _ => Err(invalid(format!("this project serves several toolsets: choose one of {}", names()))),
             };
         };
         let asked = toolset.split(',').map(|name| {
             let family = Family::find(name.trim()).filter(|family| served.contains(family));
             family.ok_or_else(|| {
-                invalid(format!("this project does not serve the tools `{name}`: it serves {names}"))
+                invalid(format!("this project does not serve the tools `{name}`: it serves {}", names()))
             })
         });
         Self::new(asked.collect::<Result<Vec<_>>>()?)

@@ -131,7 +131,8 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
     match route {
         Route::Tools => json(&definitions::<S>(&query)?),
         Route::Call { session, tool } => {
-            let (session, catalog) = (open(id(&session)?, None), S::catalog(toolset(&query))?);
+            let session = open(id(&session)?, None);
+            let catalog = Catalog::<S::Families>::select(session.profiles(), toolset(&query))?;
             calls::answer(request, catalog, session, tool).await
         }
         Route::File { session, sandbox, path, access } => {
