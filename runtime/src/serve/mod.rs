@@ -93,7 +93,7 @@ pub async fn serve<S: Served>(request: Request, env: &Env) -> worker::Result<Res
     }
 }
 
-/// Returns the session of a session: the sandboxes that the session's tools work on.
+/// Returns a session of sandboxes: those that its tools work on.
 pub fn session<S: Served>(env: &Env, id: SessionId) -> Session<Cloudflare> {
     let mut provider = Cloudflare::new(env, S::CLASSES);
     if let (Ok(tokens), Some(host)) = (Tokens::of(env), preview_host(env)) {
@@ -165,7 +165,7 @@ const ABOUT: &str = "A Worker with isolated Linux sandboxes for agents, built wi
     \x20                                                with ?archive=tar, a directory\n\
     DELETE /sessions/:id/sandboxes/:name         destroy a sandbox\n\
     POST   /mcp                                  the same over the Model Context Protocol\n\n\
-    Every request must carry `Authorization: Bearer` with a token of this Worker.\n";
+    All of these requests must carry `Authorization: Bearer` with a token of this Worker.\n";
 
 fn definitions<S: Served>(query: &Query) -> Result<Value, Refusal> {
     let dialect = match query.get("dialect").map_or("mcp", String::as_str) {
