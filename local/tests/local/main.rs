@@ -27,6 +27,7 @@ mod preview;
 mod processes;
 mod program;
 mod scene;
+mod scripted;
 mod scripts;
 mod server;
 mod sight;

@@ -10,13 +10,14 @@ use koze_local::{Local, Secrets};
 use rustix::fs::FlockOperation;
 use serde_json::json;
 
-use super::scene::{Scene, Site, fails, html, internet, online};
+use super::scene::{Site, browser, fails, html};
+use crate::scripted::{Scene, internet, online};
 use crate::stage::{until, within};
 
 pub(super) fn limits() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::of("<pre id=a></pre>");
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         scene.home().await;
         let most = 2 << 20;
         for (length, fits) in [(most, true), (most + 1, false)] {
@@ -61,10 +62,10 @@ pub(super) fn limits() -> Result<(), libtest_mimic::Failed> {
 pub(super) fn endless() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::of("<title>Home</title>");
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         scene.home().await;
         // Code that never ends, and the page stays.
-        let other = Scene::on(scene.local.clone(), Arc::clone(&scene.state), online(), "other");
+        let other = Scene::on(scene.local.clone(), Arc::clone(&scene.state), browser(online()), "other");
         other.home().await;
         // One that floods koze, too.
         let (done, flooding) = tokio::join!(
@@ -100,7 +101,7 @@ pub(super) fn survives() -> Result<(), libtest_mimic::Failed> {
         let site = Site::of(
             "<title>Home</title><button id=ask onclick=\"document.title = [alert('a'), confirm('b'), prompt('c')]\">ask</button>",
         );
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         scene.home().await;
         // Dialogs do not stop the page.
         scene.click("#ask").await.unwrap();
@@ -157,7 +158,7 @@ pub(super) fn directory(state: &Path) -> PathBuf {
 pub(super) fn dies() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::of("<title>Home</title>");
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         scene.home().await;
         let pending = async {
             let done = scene.evaluate("new Promise(() => {})").await;
@@ -180,7 +181,7 @@ pub(super) fn shared() -> Result<(), libtest_mimic::Failed> {
             "/" => ("200 OK", "Set-Cookie: seen=yes\r\n".to_owned(), String::new()),
             _ => html(head.lines().find(|line| line.starts_with("Cookie: ")).unwrap_or("none")),
         });
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         // A script goes on where a tool has left, and the other way around; so does a created tool.
         scene.home().await;
         assert_eq!(scene.run("return browser.evaluate('location.href')").await, "http://origin.example/");
@@ -193,7 +194,7 @@ pub(super) fn shared() -> Result<(), libtest_mimic::Failed> {
         scene.call("create_tool", tool).await.unwrap();
         assert_eq!(scene.call("look", json!({})).await.unwrap()["result"], "Cookie: seen=yes");
         // Another agent has a browser of its own.
-        let other = Scene::on(scene.local.clone(), Arc::clone(&scene.state), online(), "other");
+        let other = Scene::on(scene.local.clone(), Arc::clone(&scene.state), browser(online()), "other");
         fails(&other.call("browser_extract_text", json!({})).await, "not_found: no page is open");
         other.open("http://origin.example/cookie").await.unwrap();
         assert_eq!(other.text().await, "none");
@@ -203,7 +204,7 @@ pub(super) fn shared() -> Result<(), libtest_mimic::Failed> {
         // The policy of the project holds at once: the browser starts again with it.
         let none =
             Egress { internet: true, denied_hosts: vec!["origin.example".to_owned()], ..Egress::default() };
-        let changed = Scene::on(scene.local.clone(), Arc::clone(&scene.state), none, "scripts");
+        let changed = Scene::on(scene.local.clone(), Arc::clone(&scene.state), browser(none), "scripts");
         fails(&changed.call("browser_extract_text", json!({})).await, "not_found: no page is open");
         fails(&changed.open("http://origin.example/").await, "permission_denied: ");
         // Closing it forgets the cookies.
@@ -215,7 +216,7 @@ pub(super) fn shared() -> Result<(), libtest_mimic::Failed> {
 pub(super) fn canceled() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::of("<title>Home</title>");
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         scene.home().await;
         let short = Duration::from_millis(500);
         for code in ["for (;;) {}", "new Promise(() => {})", "alert('a'); for (;;) {}"] {
@@ -233,7 +234,7 @@ pub(super) fn canceled() -> Result<(), libtest_mimic::Failed> {
 pub(super) fn at_once() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::new(|path, _| html(format!("<title>{path}</title>")));
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         let code = "const paths = Array.from({ length: 10 }, (_, at) => `/${at}`); \
                     const pages = await Promise.all(paths.map((path) => browser.navigate(`http://origin.example${path}`))); \
                     return pages.every((page, at) => page.title === paths[at])";
@@ -253,11 +254,11 @@ impl Scene {
 pub(super) fn masks() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::new(|_, head| html(head.lines().next().unwrap().to_owned()));
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         let secrets = Secrets::at(scene.state.path().join("secrets"));
         secrets.set("API_KEY", "k3y-0123456789").unwrap();
         let local = scene.local.clone().with_secrets(secrets);
-        let scene = Scene::on(local, Arc::clone(&scene.state), online(), "scripts");
+        let scene = Scene::on(local, Arc::clone(&scene.state), browser(online()), "scripts");
         let code = "const page = await browser.navigate(`http://origin.example/?key=${secrets.API_KEY}`); \
                     return [page.url, await browser.evaluate('location.search.length')]";
         assert_eq!(scene.run(code).await, json!(["http://origin.example/?key=[secret API_KEY]", 19]));
@@ -276,7 +277,7 @@ pub(super) fn masks() -> Result<(), libtest_mimic::Failed> {
 pub(super) fn ends() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::of("<title>Home</title>");
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         // Closing one that does not run is no error.
         assert_eq!(scene.call("browser_close", json!({})).await, Ok(json!({ "ok": true })));
         scene.home().await;
@@ -295,9 +296,9 @@ pub(super) fn ends() -> Result<(), libtest_mimic::Failed> {
 pub(super) fn idle() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::of("<title>Home</title>");
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         let local = scene.local.clone().with_browser_idle(Duration::from_millis(1500));
-        let scene = Scene::on(local, Arc::clone(&scene.state), online(), "scripts");
+        let scene = Scene::on(local, Arc::clone(&scene.state), browser(online()), "scripts");
         scene.home().await;
         // A call keeps it alive, however long it takes.
         let code = "new Promise((done) => setTimeout(() => done(document.title), 3000))";
@@ -311,11 +312,11 @@ pub(super) fn idle() -> Result<(), libtest_mimic::Failed> {
 pub(super) fn one_program() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::of("<title>Home</title>");
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         scene.home().await;
         // As another program on the same state directory.
-        let local = Local::with_internet(scene.state.path(), internet(&site)).unwrap();
-        let other = Scene::on(local, Arc::clone(&scene.state), online(), "scripts");
+        let local = Local::with_internet(scene.state.path(), internet(site.at)).unwrap();
+        let other = Scene::on(local, Arc::clone(&scene.state), browser(online()), "scripts");
         fails(
             &other.open("http://origin.example/").await,
             "unavailable: another koze process on this machine runs the browser",

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::scene::{Scene, Site, fails, html};
+use super::scene::{Site, fails, html};
+use crate::scripted::Scene;
 use crate::stage::within;
 
 pub(super) fn reads() -> Result<(), libtest_mimic::Failed> {
@@ -13,7 +14,7 @@ pub(super) fn reads() -> Result<(), libtest_mimic::Failed> {
             ),
             _ => ("404 Not Found", String::new(), "<title>Missing</title>nothing".to_owned()),
         });
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         fails(&scene.call("browser_extract_text", json!({})).await, "not_found: no page is open");
         assert_eq!(
             scene.open("http://origin.example/to/http://OTHER.example:8080/#part").await.unwrap(),
@@ -92,7 +93,7 @@ pub(super) fn acts() -> Result<(), libtest_mimic::Failed> {
             ),
             _ => html(format!("<title>{path}</title>")),
         });
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         scene.home().await;
         let title = async || scene.evaluate("document.title").await.unwrap();
         scene.enter("input[name=a]", " new").await.unwrap();
@@ -129,7 +130,7 @@ pub(super) fn elements() -> Result<(), libtest_mimic::Failed> {
              <select><option>One</select><div style='height: 100vh'></div>\
              <script>setTimeout(() => document.body.insertAdjacentHTML('beforeend', '<a id=late>late</a>'), 300)</script>",
         );
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         scene.home().await;
         // Elements that are not there yet are waited for.
         assert_eq!(scene.click("#late").await, Ok(json!({ "ok": true })));
@@ -172,7 +173,7 @@ pub(super) fn waits() -> Result<(), libtest_mimic::Failed> {
             ),
             _ => html(""),
         });
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         let open = async |path: &str, state: &str| {
             let url = format!("http://origin.example{path}");
             scene.call("browser_navigate", json!({ "url": url, "wait_until": state })).await
@@ -208,7 +209,7 @@ pub(super) fn pictures() -> Result<(), libtest_mimic::Failed> {
             "<body style='margin: 0'><div style='height: 2000px'></div>\
              <div id=box style='width: 100px; height: 50px; background: red'></div></body>",
         );
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         scene.home().await;
         let shape = async |input: Value| {
             let mut picture = scene.call("browser_screenshot", input).await.unwrap();

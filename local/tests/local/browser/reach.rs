@@ -10,14 +10,15 @@ use koze_local::{Internet, Local};
 use serde_json::json;
 
 use super::life::directory;
-use super::scene::{Scene, Site, fails, html, internet, online};
+use super::scene::{Site, fails, html};
 use crate::fetch::Authority;
+use crate::scripted::{Scene, internet, online};
 use crate::stage::{until, within};
 
 pub(super) fn off_by_default() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::of("");
-        let scene = Scene::new(internet(&site), Egress::default());
+        let scene = Scene::browsing(internet(site.at), Egress::default());
         fails(
             &scene.open("http://origin.example/").await,
             "permission_denied: scripts of this project may not reach the internet",
@@ -55,7 +56,7 @@ pub(super) fn policy() -> Result<(), libtest_mimic::Failed> {
                 .into(),
             denied_hosts: vec!["other.example".to_owned()],
         };
-        let scene = Scene::new(internet, egress);
+        let scene = Scene::browsing(internet, egress);
         for (url, reached) in [
             ("http://api.origin.example/here", true),
             ("http://API.Origin.EXAMPLE/here", true),
@@ -178,7 +179,7 @@ pub(super) fn nearby() -> Result<(), libtest_mimic::Failed> {
                 ..Internet::default()
             }
         };
-        let scene = Scene::new(internet(false), online());
+        let scene = Scene::browsing(internet(false), online());
         assert_eq!(scene.open(&format!("http://moving.example:{port}/")).await.unwrap()["status"], 200);
         for host in NEARBY {
             for to in ["", "http://origin.example/to/"] {
@@ -208,7 +209,7 @@ pub(super) fn nearby() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(scene.evaluate(&requests).await, Ok(json!("asked")));
         assert_eq!(near.accepted.load(Ordering::Acquire), 0);
         // The control: without the check of addresses, the same requests reach the server.
-        let scene = Scene::new(internet(true), online());
+        let scene = Scene::browsing(internet(true), online());
         scene.home().await;
         assert_eq!(scene.evaluate(&requests).await, Ok(json!("asked")));
         assert!(near.accepted.load(Ordering::Acquire) > 10);
@@ -218,7 +219,7 @@ pub(super) fn nearby() -> Result<(), libtest_mimic::Failed> {
 pub(super) fn files() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::of("<title>Home</title><body></body>");
-        let scene = Scene::with(&site);
+        let scene = Scene::with_site(&site);
         scene.home().await;
         for url in [
             "file:///etc/passwd",
@@ -277,7 +278,7 @@ pub(super) fn certificates() -> Result<(), libtest_mimic::Failed> {
         ] {
             let egress = Egress { allowed_hosts: vec![allowed.to_owned()], ..Egress::default() };
             let names = [("origin.example".to_owned(), server)].into();
-            let scene = Scene::new(Internet { names, ..Internet::default() }, egress);
+            let scene = Scene::browsing(Internet { names, ..Internet::default() }, egress);
             fails(&scene.open("https://origin.example/").await, start);
         }
     })

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{self, HandshakeError, Message, WebSocket};
 
-use super::scene::{Site, html, internet, online};
+use super::scene::{Site, html};
+use crate::scripted::{internet, online};
 use crate::stage::within;
 
 /// A client of the server of `koze dev --local`, as the object of an agent is one.
@@ -88,7 +89,7 @@ pub(super) fn serves_workers() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let site = Site::new(|_, _| html("<title>Home</title>"));
         let state = tempfile::tempdir().unwrap();
-        let local = Local::with_internet(state.path(), internet(&site)).unwrap();
+        let local = Local::with_internet(state.path(), internet(site.at)).unwrap();
         let objects = Objects::serve(local.clone(), SessionId::new("tests", "dev").unwrap()).unwrap();
         let served = objects;
         tokio::task::spawn_blocking(move || {

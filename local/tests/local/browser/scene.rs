@@ -1,4 +1,4 @@
-//! The servers that the pages come from, and a session whose scripts have the browser.
+//! The servers that the pages come from, and what the tests do in the browser.
 
 use std::io::{BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use koze_core::Profiles;
 use koze_core::script::Egress;
-use koze_core::{Profiles, Session, SessionId};
-use koze_local::{Internet, Local};
+use koze_local::Internet;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
+use crate::scripted::{Scene, internet, online};
 use crate::server;
 
 /// The answer to a request: status, further headers, body.
@@ -79,37 +79,15 @@ pub(super) fn html(body: impl Into<String>) -> Page {
     ("200 OK", String::new(), body.into())
 }
 
-/// A session whose scripts have a browser.
-pub(super) struct Scene {
-    pub(super) session: Session<Local>,
-    pub(super) local: Local,
-    pub(super) state: Arc<TempDir>,
-}
-
 impl Scene {
-    pub(super) fn new(internet: Internet, egress: Egress) -> Self {
-        let state = tempfile::tempdir().unwrap();
-        let local = Local::with_internet(state.path(), internet).unwrap();
-        Scene::on(local, Arc::new(state), egress, "scripts")
+    /// One whose scripts have a browser.
+    pub(super) fn browsing(internet: Internet, egress: Egress) -> Self {
+        Scene::of(internet, browser(egress))
     }
 
-    pub(super) fn on(local: Local, state: Arc<TempDir>, egress: Egress, session: &str) -> Self {
-        let profiles = Profiles::of_scripts().with_script_egress(egress).with_script_browser(true);
-        let session = Session::new(local.clone(), SessionId::new("tests", session).unwrap(), profiles);
-        Scene { session, local, state }
-    }
-
-    /// One with a site by the names `origin.example` and `other.example`.
-    pub(super) fn with(site: &Site) -> Self {
-        Scene::new(internet(site), online())
-    }
-
-    pub(super) async fn call(&self, tool: &str, input: Value) -> Result<Value, String> {
-        let reply = self.session.call_tool(tool, input).await;
-        let shown = reply.content.clone();
-        // Never a path of this machine.
-        assert!(!shown.contains(&*self.state.path().to_string_lossy()), "{shown}");
-        if reply.is_error { Err(shown) } else { Ok(serde_json::from_str(&shown).unwrap()) }
+    /// One with a browser, and a site by the names `origin.example` and `other.example`.
+    pub(super) fn with_site(site: &Site) -> Self {
+        Scene::browsing(internet(site.at), online())
     }
 
     pub(super) async fn open(&self, url: &str) -> Result<Value, String> {
@@ -137,20 +115,11 @@ impl Scene {
     pub(super) async fn enter(&self, selector: &str, text: &str) -> Result<Value, String> {
         self.call("browser_type", json!({ "selector": selector, "text": text })).await
     }
-
-    /// Runs a script. Returns its result.
-    pub(super) async fn run(&self, code: &str) -> Value {
-        self.call("run_sandbox_code", json!({ "code": code })).await.unwrap()["result"].take()
-    }
 }
 
-pub(super) fn internet(site: &Site) -> Internet {
-    let names = ["origin.example", "other.example"].map(|name| (name.to_owned(), site.at));
-    Internet { names: names.into(), ..Internet::default() }
-}
-
-pub(super) fn online() -> Egress {
-    Egress { internet: true, ..Egress::default() }
+/// Returns the profiles of a project whose scripts have a browser.
+pub(super) fn browser(egress: Egress) -> Profiles {
+    Profiles::of_scripts().with_script_egress(egress).with_script_browser(true)
 }
 
 #[track_caller]

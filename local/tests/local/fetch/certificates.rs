@@ -10,7 +10,8 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use super::scene::{Scene, Server, online, path, refused};
+use super::scene::{Server, path, refused};
+use crate::scripted::{Scene, online};
 use crate::stage::within;
 
 /// An authority of the test.

@@ -6,7 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use koze_core::script::Egress;
 use koze_local::{Internet, Local};
 
-use super::scene::{Scene, Server, online, refused};
+use super::scene::{Server, refused};
+use crate::scripted::{Scene, online};
 use crate::stage::within;
 
 /// Hosts that are this machine or its surroundings, in every notation.

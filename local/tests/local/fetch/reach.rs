@@ -8,7 +8,8 @@ use koze_core::script::Egress;
 use koze_local::{Internet, Local};
 use serde_json::json;
 
-use super::scene::{Scene, Server, hosts, online, path, refused};
+use super::scene::{Server, hosts, path, refused};
+use crate::scripted::{Scene, online};
 use crate::server;
 use crate::stage::within;
 

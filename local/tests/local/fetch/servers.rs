@@ -12,7 +12,8 @@ use koze_core::{Profiles, Session, SessionId};
 use koze_local::{Internet, Local, Secrets};
 use serde_json::json;
 
-use super::scene::{Scene, Server, hosts, online, path, refused};
+use super::scene::{Server, hosts, path, refused};
+use crate::scripted::{Scene, online};
 use crate::server;
 use crate::stage::within;
 
