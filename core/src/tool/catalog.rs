@@ -16,9 +16,6 @@ use crate::sandbox::MaybeSend;
 use crate::session::Session;
 use crate::trace::within;
 
-/// The tools that change which tools an agent has created, or how they are described.
-const CHANGING: [&str; 5] = ["create_tool", "update_tool", "delete_tool", "enable_tool", "disable_tool"];
-
 /// A list of families as a type: a tuple of [`ToolFamily`]s. A Worker contains the code of its own families only.
 pub trait Families: 'static {
     /// The families.
@@ -36,8 +33,13 @@ pub trait Families: 'static {
     /// Returns the definitions of a family's tools; none if the family is not in the list.
     fn definitions(family: Family, profiles: &Profiles) -> Vec<Definition>;
 
+    /// Returns the names of the tools with which agents create further tools of a family and change them.
+    fn creating(family: Family) -> &'static [&'static str];
+
     /// Returns whether agents can create further tools of a family.
-    fn creates(family: Family) -> bool;
+    fn creates(family: Family) -> bool {
+        !Self::creating(family).is_empty()
+    }
 
     /// Returns the definitions of the tools of a family that the agent of a session has created.
     ///
@@ -93,11 +95,11 @@ macro_rules! tuple {
                 Vec::new()
             }
 
-            fn creates(family: Family) -> bool {
+            fn creating(family: Family) -> &'static [&'static str] {
                 $(if family == $family::FAMILY {
-                    return $family::CREATES;
+                    return $family::CREATING;
                 })+
-                false
+                &[]
             }
 
             async fn created<Provided: Provider>(
@@ -207,7 +209,7 @@ impl<F: Families> Catalog<F> {
 
     /// Returns whether a call of a tool that succeeds changes the tools that agents have created.
     pub fn changes(&self, tool: &str) -> bool {
-        CHANGING.contains(&tool) && self.creates()
+        self.families.iter().any(|family| F::creating(*family).contains(&tool))
     }
 
     /// Returns the definitions of the tools that the agent of a session has created. They change with its calls.

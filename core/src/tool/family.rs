@@ -21,8 +21,8 @@ pub trait ToolFamily: 'static {
     const FAMILY: Family;
     /// The names of its tools that are the same in every project, in the order in which a model reads them.
     const NAMES: &'static [&'static str];
-    /// Whether an agent can create further tools.
-    const CREATES: bool = false;
+    /// The names of those with which an agent creates further tools and changes them. None if it cannot.
+    const CREATING: &'static [&'static str] = &[];
 
     /// Returns whether a name belongs to the family. A family whose names depend on the project reserves a prefix.
     fn has(name: &str) -> bool {

@@ -72,7 +72,8 @@ fn is_built_in(name: &str) -> bool {
 impl ToolFamily for Scripts {
     const FAMILY: Family = Family::Script;
     const NAMES: &'static [&'static str] = Script::NAMES;
-    const CREATES: bool = true;
+    const CREATING: &'static [&'static str] =
+        &[CreateTool::NAME, UpdateTool::NAME, DeleteTool::NAME, EnableTool::NAME, DisableTool::NAME];
 
     fn names(profiles: &Profiles) -> Vec<Cow<'static, str>> {
         let served = Self::NAMES.iter().filter(|name| browser::serves(profiles, name));
