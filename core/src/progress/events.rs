@@ -35,7 +35,11 @@ pub fn are_accepted(accept: &str) -> bool {
 /// Returns an event. Its data is JSON, which has no line breaks.
 pub fn event(name: &str, data: &impl Serialize) -> String {
     // Plain data, which can always be serialized.
-    let data = serde_json::to_string(data).unwrap_or_default();
+    event_of_json(name, &serde_json::to_string(data).unwrap_or_default())
+}
+
+/// Returns an event with data that is JSON already.
+pub fn event_of_json(name: &str, data: &str) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 

@@ -14,7 +14,7 @@ use rmcp::model::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use worker::{Response, console_error};
 
@@ -123,7 +123,7 @@ pub(super) async fn answer<F: Families>(
         }
         // Notifications and responses get no response.
         Ok(Message::Nothing) => return Ok(answer::respond(202, String::new(), [])?),
-        Err(error) => return reply(400, &JsonRpcError::new(None, error), None),
+        Err(error) => return reply(400, serde_json::to_string(&JsonRpcError::new(None, error)), None),
     };
     let id = ask.id.clone();
     let session = session(client.map(|client| call_name(client, &id)));
@@ -134,35 +134,33 @@ pub(super) async fn answer<F: Families>(
             return progress::answer(ask, token, changes, catalog.clone(), session);
         }
     }
-    match outcome(ask, catalog, &session).await {
-        result if changes && has_changed(&result) => {
-            let response = message(id, result).map_err(worker::Error::from)?;
-            let events = CHANGED.to_owned() + &last(&response);
-            Ok(answer::respond(200, events, events::HEADERS)?)
-        }
-        Ok(result) => {
-            // A random ID, so that other clients cannot guess it and cancel calls.
-            let given = matches!(result, Outcome::Initialize(_)).then(|| uuid::Uuid::new_v4().to_string());
-            reply(200, &JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result }, given.as_deref())
-        }
-        Err(error) => reply(200, &JsonRpcError::new(Some(id), error), None),
+    let result = outcome(ask, catalog, &session).await;
+    if changes && has_succeeded(&result) {
+        let events = last_events(id, result, changes).map_err(worker::Error::from)?;
+        return Ok(answer::respond(200, events, events::HEADERS)?);
     }
+    // A random ID, so that other clients cannot guess it and cancel calls.
+    let client = matches!(result, Ok(Outcome::Initialize(_))).then(|| uuid::Uuid::new_v4().to_string());
+    reply(200, message(id, result), client.as_deref())
 }
 
-/// The event before the response to a call that has changed the list of tools.
-const CHANGED: &str = concat!(
-    "event: message\n",
-    r#"data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
-    "\n\n",
-);
+/// The notification that the list of tools has changed.
+const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
-/// Returns the last event: the response, which is JSON.
-fn last(response: &str) -> String {
-    format!("event: message\ndata: {response}\n\n")
+/// Returns the last events of a call: the response, and before it that the list of tools has changed, if the tool changes
+/// it and has succeeded.
+fn last_events(
+    id: RequestId,
+    result: Result<Outcome, ErrorData>,
+    changes: bool,
+) -> serde_json::Result<String> {
+    let notice = (changes && has_succeeded(&result))
+        .then(|| events::event("message", &json!({ "jsonrpc": "2.0", "method": LIST_CHANGED })));
+    Ok(notice.unwrap_or_default() + &events::event_of_json("message", &message(id, result)?))
 }
 
-/// Returns whether the call of a tool that can change the list of tools has changed it.
-fn has_changed(result: &Result<Outcome, ErrorData>) -> bool {
+/// Returns whether a tool was called, and has succeeded.
+fn has_succeeded(result: &Result<Outcome, ErrorData>) -> bool {
     matches!(result, Ok(Outcome::Called(result)) if result.is_error != Some(true))
 }
 
@@ -177,7 +175,7 @@ fn message(id: RequestId, outcome: Result<Outcome, ErrorData>) -> serde_json::Re
 /// Returns the name of a call: a digest of the client's ID and the request's, so that its length is fixed.
 fn call_name(client: &str, id: &RequestId) -> String {
     // The number 1 and the text "1" are different IDs.
-    let text = serde_json::json!([client, id]).to_string();
+    let text = json!([client, id]).to_string();
     label::base32(&Sha256::digest(text))
 }
 
@@ -299,8 +297,12 @@ fn taken<T: DeserializeOwned>(method: &str, params: Map<String, Value>) -> Resul
 }
 
 /// Returns a response. `client` is the session ID that the client receives.
-fn reply(status: u16, message: &impl Serialize, client: Option<&str>) -> Result<Response, Refusal> {
-    let text = serde_json::to_string(message).map_err(worker::Error::from)?;
+fn reply(
+    status: u16,
+    message: serde_json::Result<String>,
+    client: Option<&str>,
+) -> Result<Response, Refusal> {
+    let text = message.map_err(worker::Error::from)?;
     let mut response = answer::respond(status, text, [("content-type", "application/json")])?;
     if let Some(client) = client {
         response.headers_mut().set(CLIENT, client)?;

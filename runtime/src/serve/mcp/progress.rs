@@ -15,7 +15,7 @@ use koze_core::tool::{Catalog, Families};
 use serde_json::{Map, Value, json};
 use worker::Response;
 
-use super::{Ask, CHANGED, has_changed, last, message, outcome};
+use super::{Ask, last_events, outcome};
 use crate::provider::cloudflare::Cloudflare;
 use crate::serve::answer::Refusal;
 use crate::serve::calls::streamed;
@@ -37,11 +37,7 @@ pub(super) fn answer<F: Families>(
     let (progress, reports) = Progress::channel();
     let session = session.with_progress(progress);
     let id = ask.id.clone();
-    let call = async move {
-        let result = outcome(ask, &catalog, &session).await;
-        let notice = if changes && has_changed(&result) { CHANGED } else { "" };
-        Ok(notice.to_owned() + &last(&message(id, result)?))
-    };
+    let call = async move { last_events(id, outcome(ask, &catalog, &session).await, changes) };
     streamed(told(progress::follow(call, reports), token))
 }
 
