@@ -8,7 +8,7 @@ use worker::Env;
 use worker::wasm_bindgen::JsValue;
 
 use super::answer::Refusal;
-use super::settings;
+use super::settings::Settings;
 use koze_core::id::SessionId;
 
 /// The secret with the single token, and its tenant.
@@ -37,8 +37,9 @@ impl Tokens {
             None => Err(unusable(name, "it is not a string")),
             secret => Ok(secret),
         };
-        let one = secret(TOKEN, settings::token(env))?;
-        Tokens::read(one.as_deref(), secret(TOKENS, settings::tokens(env))?.as_deref())
+        let settings = Settings::of(env);
+        let one = secret(TOKEN, settings.token())?;
+        Tokens::read(one.as_deref(), secret(TOKENS, settings.tokens())?.as_deref())
     }
 
     /// Parses the two secrets.

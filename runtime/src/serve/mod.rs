@@ -40,7 +40,7 @@ use worker::{Env, Request, Response};
 use self::answer::{Refusal, json, text};
 use self::auth::Tokens;
 use self::route::{Query, Route, Url};
-use self::settings::preview_host;
+use self::settings::Settings;
 use crate::provider::cloudflare::preview::{Address, Key, Previews};
 use crate::provider::cloudflare::{Class, Cloudflare};
 use koze_core::files::http;
@@ -96,7 +96,7 @@ pub async fn serve<S: Served>(request: Request, env: &Env) -> worker::Result<Res
 /// Returns a session of sandboxes: those that its tools work on.
 pub fn session<S: Served>(env: &Env, id: SessionId) -> Session<Cloudflare> {
     let mut provider = Cloudflare::new(env, S::CLASSES);
-    if let (Ok(tokens), Some(host)) = (Tokens::of(env), preview_host(env)) {
+    if let (Ok(tokens), Some(host)) = (Tokens::of(env), Settings::of(env).preview_host()) {
         provider = provider.with_previews(Previews::new(Key::new(tokens.secret()), "https", host));
     }
     Session::new(provider, id, S::profiles())
@@ -119,7 +119,7 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
     let (route, query) = route::find(request.method().as_ref(), url.path, url.query)?;
     let id = |session: &str| SessionId::new(tenant, session);
     let open = |id: SessionId, call: Option<String>| {
-        let below = preview_host(env).unwrap_or_else(|| url.host.to_owned());
+        let below = Settings::of(env).preview_host().unwrap_or_else(|| url.host.to_owned());
         let previews = Previews::new(Key::new(tokens.secret()), url.scheme, below);
         let provider = Cloudflare::new(env, S::CLASSES).with_previews(previews);
         let provider = match call {
