@@ -80,9 +80,17 @@ pub(super) fn respond(
     body: String,
     headers: impl IntoIterator<Item = (&'static str, &'static str)>,
 ) -> worker::Result<Response> {
-    let mut response = ResponseBuilder::new().with_status(status);
+    Ok(head(status, headers)?.body(ResponseBody::Body(body.into_bytes())))
+}
+
+/// Begins a response.
+pub(super) fn head<'v>(
+    status: u16,
+    headers: impl IntoIterator<Item = (&'static str, &'v str)>,
+) -> worker::Result<ResponseBuilder> {
+    let mut head = ResponseBuilder::new().with_status(status);
     for (name, value) in headers {
-        response = response.with_header(name, value)?;
+        head = head.with_header(name, value)?;
     }
-    Ok(response.body(ResponseBody::Body(body.into_bytes())))
+    Ok(head)
 }

@@ -7,9 +7,9 @@ use koze_core::provider::Provider;
 use koze_core::tool::{Catalog, Families};
 use koze_core::{Session, ToolResult};
 use serde_json::Value;
-use worker::{Headers, Request, Response, ResponseBuilder};
+use worker::{Request, Response};
 
-use super::answer::{Refusal, json};
+use super::answer::{Refusal, head, json};
 use super::body;
 
 /// Handles a request that calls a tool.
@@ -52,10 +52,6 @@ pub(super) fn accepts_events(request: &Request) -> Result<bool, Refusal> {
 pub(super) fn streamed(
     events: impl futures_util::Stream<Item = String> + 'static,
 ) -> Result<Response, Refusal> {
-    let headers = Headers::new();
-    for (name, value) in events::HEADERS {
-        headers.set(name, value)?;
-    }
     let bytes = events.map(|event| Ok::<_, worker::Error>(event.into_bytes()));
-    Ok(ResponseBuilder::new().with_headers(headers).from_stream(bytes)?)
+    Ok(head(200, events::HEADERS)?.from_stream(bytes)?)
 }

@@ -11,9 +11,9 @@ use koze_core::provider::Provider;
 use koze_core::{Sandbox as _, Session};
 use worker::send::SendWrapper;
 use worker::worker_sys::FixedLengthStream as Fixed;
-use worker::{FixedLengthStream, Headers, Request, Response, ResponseBuilder, console_error};
+use worker::{FixedLengthStream, Request, Response, console_error};
 
-use super::answer::Refusal;
+use super::answer::{Refusal, head};
 
 /// The access that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,14 +65,13 @@ pub(super) async fn answer<P: Provider>(
     if let Some((code, message)) = http::refusal(status) {
         return refused(Refusal::new(status, code, message), &headers);
     }
-    let head = ResponseBuilder::new().with_status(status).with_headers(head(&headers)?);
+    let head = head(status, headers.iter().map(|(name, value)| (*name, &**value)))?;
     if status == 304 {
         return Ok(head.empty());
     }
     let length = range.end - range.start;
     if access == Access::Describe {
-        let headers = worker_headers(&headers, length)?;
-        return Ok(ResponseBuilder::new().with_status(status).with_headers(headers).empty());
+        return Ok(head.with_header("content-length", &length.to_string())?.empty());
     }
     let bytes = files::download(sandbox, target, stat, range).map_err(cut_off);
     let body: Fixed = FixedLengthStream::wrap(Box::pin(bytes), length).into();
@@ -96,8 +95,7 @@ pub(super) async fn answer_archive<P: Provider>(
     let mut tar = files::existing(session, sandbox).await?.archive(anywhere(&path));
     // An error before the first part becomes the response.
     let first = tar.try_next().await?.map(|(bytes, _)| bytes).unwrap_or_default();
-    let head = ResponseBuilder::new()
-        .with_headers(head(&ARCHIVE_HEADERS.map(|(name, value)| (name, value.to_owned())))?);
+    let head = head(200, ARCHIVE_HEADERS)?;
     if access == Access::Describe {
         return Ok(head.empty());
     }
@@ -127,7 +125,7 @@ async fn write_archive<S: koze_core::Sandbox>(
         koze_core::Error::new(koze_core::Code::InvalidInput, message)
     };
     let is_new = files::extract(&sandbox, path, Box::pin(bytes.map_err(cut))).await?;
-    Ok(ResponseBuilder::new().with_status(if is_new { 201 } else { 204 }).empty())
+    Ok(head(if is_new { 201 } else { 204 }, [])?.empty())
 }
 
 async fn write<S: koze_core::Sandbox>(
@@ -148,9 +146,9 @@ async fn write<S: koze_core::Sandbox>(
         }
     }
     let (stat, is_new) = upload.finish().await.map_err(unmet)?;
-    let tag = http::tag(&stat).map(|tag| ("etag", tag));
-    let headers = head(&tag.into_iter().collect::<Vec<_>>())?;
-    Ok(ResponseBuilder::new().with_status(if is_new { 201 } else { 204 }).with_headers(headers).empty())
+    let tag = http::tag(&stat);
+    let headers = tag.iter().map(|tag| ("etag", &**tag));
+    Ok(head(if is_new { 201 } else { 204 }, headers)?.empty())
 }
 
 fn unmet(refused: Refused) -> Refusal {
@@ -169,18 +167,4 @@ fn refused(refusal: Refusal, headers: &[(&'static str, String)]) -> Result<Respo
         response.headers_mut().set(name, value)?;
     }
     Ok(response)
-}
-
-fn head(headers: &[(&'static str, String)]) -> worker::Result<Headers> {
-    let all = Headers::new();
-    for (name, value) in headers {
-        all.set(name, value)?;
-    }
-    Ok(all)
-}
-
-fn worker_headers(headers: &[(&'static str, String)], length: u64) -> worker::Result<Headers> {
-    let all = head(headers)?;
-    all.set("content-length", &length.to_string())?;
-    Ok(all)
 }
