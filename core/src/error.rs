@@ -79,13 +79,13 @@ mod tests {
         assert_eq!(error.clone().source().unwrap().to_string(), "/host/secret");
         assert_eq!(error, Error::new(Code::Internal, "the sandbox cannot be started"));
         let failed = || Err::<Reply, _>(error.clone());
-        for output in [
+        for text in [
             error.to_string(),
             serde_json::to_string(&error).unwrap(),
             serde_json::to_string(&ToolResult::from(failed())).unwrap(),
             serde_json::to_string(&mcp::reply(failed())).unwrap(),
         ] {
-            assert!(output.contains("cannot be started") && !output.contains("/host"), "{output}");
+            assert!(text.contains("cannot be started") && !text.contains("/host"), "{text}");
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn draft(
     let now = summaries(options, &moved, findings)?;
     let config = build::config(project, options, findings)?;
 
-    let mut output = Vec::new();
+    let mut messages = Vec::new();
     for sandbox in &moving {
         let summary = now.iter().find(|summary| summary.class == sandbox.class.value);
         let source_dir = images::directory(sandbox, project);
@@ -57,7 +57,7 @@ pub(super) fn draft(
         let image =
             images::in_attribute(image, config.dir(), &source_dir).unwrap_or_else(|| image.to_owned());
         let (changes, words) = changes(sandbox, summary, &image, to);
-        output.push(format!("`{}` now has the backend `{to}`: {words}", sandbox.class.value));
+        messages.push(format!("`{}` now has the backend `{to}`: {words}", sandbox.class.value));
         let path = project.dir.join(&sandbox.file);
         let text = match fs_err::read_to_string(&path) {
             Ok(text) => text,
@@ -69,13 +69,13 @@ pub(super) fn draft(
             options.draft.edit(path, text, edited);
         }
     }
-    output.push(
+    messages.push(
         "the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change"
             .to_owned(),
     );
-    output.extend(next(to, &moving, &now));
+    messages.extend(next(to, &moving, &now));
     options.draft.moved = moved;
-    Ok(output)
+    Ok(messages)
 }
 
 /// Returns the sandboxes as a build plans them today.

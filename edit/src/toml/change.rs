@@ -67,11 +67,11 @@ impl Change<'_> {
     /// Returns the answer of the nearest brackets that have one, starting with those of the same table.
     fn nearest<T>(&self, id: Id, says: impl Fn(&List) -> Option<T>) -> Option<T> {
         let (parent, place) = (self.tree.node(id).parent, self.layout.lists[&id].open);
-        let nearest = self.layout.lists.iter().filter_map(|(other, list)| {
+        let answers = self.layout.lists.iter().filter_map(|(other, list)| {
             let far = (self.tree.node(*other).parent != parent, list.open.abs_diff(place));
             Some((far, says(list)?))
         });
-        nearest.min_by_key(|(far, _)| *far).map(|(_, nearest)| nearest)
+        answers.min_by_key(|(far, _)| *far).map(|(_, answer)| answer)
     }
 
     /// Returns whether a value is inside an inline table.
