@@ -1,5 +1,6 @@
 //! Runs programs with a timeout.
 
+use std::borrow::BorrowMut;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -21,7 +22,8 @@ const POLL: Duration = Duration::from_millis(5);
 ///
 /// Panics if it does not start or does not finish within `timeout`. Its whole process group is killed then, and the
 /// message contains its output. The command also counts as unfinished while a descendant keeps an output open.
-pub fn run(mut command: Command, timeout: Duration) -> Output {
+pub fn run(mut command: impl BorrowMut<Command>, timeout: Duration) -> Output {
+    let command = command.borrow_mut();
     let deadline = Instant::now() + timeout;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?} did not start: {error}"));

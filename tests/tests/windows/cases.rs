@@ -171,7 +171,7 @@ fn killed_runs_are_finished() {
         }
         assert_eq!(killed.code, 137, "{}", killed.stderr);
         let next = run(Wine::koze(), &pair.windows, DIR, &["build"]);
-        assert_eq!(next.code, 0, "killed at {point}: {}", next.stderr);
+        assert_eq!(next.code, 0, "killed at {point}: {next:?}");
         if pair.windows.snapshot() == after {
             done += 1;
             continue;
@@ -181,7 +181,7 @@ fn killed_runs_are_finished() {
         now.retain(|path, _| !path.ends_with(".koze-tmp"));
         assert!(now == before, "killed at {point}:\n{}", pair.windows.diff(&before));
         let again = run(Wine::koze(), &pair.windows, DIR, &["add", "python"]);
-        assert_eq!(again.code, 0, "killed at {point}: {}", again.stderr);
+        assert_eq!(again.code, 0, "killed at {point}: {again:?}");
         assert!(pair.windows.snapshot() == after, "killed at {point}:\n{}", pair.windows.diff(&after));
         undone += 1;
     }

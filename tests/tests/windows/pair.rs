@@ -1,6 +1,6 @@
 //! Two equal projects: one for the program of this machine, one for that of Windows.
 
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use koze_tests::{NOTE, Project, Run, Snapshot};
@@ -9,6 +9,8 @@ use crate::wine::Wine;
 
 /// The timeout of koze, far more than any run takes.
 const TIMEOUT: Duration = Duration::from_mins(2);
+/// How often wine may try to start koze.
+const STARTS: usize = 3;
 
 /// A project for each program. Its directory has a space in its name.
 pub(crate) struct Pair {
@@ -67,7 +69,7 @@ impl Pair {
 /// Runs koze in a directory of a project.
 pub(crate) fn run(mut command: Command, project: &Project, dir: &str, args: &[&str]) -> Run {
     command.args(args).current_dir(project.path(dir)).env("COLUMNS", "100").env("NO_COLOR", "1");
-    let output = koze_tests::run(command, TIMEOUT);
+    let output = started(command);
     let text = |bytes: &[u8]| {
         let text =
             neutral(&String::from_utf8_lossy(bytes)).replace(&*project.dir().to_string_lossy(), "[PROJECT]");
@@ -78,6 +80,19 @@ pub(crate) fn run(mut command: Command, project: &Project, dir: &str, args: &[&s
         stdout: text(&output.stdout),
         stderr: text(&output.stderr),
     }
+}
+
+/// Runs a program, again if wine could not start it. Wine exits without a message then, which koze never does when it
+/// fails.
+fn started(mut command: Command) -> Output {
+    for _ in 1..STARTS {
+        let output = koze_tests::run(&mut command, TIMEOUT);
+        if output.status.success() || !output.stdout.is_empty() || !output.stderr.is_empty() {
+            return output;
+        }
+        eprintln!("{command:?} ended without a message, {}: starting it again", output.status);
+    }
+    koze_tests::run(&mut command, TIMEOUT)
 }
 
 /// Removes the lines of GitHub's workflow commands that have random tokens.

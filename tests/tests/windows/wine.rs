@@ -79,7 +79,6 @@ fn koze() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(PROGRAMS).join("koze.exe")
 }
 
-/// Returns a command that leaves this process's streams alone: what it starts stays.
 /// Starts the server, and creates the prefix. Returns whether both succeeded.
 fn boots() -> bool {
     let succeeds = |mut command: Command| command.status().is_ok_and(|status| status.success());
@@ -96,6 +95,7 @@ fn end_server() {
     let _ = quiet(SERVER).arg("-w").status();
 }
 
+/// Returns a command that leaves this process's streams alone: what it starts stays.
 fn quiet(program: &str) -> Command {
     let mut command = with_prefix(program);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
