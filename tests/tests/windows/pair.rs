@@ -1,6 +1,7 @@
 //! Two equal projects: one for the program of this machine, one for that of Windows.
 
 use std::process::{Command, Output};
+use std::thread;
 use std::time::Duration;
 
 use koze_tests::{NOTE, Project, Run, Snapshot};
@@ -10,7 +11,9 @@ use crate::wine::Wine;
 /// The timeout of koze, far more than any run takes.
 const TIMEOUT: Duration = Duration::from_mins(2);
 /// How often wine may try to start koze.
-const STARTS: usize = 3;
+const STARTS: usize = 5;
+/// How long it has to recover before the next one.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// A project for each program. Its directory has a space in its name.
 pub(crate) struct Pair {
@@ -91,6 +94,7 @@ fn started(mut command: Command) -> Output {
             return output;
         }
         eprintln!("{command:?} ended without a message, {}: starting it again", output.status);
+        thread::sleep(PAUSE);
     }
     koze_tests::run(&mut command, TIMEOUT)
 }
