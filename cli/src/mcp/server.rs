@@ -181,7 +181,7 @@ impl<B: Backend> ServerHandler for Server<B> {
     ) -> Result<CallToolResponse, ErrorData> {
         let input = request.arguments.unwrap_or_default();
         if let Some(error) = duplicate_keys::error_in(&input) {
-            return Ok(mcp::reply(Err(error)).into());
+            return Ok(CallToolResult::from(mcp::reply(Err(error))).into());
         }
         let input = Value::Object(input);
         // Without its type, because every layer of futures counts towards the compiler's recursion limit.

@@ -148,9 +148,9 @@ impl Backend for InProcess {
         match self.host.session(offer.offering.profiles.clone()).await {
             Ok(session) => {
                 let session = reporting(&session, progress);
-                mcp::reply(offer.catalog.call(&session, tool, input).await)
+                mcp::reply(offer.catalog.call(&session, tool, input).await).into()
             }
-            Err(error) => mcp::reply(Err(error)),
+            Err(error) => mcp::reply(Err(error)).into(),
         }
     }
 }

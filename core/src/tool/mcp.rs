@@ -3,7 +3,9 @@
 use rmcp::model::{
     CallToolResult, ContentBlock, Implementation, InitializeResult, ServerCapabilities, Tool, ToolsCapability,
 };
+use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::agent::cut;
 use super::dialect::Definition;
@@ -82,33 +84,74 @@ pub fn tools(definitions: Vec<Definition>) -> Vec<Tool> {
     definitions.into_iter().map(tool).collect()
 }
 
+/// The result of a tool. Its text is the JSON of its structured content, so a large one is converted to JSON only once: to
+/// serialize the result copies that JSON.
+#[derive(Debug)]
+pub struct Called {
+    /// The result, without its structured content.
+    pub result: CallToolResult,
+    /// The structured content, and its JSON.
+    structured: Option<(Value, Box<RawValue>)>,
+}
+
+impl Serialize for Called {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Sent<'a> {
+            #[serde(flatten)]
+            result: &'a CallToolResult,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            structured_content: Option<&'a RawValue>,
+        }
+        let structured_content = self.structured.as_ref().map(|(_, json)| &**json);
+        Sent { result: &self.result, structured_content }.serialize(serializer)
+    }
+}
+
+impl From<Called> for CallToolResult {
+    fn from(Called { mut result, structured }: Called) -> Self {
+        result.structured_content = structured.map(|(value, _)| value);
+        result
+    }
+}
+
 /// Returns the result of a tool. JSON is also sent as structured content.
-pub fn reply(reply: Result<Reply>) -> CallToolResult {
+pub fn reply(reply: Result<Reply>) -> Called {
     match reply {
-        Ok(Reply { content: Content::Json(value), is_error }) => as_result(text(&value), value, is_error),
-        Ok(Reply { content: Content::Text(text), is_error }) => as_text(text, None, is_error),
+        Ok(Reply { content: Content::Json(value), is_error }) => as_json(value, is_error),
+        Ok(Reply { content: Content::Text(text), is_error }) => as_text(text, is_error),
         Ok(Reply { content: Content::Picture(value), is_error }) => as_picture(value, is_error),
-        Err(error) => as_text(error.to_string(), None, true),
+        Err(error) => as_text(error.to_string(), true),
     }
 }
 
 /// A value, and its text.
-fn as_result(content: String, mut value: Value, is_error: bool) -> CallToolResult {
-    if length(&content) > MAX_RESULT && cut(&mut value, MAX_RESULT) {
-        return as_text(text(&value), None, is_error);
+fn as_json(mut value: Value, is_error: bool) -> Called {
+    let json = json(&value);
+    if length(json.get()) > MAX_RESULT && cut(&mut value, MAX_RESULT) {
+        return as_text(text(&value), is_error);
     }
-    let structured = (content.len() <= MAX_STRUCTURED).then_some(value);
-    as_text(content, structured, is_error)
+    let mut called = as_text(json.get().to_owned(), is_error);
+    // A text as short as this one is never longer than `MAX_RESULT` when it is sent.
+    let is_short = json.get().len() <= MAX_STRUCTURED;
+    called.structured = (is_short && value.is_object()).then_some((value, json));
+    called
 }
 
 /// A picture, and a text with the other fields.
-fn as_picture(mut value: Value, is_error: bool) -> CallToolResult {
+fn as_picture(mut value: Value, is_error: bool) -> Called {
     let image = value.as_object_mut().and_then(|fields| fields.remove("image"));
-    let mut result = as_text(text(&value), Some(value), is_error);
+    let mut called = as_json(value, is_error);
     if let Some(Value::String(image)) = image {
-        result.content.insert(0, ContentBlock::image(image, "image/png"));
+        called.result.content.insert(0, ContentBlock::image(image, "image/png"));
     }
-    result
+    called
+}
+
+/// The JSON of a value.
+fn json(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).expect("a value's keys are texts")
 }
 
 /// The length of a text as a JSON string; for a short text, a lower bound.
@@ -118,19 +161,18 @@ fn length(content: &str) -> usize {
     if is_short { content.len() } else { serde_json::to_string(content).map_or(0, |escaped| escaped.len()) }
 }
 
-fn as_text(content: String, structured: Option<Value>, is_error: bool) -> CallToolResult {
+fn as_text(content: String, is_error: bool) -> Called {
     let length = length(&content);
     if length > MAX_RESULT {
         let text = format!(
             "the call succeeded, but its result of {length} bytes exceeds the maximum of {MAX_RESULT}: redirect the command's \
              output to a file and read it in parts"
         );
-        return CallToolResult::error(vec![ContentBlock::text(Error::new(Code::TooLarge, text).to_string())]);
+        return as_text(Error::new(Code::TooLarge, text).to_string(), true);
     }
     let content = vec![ContentBlock::text(content)];
-    let mut result = if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-    result.structured_content = structured.filter(Value::is_object);
-    result
+    let result = if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    Called { result, structured: None }
 }
 
 #[cfg(test)]
@@ -139,6 +181,14 @@ mod tests {
 
     use super::*;
     use crate::tool::agent::part;
+
+    fn sent_by(replied: Result<Reply>) -> CallToolResult {
+        let called = reply(replied);
+        let sent = serde_json::to_value(&called).unwrap();
+        let result = CallToolResult::from(called);
+        assert_eq!(sent, serde_json::to_value(&result).unwrap());
+        result
+    }
 
     fn sent(result: &CallToolResult) -> (usize, Value) {
         let text = &result.content[0].as_text().expect("a text").text;
@@ -149,7 +199,7 @@ mod tests {
     fn a_file_that_is_too_long_is_cut() {
         let file = vec![0; 2 << 20];
         let value = serde_json::to_value(part(file, 5, 5 + (2 << 20))).unwrap();
-        let told = reply(Reply::ok(value));
+        let told = sent_by(Reply::ok(value));
         let (length, cut) = sent(&told);
         assert!(length <= MAX_RESULT && length > MAX_RESULT - 1024, "{length}");
         let read = cut["content"].as_str().unwrap().len();
@@ -159,15 +209,15 @@ mod tests {
     #[test]
     fn other_results_are_not_cut() {
         let value = json!({ "stdout": "\0".repeat(MAX_RESULT / 6), "size": 1, "exit_code": 0 });
-        let told = reply(Reply::ok(value));
+        let told = sent_by(Reply::ok(value));
         assert_eq!(told.is_error, Some(true));
         let short = json!({ "content": "a", "size": 1 });
-        assert_eq!(reply(Reply::ok(&short)).structured_content, Some(short));
+        assert_eq!(sent_by(Reply::ok(&short)).structured_content, Some(short));
     }
 
     #[test]
     fn plain_text_is_sent_as_it_is() {
-        let told = reply(Ok(Reply::text(r#"{"a":1}"#)));
+        let told = sent_by(Ok(Reply::text(r#"{"a":1}"#)));
         assert_eq!(told.content[0].as_text().unwrap().text, r#"{"a":1}"#);
         assert_eq!((told.structured_content, told.is_error), (None, Some(false)));
     }
@@ -175,7 +225,7 @@ mod tests {
     #[test]
     fn a_picture_is_sent_as_one() {
         let value = json!({ "image": "AAAA", "width": 1, "height": 2 });
-        let told = reply(Ok(Reply { content: Content::Picture(value), is_error: false }));
+        let told = sent_by(Ok(Reply { content: Content::Picture(value), is_error: false }));
         let image = told.content[0].as_image().unwrap();
         assert_eq!((image.data.as_str(), image.mime_type.as_str()), ("AAAA", "image/png"));
         assert_eq!(told.content[1].as_text().unwrap().text, r#"{"height":2,"width":1}"#);

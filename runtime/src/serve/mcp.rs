@@ -8,9 +8,8 @@
 mod progress;
 
 use rmcp::model::{
-    CacheScope, CallToolResult, DiscoverResult, EmptyResult, ErrorCode, ErrorData, InitializeResult,
-    JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, ListToolsResult, ProtocolVersion, RequestId,
-    RequestMetaObject,
+    CacheScope, DiscoverResult, EmptyResult, ErrorCode, ErrorData, InitializeResult, JsonRpcError,
+    JsonRpcResponse, JsonRpcVersion2_0, ListToolsResult, ProtocolVersion, RequestId, RequestMetaObject,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -86,7 +85,7 @@ enum Outcome {
     Initialize(Box<InitializeResult>),
     Discover(Box<DiscoverResult>),
     Tools(Box<ListToolsResult>),
-    Called(Box<CallToolResult>),
+    Called(Box<mcp::Called>),
     Empty(EmptyResult),
 }
 
@@ -161,7 +160,7 @@ fn last_events(
 
 /// Returns whether a tool was called, and has succeeded.
 fn has_succeeded(result: &Result<Outcome, ErrorData>) -> bool {
-    matches!(result, Ok(Outcome::Called(result)) if result.is_error != Some(true))
+    matches!(result, Ok(Outcome::Called(called)) if called.result.is_error != Some(true))
 }
 
 /// Returns the response to a request, or its error, as JSON.
@@ -275,12 +274,12 @@ async fn outcome<F: Families>(
         "tools/call" => {
             let call: Call = taken(&method, params)?;
             let input = Value::Object(call.arguments.unwrap_or_default());
-            let mut result = mcp::reply(match twice {
+            let mut called = mcp::reply(match twice {
                 Some(error) => Err(error),
                 None => catalog.call(session, &call.name, input).await,
             });
-            result.result_type = result.result_type.filter(|_| !legacy);
-            Ok(Outcome::Called(result.into()))
+            called.result.result_type = called.result.result_type.filter(|_| !legacy);
+            Ok(Outcome::Called(called.into()))
         }
         other => {
             let message = format!("this server has no method `{other}`");

@@ -58,7 +58,7 @@ impl Backend for Supervised {
     async fn call(&self, tool: &str, input: Value, progress: Option<Progress>) -> CallToolResult {
         let offering = self.project.now().offering.clone();
         let toolset = offering.toolset.as_deref();
-        mcp::reply(self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await)
+        mcp::reply(self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await).into()
     }
 }
 
