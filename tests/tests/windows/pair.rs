@@ -85,15 +85,17 @@ pub(crate) fn run(mut command: Command, project: &Project, dir: &str, args: &[&s
     }
 }
 
-/// Runs a program, again if wine could not start it. Wine exits without a message then, which koze never does when it
-/// fails.
+/// Runs a program, again if it fails without an error, as koze never does: wine could not start it, or lost its exit code.
 fn started(mut command: Command) -> Output {
     for _ in 1..STARTS {
         let output = koze_tests::run(&mut command, TIMEOUT);
-        if output.status.success() || !output.stdout.is_empty() || !output.stderr.is_empty() {
+        // For machines, errors are on standard output.
+        let has_error = String::from_utf8_lossy(&output.stdout).contains("error")
+            || !String::from_utf8_lossy(&output.stderr).replace(NOTE, "").is_empty();
+        if output.status.success() || has_error {
             return output;
         }
-        eprintln!("{command:?} ended without a message, {}: starting it again", output.status);
+        eprintln!("{command:?} failed without an error, so it is started again: {output:?}");
         thread::sleep(PAUSE);
     }
     koze_tests::run(&mut command, TIMEOUT)
