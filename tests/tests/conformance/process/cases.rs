@@ -368,9 +368,10 @@ async fn resized<S: Sandbox>(sandbox: &S) -> Result<()> {
 }
 
 async fn job_control<S: Sandbox>(sandbox: &S) -> Result<()> {
-    // Input reaches the foreground program.
-    let process = sandbox.start(on_terminal("echo up; cat")).await?;
-    until(&process, "up").await?;
+    // Input reaches the foreground program, once it runs: the shell ignores Ctrl-C while it starts one.
+    let process = sandbox.start(on_terminal("cat")).await?;
+    process.write_stdin(b"up\n".to_vec(), LONG).await?;
+    until(&process, "up\r\nup\r\n").await?;
     process.write_stdin(b"\x03".to_vec(), LONG).await?;
     assert_eq!(process.wait(LONG).await?, Some(Exit { code: 130 }));
     // The terminal controls only its own session.
