@@ -203,7 +203,10 @@ async fn drop_oldest<S: Sandbox>(sandbox: &S) -> Result<()> {
     assert_eq!(process.wait(LONG).await?, Some(Exit { code: 3 }));
     let late = all(&process, 1 << 20).await?;
     let whole = numbers(100_000);
-    assert!(late.dropped > 0 && !late.stdout.is_empty() && late.stdout.len() <= 4096);
+    // What is in the pipe when the program exits arrives while it is read.
+    let length = late.stdout.len();
+    let most = 4096 + (64 << 10);
+    assert!(late.dropped > 0 && (1..=most).contains(&length), "{} dropped, {length} kept", late.dropped);
     assert_eq!(late.dropped + late.stdout.len() as u64, whole.len() as u64);
     assert!(whole.as_bytes().ends_with(&late.stdout));
     assert_eq!(late.exit, Some(Exit { code: 3 }));
