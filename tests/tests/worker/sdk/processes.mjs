@@ -104,7 +104,9 @@ export const cases = {
     assert.equal(await wait(s, id), 3);
     const { stdout, dropped, exit } = await all(s, id);
     const whole = numbers(100_000);
-    assert.ok(stdout.length > 0 && stdout.length <= 4096 && whole.endsWith(String(stdout)));
+    // What is in the pipe when the program exits arrives while it is read, and may be dropped between two reads.
+    assert.ok(dropped > 0 && stdout.length <= 4096 + (64 << 10), `${stdout.length} kept`);
+    assert.ok(String(stdout).endsWith("\n100000\n"), String(stdout));
     assert.deepEqual([dropped + stdout.length, exit], [whole.length, 3]);
   },
 
