@@ -201,14 +201,13 @@ async fn drop_oldest<S: Sandbox>(sandbox: &S) -> Result<()> {
     let program = Program { buffer: 4096, overflow: Overflow::DropOldest, ..sh("seq 100000; exit 3") };
     let process = sandbox.start(program).await?;
     assert_eq!(process.wait(LONG).await?, Some(Exit { code: 3 }));
+    // Output may arrive after the end of the program. One reader waits for it, and a later one finds what was kept.
+    all(&process, 1 << 20).await?;
     let late = all(&process, 1 << 20).await?;
     let whole = numbers(100_000);
-    // What is in the pipe when the program exits arrives while it is read, and may be dropped between two reads.
-    let length = late.stdout.len();
-    let most = 4096 + (64 << 10);
-    assert!(late.dropped > 0 && (1..=most).contains(&length), "{} dropped, {length} kept", late.dropped);
+    assert!(late.dropped > 0 && !late.stdout.is_empty() && late.stdout.len() <= 4096);
     assert_eq!(late.dropped + late.stdout.len() as u64, whole.len() as u64);
-    assert!(late.stdout.ends_with(b"\n100000\n"), "{}", late.out());
+    assert!(whole.as_bytes().ends_with(&late.stdout));
     assert_eq!(late.exit, Some(Exit { code: 3 }));
     Ok(())
 }
