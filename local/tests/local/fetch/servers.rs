@@ -8,12 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use koze_core::script::Egress;
-use koze_core::{Profiles, Session, SessionId};
-use koze_local::{Internet, Local, Secrets};
+use koze_local::{Internet, Secrets};
 use serde_json::json;
 
 use super::scene::{Server, hosts, path, refused};
-use crate::scripted::{Scene, online};
+use crate::scripted::{Scene, internet, online};
 use crate::server;
 use crate::stage::within;
 
@@ -190,15 +189,12 @@ pub(super) fn compressed() -> Result<(), libtest_mimic::Failed> {
 pub(super) fn masks() -> Result<(), libtest_mimic::Failed> {
     within(async {
         const KEY: &str = "key-12345678";
-        let state = tempfile::tempdir().unwrap();
-        let secrets = Secrets::at(state.path().join("secrets"));
+        let egress = Egress { allowed_hosts: hosts(&["origin.example"]), ..Egress::default() };
+        let scene = Scene::new(internet(server::here()), egress);
+        let secrets = Secrets::at(scene.state.path().join("secrets"));
         secrets.set("KEY", KEY).unwrap();
-        let names = HashMap::from([("origin.example".to_owned(), server::here())]);
-        let internet = Internet { names, ..Internet::default() };
-        let local = Local::with_internet(state.path(), internet).unwrap().with_secrets(secrets);
-        let profiles = Profiles::of_scripts()
-            .with_script_egress(Egress { allowed_hosts: hosts(&["origin.example"]), ..Egress::default() });
-        let session = Session::new(local, SessionId::new("tests", "scripts").unwrap(), profiles);
+        let local = scene.local.clone().with_secrets(secrets);
+        let scene = Scene::on(local, scene.state, scene.session.profiles().clone(), "scripts");
         for code in [
             "const r = await fetch(`http://origin.example/echo?${secrets.KEY}`, { headers: { 'x-key': secrets.KEY } }); \
              return [r.url, await r.text()]",
@@ -207,17 +203,17 @@ pub(super) fn masks() -> Result<(), libtest_mimic::Failed> {
             "await fetch('http://origin.example/', { headers: { [`${secrets.KEY} a`]: '1' } })",
             "try { await fetch(`http://origin.example:81/${secrets.KEY}`) } catch (error) { console.log(error.message); throw error }",
         ] {
-            let reply = session.call_tool("run_sandbox_code", json!({ "code": code })).await;
+            let reply = scene.session.call_tool("run_sandbox_code", json!({ "code": code })).await;
             assert!(!reply.content.contains(KEY), "{code}: {}", reply.content);
         }
         let url = format!("http://{KEY}.example/");
-        let reply = session.call_tool("fetch_url", json!({ "url": url })).await;
+        let reply = scene.session.call_tool("fetch_url", json!({ "url": url })).await;
         assert!(reply.is_error && reply.content.contains("[secret KEY].example"), "{}", reply.content);
         let input = json!({ "url": "http://origin.example/echo", "headers": { "authorization": format!("Bearer {KEY}") } });
-        let reply = session.call_tool("fetch_url", input).await;
+        let reply = scene.session.call_tool("fetch_url", input).await;
         assert!(!reply.is_error && reply.content.contains("Bearer [secret KEY]"), "{}", reply.content);
         // The journal has hosts, not URLs: a secret in a path is not in it.
-        let journal = std::fs::read_to_string(state.path().join("egress-reached.jsonl")).unwrap();
+        let journal = std::fs::read_to_string(scene.state.path().join("egress-reached.jsonl")).unwrap();
         assert!(journal.contains("origin.example") && !journal.contains(KEY), "{journal}");
     })
 }
