@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, LocalBoxFuture, select};
 use serde::de::DeserializeOwned;
 use worker::js_sys::Reflect;
 use worker::wasm_bindgen::{JsCast, JsValue};
@@ -79,7 +79,14 @@ impl Object {
     }
 
     /// Sends a call, and retries with backoff until it succeeds, fails permanently or times out.
-    pub(super) async fn send(&self, call: &Sent) -> Answer<JsValue> {
+    ///
+    /// The future is boxed, so that a Worker contains its code once: the compiler copies that of an `async fn` into every
+    /// crate that awaits it.
+    pub(super) fn send<'a>(&'a self, call: &'a Sent) -> LocalBoxFuture<'a, Answer<JsValue>> {
+        Box::pin(self.until_answered(call))
+    }
+
+    async fn until_answered(&self, call: &Sent) -> Answer<JsValue> {
         let method = call.method;
         let until = now().saturating_add(millis(call.within));
         let mut wait = BACKOFF.0;

@@ -8,6 +8,7 @@ pub(super) mod values;
 
 use std::fmt;
 
+use futures_util::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use worker::{ObjectNamespace, Request, console_error, web_sys};
@@ -95,11 +96,15 @@ impl Registry {
 
     async fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Result<T> {
         let body = serde_json::to_string(ask).map_err(|error| failed(&error))?;
-        let answer = self.post(&body).await.map_err(|error| failed(&error))?;
+        let answer = self.send(&body).await.map_err(|error| failed(&error))?;
         serde_json::from_str::<Result<T>>(&answer).map_err(|error| failed(&error))?
     }
 
-    /// Sends a request, and returns the body of the response.
+    /// Sends a request, and returns the body of the response. Boxed as the calls of a sandbox's object.
+    fn send<'a>(&'a self, body: &'a str) -> LocalBoxFuture<'a, worker::Result<String>> {
+        Box::pin(self.post(body))
+    }
+
     async fn post(&self, body: &str) -> worker::Result<String> {
         // worker's own type for the options brings the properties of Cloudflare's requests, which are 4 KiB of an upload.
         let init = web_sys::RequestInit::new();

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::time::Duration;
 
-use futures_util::future::join;
+use futures_util::future::{LocalBoxFuture, join};
 use serde::de::DeserializeOwned;
 use worker::send::SendFuture;
 use worker::wasm_bindgen::JsValue;
@@ -86,11 +86,14 @@ impl CloudflareSandbox {
         call.decode(self.send_to_the_open(&call.sent).await?)
     }
 
-    async fn send(&self, call: &Sent) -> Answer<JsValue> {
-        match self.send_to_the_open(call).await {
-            Err(Refused::Unopened) => self.open().await.map_err(Refused::Error)?.send(call).await,
-            answer => answer,
-        }
+    /// Calls the object, and opens it first if it is not open. Boxed as [`Object::send`].
+    fn send<'a>(&'a self, call: &'a Sent) -> LocalBoxFuture<'a, Answer<JsValue>> {
+        Box::pin(async {
+            match self.send_to_the_open(call).await {
+                Err(Refused::Unopened) => self.open().await.map_err(Refused::Error)?.send(call).await,
+                answer => answer,
+            }
+        })
     }
 
     async fn send_to_the_open(&self, call: &Sent) -> Answer<JsValue> {
