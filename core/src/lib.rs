@@ -43,6 +43,8 @@ pub mod shell;
 pub mod store;
 #[doc(hidden)]
 pub mod time;
+#[doc(hidden)]
+pub mod together;
 pub mod tool;
 mod trace;
 #[doc(hidden)]

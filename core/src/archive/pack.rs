@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use futures_util::future::try_join_all;
 use futures_util::stream::try_unfold;
 use koze_protocol::tar::{Entry, MAX_ENTRIES, What, end, padding, write_header};
 
 use super::{Contents, Tar};
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Kind, Place, Sandbox, Stat};
+use crate::together::try_join_all;
 
 /// How much of a large file is read at once, in bytes.
 const PIECE: u64 = 1 << 20;

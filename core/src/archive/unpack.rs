@@ -1,12 +1,12 @@
 //! Creates the files of an archive in a sandbox. The archive is not trusted: nothing is created outside of the directory.
 
-use futures_util::future::try_join_all;
 use futures_util::stream::TryStreamExt as _;
 use koze_protocol::tar::{Damaged, Entry, MAX_ENTRIES, Part, Reader, What};
 
 use super::{Bytes, Contents, damaged};
 use crate::error::Result;
 use crate::sandbox::{Place, Sandbox, Write};
+use crate::together::try_join_all;
 
 /// Files up to this size are written at the same time, in bytes.
 const SMALL: u64 = 128 << 10;

@@ -6,13 +6,13 @@ mod walk;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use koze_protocol::search::{Cursor, End, LARGEST_RESULT, Matcher, Results, Search, Searched};
 
 use self::walk::{Found, Walk};
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Place, Sandbox};
 use crate::time::Start;
+use crate::together::join_all;
 use crate::tool::glob::turns;
 
 /// How many files are read at the same time, and how many of their bytes.

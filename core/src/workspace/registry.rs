@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::join_all;
 use serde::Serialize;
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -20,6 +19,7 @@ use crate::sandbox::{Place, Sandbox};
 use crate::session::{SLEEP_AFTER, Session};
 use crate::store::Store as _;
 use crate::time::{Start, millis};
+use crate::together::join_all;
 use crate::trace::event;
 
 /// How many workspaces of a session are opened or attached at the same time, unless it is set.

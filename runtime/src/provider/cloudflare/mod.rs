@@ -39,7 +39,6 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 #[cfg(feature = "script")]
 use serde_json::Value;
 use worker::send::SendFuture;
@@ -67,6 +66,7 @@ use koze_core::script::Wire;
 use koze_core::script::{Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start};
 use koze_core::session;
 use koze_core::time::{millis, now};
+use koze_core::together::join_all;
 use koze_core::workspace::OpenLimits;
 
 /// A sandbox class: the profile's name, and its binding.
