@@ -1,170 +1,263 @@
-//! Adds fuel to a module: a global that every round of a loop lowers. Below zero the module traps.
+//! Adds fuel to a module: a global that every iteration of a loop lowers. Below zero the module traps.
 //!
 //! A module runs longer than some constant time only in loops, in recursion, which ends with the stack, and when it copies
 //! or fills much memory at once, which lowers the fuel by what it moves. So the fuel bounds everything in it. The engine's
 //! own interrupts do not: `'a'.repeat(1e7).indexOf('a'.repeat(5e6) + 'b')` runs for hours without asking whether its time
 //! is over.
+//!
+//! Everything else stays as it is, also the order of the functions: the module compresses best with that of its linker.
 
-use walrus::ir::{
-    BinaryOp, Instr, InstrSeq, InstrSeqId, Loop, UnaryOp, Value, VisitorMut, dfs_pre_order_mut,
+use std::convert::Infallible;
+
+use wasm_encoder::reencode::{Error, Reencode, utils};
+use wasm_encoder::{
+    BlockType, CodeSection, ConstExpr, ExportKind, ExportSection, Function, GlobalSection, GlobalType,
+    Instruction, Module, ValType,
 };
-use walrus::{ConstExpr, GlobalId, LocalId, Module, ModuleConfig, ValType};
+use wasmparser::{
+    CustomSectionReader, Export, ExportSectionReader, FunctionBody, GlobalSectionReader, Parser,
+};
 
 use crate::Result;
 
 /// The name of the global.
 const FUEL: &str = "fuel";
 
-/// The bytes that are moved in the time of a short loop's round: 2 to the power of this.
+/// The bytes that are moved in the time of a short loop's iteration: 2 to the power of this.
 const BYTES: i64 = 4;
 
-/// Returns the module with fuel.
+/// Exports that only the linker needs.
+const OF_THE_LINKER: [&str; 2] = ["__heap_base", "__data_end"];
+
+/// Returns the module with fuel, and without custom sections.
 pub(super) fn add(module: &[u8]) -> Result<Vec<u8>> {
-    let mut config = ModuleConfig::new();
-    config.generate_name_section(false).generate_producers_section(false);
-    let mut module = config.parse(module).map_err(|error| format!("the engine is no module: {error}"))?;
-    burn(&mut module);
-    // What only the linker needs.
-    for name in ["__heap_base", "__data_end"] {
-        let _ = module.exports.remove(name);
+    let mut fueled = Module::new();
+    Fuel::default()
+        .parse_core_module(&mut fueled, Parser::new(0), module)
+        .map_err(|error| format!("the engine is no module: {error}"))?;
+    Ok(fueled.finish())
+}
+
+/// The globals that it adds, by index. The module imports none.
+#[derive(Default)]
+struct Fuel {
+    fuel: u32,
+    /// The length of what is moved, which is the last operand.
+    length: u32,
+}
+
+impl Fuel {
+    /// The instructions at the start of each iteration.
+    fn iteration(&self) -> [Instruction<'static>; 10] {
+        [
+            Instruction::GlobalGet(self.fuel),
+            Instruction::I64Const(1),
+            Instruction::I64Sub,
+            Instruction::GlobalSet(self.fuel),
+            Instruction::GlobalGet(self.fuel),
+            Instruction::I64Const(0),
+            Instruction::I64LtS,
+            Instruction::If(BlockType::Empty),
+            Instruction::Unreachable,
+            Instruction::End,
+        ]
     }
-    Ok(module.emit_wasm())
-}
 
-fn burn(module: &mut Module) {
-    let fuel = module.globals.add_local(ValType::I64, true, false, ConstExpr::Value(Value::I64(0)));
-    module.exports.add(FUEL, fuel);
-    for (_, function) in module.funcs.iter_local_mut() {
-        let length = module.locals.add(ValType::I32);
-        let mut places = Places { fuel, length, rounds: Vec::new() };
-        let entry = function.entry_block();
-        dfs_pre_order_mut(&mut places, function, entry);
-        for round in places.rounds {
-            function
-                .builder_mut()
-                .instr_seq(round)
-                .global_get_at(0, fuel)
-                .const_at(1, Value::I64(1))
-                .binop_at(2, BinaryOp::I64Sub)
-                .global_set_at(3, fuel)
-                .global_get_at(4, fuel)
-                .const_at(5, Value::I64(0))
-                .binop_at(6, BinaryOp::I64LtS)
-                .if_else_at(
-                    7,
-                    None,
-                    |then| {
-                        then.unreachable();
-                    },
-                    |_| (),
-                );
-        }
+    /// The instructions before memory is moved.
+    fn moving(&self) -> [Instruction<'static>; 9] {
+        [
+            Instruction::GlobalSet(self.length),
+            Instruction::GlobalGet(self.fuel),
+            Instruction::GlobalGet(self.length),
+            Instruction::I64ExtendI32U,
+            Instruction::I64Const(BYTES),
+            Instruction::I64ShrU,
+            Instruction::I64Sub,
+            Instruction::GlobalSet(self.fuel),
+            Instruction::GlobalGet(self.length),
+        ]
     }
 }
 
-/// Adds what moving memory burns, and finds the loops of a function.
-struct Places {
-    fuel: GlobalId,
-    /// A local of the function, for the length of what is moved.
-    length: LocalId,
-    /// The bodies of the loops.
-    rounds: Vec<InstrSeqId>,
+fn append(function: &mut Function, instructions: &[Instruction<'_>]) {
+    for instruction in instructions {
+        function.instruction(instruction);
+    }
 }
 
-impl VisitorMut for Places {
-    fn start_instr_seq_mut(&mut self, sequence: &mut InstrSeq) {
-        let (fuel, length) = (self.fuel, self.length);
-        let moves = |(_, (instr, _)): &(usize, &(Instr, _))| {
-            matches!(instr, Instr::MemoryCopy(_) | Instr::MemoryFill(_))
+impl Reencode for Fuel {
+    type Error = Infallible;
+
+    fn parse_global_section(
+        &mut self,
+        globals: &mut GlobalSection,
+        section: GlobalSectionReader<'_>,
+    ) -> std::result::Result<(), Error<Infallible>> {
+        utils::parse_global_section(self, globals, section)?;
+        let mut add = |val_type, value: &ConstExpr| {
+            globals.global(GlobalType { val_type, mutable: true, shared: false }, value);
+            globals.len() - 1
         };
-        let places: Vec<usize> = sequence.instrs.iter().enumerate().filter(moves).map(|(at, _)| at).collect();
-        for at in places.into_iter().rev() {
-            let place = sequence.instrs[at].1;
-            // The length is the last operand.
-            let burning: [Instr; 8] = [
-                walrus::ir::LocalTee { local: length }.into(),
-                walrus::ir::GlobalGet { global: fuel }.into(),
-                walrus::ir::LocalGet { local: length }.into(),
-                walrus::ir::Unop { op: UnaryOp::I64ExtendUI32 }.into(),
-                walrus::ir::Const { value: Value::I64(BYTES) }.into(),
-                walrus::ir::Binop { op: BinaryOp::I64ShrU }.into(),
-                walrus::ir::Binop { op: BinaryOp::I64Sub }.into(),
-                walrus::ir::GlobalSet { global: fuel }.into(),
-            ];
-            sequence.instrs.splice(at..at, burning.map(|instr| (instr, place)));
-        }
+        self.fuel = add(ValType::I64, &ConstExpr::i64_const(0));
+        self.length = add(ValType::I32, &ConstExpr::i32_const(0));
+        Ok(())
     }
 
-    fn visit_loop_mut(&mut self, instr: &mut Loop) {
-        self.rounds.push(instr.seq);
+    fn parse_export_section(
+        &mut self,
+        exports: &mut ExportSection,
+        section: ExportSectionReader<'_>,
+    ) -> std::result::Result<(), Error<Infallible>> {
+        utils::parse_export_section(self, exports, section)?;
+        exports.export(FUEL, ExportKind::Global, self.fuel);
+        Ok(())
+    }
+
+    fn parse_export(
+        &mut self,
+        exports: &mut ExportSection,
+        export: Export<'_>,
+    ) -> std::result::Result<(), Error<Infallible>> {
+        if OF_THE_LINKER.contains(&export.name) {
+            return Ok(());
+        }
+        utils::parse_export(self, exports, export)
+    }
+
+    fn parse_function_body(
+        &mut self,
+        code: &mut CodeSection,
+        body: FunctionBody<'_>,
+    ) -> std::result::Result<(), Error<Infallible>> {
+        let mut function = self.new_function_with_parsed_locals(&body)?;
+        let mut reader = body.get_operators_reader()?;
+        while !reader.eof() {
+            let instruction = self.parse_instruction(&mut reader)?;
+            if matches!(instruction, Instruction::MemoryCopy { .. } | Instruction::MemoryFill(_)) {
+                append(&mut function, &self.moving());
+            }
+            function.instruction(&instruction);
+            if matches!(instruction, Instruction::Loop(_)) {
+                append(&mut function, &self.iteration());
+            }
+        }
+        code.function(&function);
+        Ok(())
+    }
+
+    fn parse_custom_section(
+        &mut self,
+        _: &mut Module,
+        _: CustomSectionReader<'_>,
+    ) -> std::result::Result<(), Error<Infallible>> {
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use walrus::{FunctionBuilder, MemoryId};
+    use wasm_encoder::{FunctionSection, MemorySection, MemoryType, TypeSection};
+    use wasmparser::Payload;
 
     use super::*;
 
-    fn instructions(function: impl FnOnce(&mut FunctionBuilder, LocalId, MemoryId)) -> Vec<String> {
-        let mut module = Module::default();
-        let length = module.locals.add(ValType::I32);
-        let memory = module.memories.add_local(false, false, 1, Some(1), None);
-        let mut builder = FunctionBuilder::new(&mut module.types, &[ValType::I32], &[]);
-        function(&mut builder, length, memory);
-        let id = builder.finish(vec![length], &mut module.funcs);
-        module.exports.add("f", id);
-        let module = Module::from_buffer(&add(&module.emit_wasm()).unwrap()).unwrap();
-        let (_, function) = module.funcs.iter_local().next().unwrap();
-        let mut all = All(Vec::new());
-        walrus::ir::dfs_in_order(&mut all, function, function.entry_block());
-        assert!(module.exports.iter().any(|export| export.name == FUEL));
-        all.0
+    /// A module with one function, one global, and names that only the linker needs.
+    fn module(instructions: &[Instruction<'_>]) -> Vec<u8> {
+        let mut module = Module::new();
+        let mut types = TypeSection::new();
+        types.ty().function([ValType::I32], []);
+        module.section(&types).section(FunctionSection::new().function(0));
+        let memory =
+            MemoryType { minimum: 1, maximum: Some(1), memory64: false, shared: false, page_size_log2: None };
+        module.section(MemorySection::new().memory(memory));
+        let mut globals = GlobalSection::new();
+        globals.global(
+            GlobalType { val_type: ValType::I32, mutable: true, shared: false },
+            &ConstExpr::i32_const(1),
+        );
+        module.section(&globals);
+        let mut exports = ExportSection::new();
+        exports.export("f", ExportKind::Func, 0).export("__heap_base", ExportKind::Global, 0);
+        module.section(&exports);
+        let mut function = Function::new([]);
+        append(&mut function, instructions);
+        function.instruction(&Instruction::End);
+        module.section(CodeSection::new().function(&function));
+        module.finish()
     }
 
-    struct All(Vec<String>);
-
-    impl<'a> walrus::ir::Visitor<'a> for All {
-        fn visit_instr(&mut self, instr: &'a Instr, _: &'a walrus::ir::InstrLocId) {
-            let text = format!("{instr:?}");
-            self.0.push(text.split([' ', '(']).next().unwrap_or_default().to_owned());
+    /// Returns the function and the exports of a module with fuel, after validation.
+    fn fueled(instructions: &[Instruction<'_>]) -> (Vec<String>, Vec<String>) {
+        let module = add(&module(instructions)).unwrap();
+        wasmparser::validate(&module).unwrap();
+        let (mut operators, mut exports) = (Vec::new(), Vec::new());
+        for payload in Parser::new(0).parse_all(&module) {
+            match payload.unwrap() {
+                Payload::ExportSection(section) => {
+                    exports = section.into_iter().map(|export| export.unwrap().name.to_owned()).collect();
+                }
+                Payload::CodeSectionEntry(body) => {
+                    let reader = body.get_operators_reader().unwrap();
+                    operators = reader.into_iter().map(|operator| name(&operator.unwrap())).collect();
+                }
+                _ => {}
+            }
         }
+        (operators, exports)
+    }
+
+    fn name(operator: &wasmparser::Operator<'_>) -> String {
+        let text = format!("{operator:?}");
+        text.split([' ', '(']).next().unwrap_or_default().to_owned()
     }
 
     #[test]
     fn loops_and_moves_burn_fuel() {
         let check = [
             "GlobalGet",
-            "Const",
-            "Binop",
+            "I64Const",
+            "I64Sub",
             "GlobalSet",
             "GlobalGet",
-            "Const",
-            "Binop",
-            "IfElse",
+            "I64Const",
+            "I64LtS",
+            "If",
             "Unreachable",
+            "End",
         ];
-        let looped = instructions(|builder, length, _| {
-            builder.func_body().loop_(None, |outer| {
-                outer.loop_(None, |inner| {
-                    inner.local_get(length).drop();
-                });
-            });
-        });
-        let expected: Vec<&str> = ["Loop"]
-            .into_iter()
-            .chain(check)
-            .chain(["Loop"])
-            .chain(check)
-            .chain(["LocalGet", "Drop"])
-            .collect();
+        let (looped, exports) = fueled(&[
+            Instruction::Loop(BlockType::Empty),
+            Instruction::Loop(BlockType::Empty),
+            Instruction::Nop,
+            Instruction::End,
+            Instruction::End,
+        ]);
+        let expected = [&["Loop"][..], &check, &["Loop"], &check, &["Nop", "End", "End", "End"]].concat();
         assert_eq!(looped, expected);
-        let filled = instructions(|builder, length, memory| {
-            builder.func_body().i32_const(0).i32_const(0).local_get(length).memory_fill(memory);
-        });
-        let burnt = ["LocalTee", "GlobalGet", "LocalGet", "Unop", "Const", "Binop", "Binop", "GlobalSet"];
-        let expected: Vec<&str> =
-            ["Const", "Const", "LocalGet"].into_iter().chain(burnt).chain(["MemoryFill"]).collect();
-        assert_eq!(filled, expected);
+        assert_eq!(exports, ["f", FUEL]);
+
+        let moved = [
+            "GlobalSet",
+            "GlobalGet",
+            "GlobalGet",
+            "I64ExtendI32U",
+            "I64Const",
+            "I64ShrU",
+            "I64Sub",
+            "GlobalSet",
+            "GlobalGet",
+        ];
+        let operands = [Instruction::I32Const(0), Instruction::I32Const(0), Instruction::LocalGet(0)];
+        let fill = [&operands[..], &[Instruction::MemoryFill(0)]].concat();
+        let expected = [&["I32Const", "I32Const", "LocalGet"][..], &moved, &["MemoryFill", "End"]].concat();
+        assert_eq!(fueled(&fill).0, expected);
+        let copy = [&operands[..], &[Instruction::MemoryCopy { src_mem: 0, dst_mem: 0 }]].concat();
+        let expected = [&["I32Const", "I32Const", "LocalGet"][..], &moved, &["MemoryCopy", "End"]].concat();
+        assert_eq!(fueled(&copy).0, expected);
+    }
+
+    #[test]
+    fn what_is_no_module_is_an_error() {
+        assert!(add(b"").unwrap_err().to_string().contains("is no module"));
     }
 }
