@@ -1,7 +1,7 @@
 //! One run of a script.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rquickjs::context::intrinsic;
@@ -11,15 +11,15 @@ use rquickjs::{
     CatchResultExt as _, CaughtError, Context, Ctx, Error, Function, Object, Persistent, Promise, Runtime,
     Value,
 };
-use serde_json::Value as Json;
 
 use crate::compile::{Compiled, Compiler};
 use crate::failure;
 use crate::globals;
-use crate::limits::{CALLS, Limit, Limits, MEMORY, NESTING, RESULT, STACK, TIMERS};
+use crate::json;
+use crate::limits::{CALLS, Limit, Limits, MEMORY, STACK, TIMERS};
 use crate::logs::Logs;
 use crate::memory::Memory;
-use crate::protocol::{Check, Failure, FromScript, Secrets, Start};
+use crate::protocol::{Check, Failure, FromScript, Json, Secrets, Start};
 
 /// The host of an engine.
 pub trait Host: 'static {
@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     pub(crate) libraries: RefCell<BTreeMap<String, String>>,
     host: RefCell<Box<dyn Host>>,
     logs: RefCell<Logs>,
-    calls: RefCell<HashMap<u64, Pending>>,
+    calls: RefCell<BTreeMap<u64, Pending>>,
     /// The timers, by due time and number.
     timers: RefCell<BTreeMap<(u64, u64), Persistent<Function<'static>>>>,
     /// The last number of a call or a timer.
@@ -170,13 +170,8 @@ fn result<'js>(
     value: Option<Value<'js>>,
     limits: &Limits,
 ) -> rquickjs::Result<Result<Json, Failure>> {
-    let Some(value) = value else { return Ok(Ok(Json::Null)) };
-    let Some(text) = ctx.json_stringify(value)? else { return Ok(Ok(Json::Null)) };
-    let text = text.to_string()?;
-    if text.len() > RESULT || globals::nesting(&text) > NESTING {
-        return Ok(Err(failure::limited(limits, Limit::Result)));
-    }
-    Ok(serde_json::from_str(&text).map_err(|_| failure::limited(limits, Limit::Result)))
+    let Some(value) = value else { return Ok(Ok(Json::null())) };
+    Ok(json::of(ctx, value)?.ok_or_else(|| failure::limited(limits, Limit::Result)))
 }
 
 impl Engine {
@@ -231,7 +226,7 @@ impl Engine {
         let started = self.context.with(|ctx| {
             let begin = || {
                 if let Some(args) = &start.args {
-                    let args = globals::from_json(&ctx, args)?;
+                    let args = json::value(&ctx, args)?;
                     ctx.globals().prop("args", Property::from(args).writable().configurable())?;
                 }
                 if !start.browser {
@@ -259,9 +254,7 @@ impl Engine {
         let Some(pending) = self.shared.calls.borrow_mut().remove(&id) else { return self.drive() };
         let settled = self.context.with(|ctx| {
             let settle = || match result {
-                Ok(value) => {
-                    pending.resolve.restore(&ctx)?.call::<_, ()>((globals::from_json(&ctx, &value)?,))
-                }
+                Ok(value) => pending.resolve.restore(&ctx)?.call::<_, ()>((json::value(&ctx, &value)?,)),
                 Err(message) => {
                     let error = pending.error.restore(&ctx)?;
                     if let Some(error) = error.as_object() {

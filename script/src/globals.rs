@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use rquickjs::function::Opt;
 use rquickjs::object::Property;
-use rquickjs::{Ctx, Exception, Function, Object, Persistent, Promise, Value};
-use serde_json::{Map, Value as Json};
+use rquickjs::{Array, Ctx, Exception, Function, Object, Persistent, Promise, Value};
 
 use crate::compile;
 use crate::engine::{Pending, Shared};
+use crate::json;
 use crate::limits::{CALLS, DEPTH, NESTING, RESULT, TIMER, TIMERS, time_ms};
-use crate::protocol::{Call, FromScript};
+use crate::protocol::{FromScript, Json};
 
 /// Adds the globals that all scripts have.
 pub(crate) fn add(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
@@ -40,7 +40,7 @@ pub(crate) fn add(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
 fn calling(
     shared: Rc<Shared>,
 ) -> impl for<'js> Fn(Ctx<'js>, String, Value<'js>, Value<'js>) -> rquickjs::Result<Promise<'js>> {
-    move |ctx, name, fields, error| call(&ctx, &shared, name, fields, error)
+    move |ctx, name, fields, error| call(&ctx, &shared, &name, fields, error)
 }
 
 fn loading(
@@ -61,17 +61,19 @@ fn resolving(shared: Rc<Shared>) -> impl for<'js> Fn(Ctx<'js>, Opt<Value<'js>>) 
 fn call<'js>(
     ctx: &Ctx<'js>,
     shared: &Rc<Shared>,
-    name: String,
+    name: &str,
     fields: Value<'js>,
     error: Value<'js>,
 ) -> rquickjs::Result<Promise<'js>> {
-    let mut fields = match to_json(ctx, fields)? {
-        Json::Object(fields) => fields,
-        _ => Map::new(),
+    let call =
+        json::of(ctx, fields)?.and_then(|fields| Json::new(format!("{{\"{name}\":{}}}", fields.text())).ok());
+    let Some(call) = call else {
+        let text = format!(
+            "the value is too large: it may have {} MiB of JSON, nested {NESTING} levels deep",
+            RESULT >> 20
+        );
+        return Err(Exception::throw_range(ctx, &text));
     };
-    fields.insert("call".to_owned(), name.into());
-    let call: Call = serde_json::from_value(Json::Object(fields))
-        .map_err(|error| Exception::throw_type(ctx, &format!("wrong arguments: {error}")))?;
     let (promise, resolve, reject) = ctx.promise()?;
     let pending = Pending {
         resolve: Persistent::save(ctx, resolve),
@@ -124,64 +126,21 @@ fn whole(number: f64) -> u64 {
     number as u64
 }
 
-/// Parses CSV: rows as lists, or as objects by the names in the first row.
+/// Parses CSV. Returns its rows; with a header, each has as many fields as the first.
 #[allow(clippy::needless_pass_by_value, reason = "the engine passes values")]
 fn parse_csv(ctx: Ctx<'_>, text: String, header: bool) -> rquickjs::Result<Value<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut reader =
-        csv::ReaderBuilder::new().has_headers(header).flexible(!header).from_reader(text.as_bytes());
-    let wrong = |error: csv::Error| Exception::throw_syntax(&ctx, &format!("invalid CSV: {error}"));
-    let names = if header { reader.headers().map_err(wrong)?.clone() } else { csv::StringRecord::new() };
-    let mut rows = Vec::new();
-    for record in reader.records() {
-        let record = record.map_err(wrong)?;
-        let fields = record.iter().map(Json::from);
-        rows.push(if header {
-            Json::Object(names.iter().map(str::to_owned).zip(fields).collect())
-        } else {
-            Json::Array(fields.collect())
-        });
-    }
-    from_json(&ctx, &Json::Array(rows))
-}
-
-/// Converts a value to JSON, with the engine's own function. A value that is none, such as a function, is null.
-pub(crate) fn to_json<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> rquickjs::Result<Json> {
-    let Some(text) = ctx.json_stringify(value)? else { return Ok(Json::Null) };
-    let text = text.to_string()?;
-    let too_large = || {
-        let text = format!(
-            "the value is too large: it may have {} MiB of JSON, nested {NESTING} levels deep",
-            RESULT >> 20
-        );
-        Exception::throw_range(ctx, &text)
-    };
-    if text.len() > RESULT || nesting(&text) > NESTING {
-        return Err(too_large());
-    }
-    serde_json::from_str(&text).map_err(|_| too_large())
-}
-
-/// Returns how deep a JSON text is nested.
-pub(crate) fn nesting(text: &str) -> usize {
-    let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_text => escaped = true,
-            b'"' => in_text = !in_text,
-            b'[' | b'{' if !in_text => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
-            _ => {}
+        csv::ReaderBuilder::new().has_headers(false).flexible(!header).from_reader(text.as_bytes());
+    let rows = Array::new(ctx.clone())?;
+    for (at, record) in reader.records().enumerate() {
+        let record =
+            record.map_err(|error| Exception::throw_syntax(&ctx, &format!("invalid CSV: {error}")))?;
+        let row = Array::new(ctx.clone())?;
+        for (at, field) in record.iter().enumerate() {
+            row.set(at, field)?;
         }
+        rows.set(at, row)?;
     }
-    deepest
-}
-
-/// Converts JSON to a value.
-pub(crate) fn from_json<'js>(ctx: &Ctx<'js>, value: &Json) -> rquickjs::Result<Value<'js>> {
-    ctx.json_parse(value.to_string())
+    Ok(rows.into_value())
 }

@@ -16,6 +16,7 @@
 //! | `wasm` | runs one script as a module of WebAssembly, with the clock of its host |
 //! | `compile` | compiles source to bytecode, in a separate context |
 //! | `globals` | the globals of a script |
+//! | `json` | values of a script as JSON |
 //! | `failure` | errors with their place in the script |
 //! | `logs` | limits what a script logs |
 //! | `memory` | limits the memory of an engine |
@@ -32,6 +33,8 @@ mod failure;
 pub mod frame;
 #[cfg(feature = "engine")]
 mod globals;
+#[cfg(feature = "engine")]
+mod json;
 pub mod limits;
 #[cfg(feature = "engine")]
 mod logs;

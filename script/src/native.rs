@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, Host, State};
-use crate::protocol::{Failure, FromScript, Start, ToScript};
+use crate::protocol::{Failure, FromScript, Json, Start, ToScript};
 
 /// The connection to the host.
 pub trait Wire: 'static {
@@ -41,9 +41,7 @@ pub fn serve<W: Wire>(wire: W) -> Result<(), Failure> {
                 Some(done) => done,
                 None => return Ok(()),
             },
-            Received::Message(ToScript::Check(check)) => {
-                engine.check(&check).map(|()| serde_json::Value::Null)
-            }
+            Received::Message(ToScript::Check(check)) => engine.check(&check).map(|()| Json::null()),
             // A late answer to a script that has ended.
             Received::Message(ToScript::Answer { .. } | ToScript::Timer) | Received::Nothing => continue,
             Received::End => return Ok(()),
@@ -58,7 +56,7 @@ fn run(
     start: Start,
     wire: &impl Wire,
     deadline: &Cell<Option<Instant>>,
-) -> Option<Result<serde_json::Value, Failure>> {
+) -> Option<Result<Json, Failure>> {
     let end = Instant::now() + Duration::from_millis(start.limits.time_ms);
     deadline.set(Some(end));
     let mut state = engine.start(start);

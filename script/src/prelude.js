@@ -3,8 +3,10 @@
   'use strict';
   const { call, log, load, setTimer, clearTimer, parseCsv, random, depth } = host;
   const { parse, stringify } = JSON;
-  const { freeze, defineProperty, hasOwn, keys } = Object;
+  const { freeze, defineProperty, fromEntries, hasOwn, keys } = Object;
+  const { isArray } = Array;
   const { ceil } = Math;
+  const { MAX_SAFE_INTEGER } = Number;
 
   const define = (name, value) =>
     defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
@@ -14,6 +16,11 @@
   const text = (value, what) => {
     if (typeof value !== 'string') throw new TypeError(`${what} must be a string`);
     return value;
+  };
+
+  const oneOf = (value, what, choices) => {
+    for (let at = 0; at < choices.length; at++) if (choices[at] === value) return value;
+    throw new TypeError(`${what} must be one of ${stringify(choices)}`);
   };
 
   const shown = (value) => {
@@ -59,11 +66,15 @@
   }));
 
   define('db', freeze({
-    sql: async (sql, params = []) => ask('db_sql', { __proto__: null, sql: text(sql, 'the statement'), params }),
+    sql: async (sql, params = []) => {
+      if (!isArray(params)) throw new TypeError('the parameters must be an array');
+      return ask('db_sql', { __proto__: null, sql: text(sql, 'the statement'), params });
+    },
     schema: async () => ask('db_schema', { __proto__: null }),
   }));
 
   const optional = (value, convert) => (value === undefined || value === null ? undefined : convert(value));
+  const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD'];
   const fields = (headers) => {
     if (typeof headers !== 'object') throw new TypeError('the headers must be an object: { name: value }');
     const own = { __proto__: null };
@@ -76,10 +87,14 @@
     const { status, url: last, headers: sent, body: content } = await ask('fetch', {
       __proto__: null,
       url: text(url, 'the URL'),
-      method: optional(method, (value) => text(value, 'the method').toUpperCase()),
+      method: optional(method, (value) => oneOf(text(value, 'the method').toUpperCase(), 'the method', METHODS)),
       headers: optional(headers, fields),
       body: optional(body, (value) => text(value, 'the body')),
-      timeout: optional(timeout, (value) => ceil(value)),
+      timeout: optional(timeout, (value) => {
+        const ms = ceil(value);
+        if (ms >= 0 && ms <= MAX_SAFE_INTEGER) return ms;
+        throw new TypeError('the timeout must be a number of milliseconds');
+      }),
     });
     // `get` also works, as in a browser. It is not enumerable, so the object's own names are only those of headers.
     if (!hasOwn(sent, 'get')) {
@@ -105,12 +120,13 @@
     };
   });
 
+  const UNTIL = ['load', 'domcontentloaded', 'networkidle'];
   const selector = (value) => optional(value, (given) => text(given, 'the selector'));
-  const browse = (action, fields) => ask('browser', { __proto__: null, action, ...fields });
+  const browse = (action, fields = {}) => ask('browser', { __proto__: null, [action]: fields });
   define('browser', freeze({
     navigate: async (url, options) => browse('navigate', {
       url: text(url, 'the URL'),
-      wait_until: optional(options?.wait_until, (value) => text(value, 'wait_until')),
+      wait_until: optional(options?.wait_until, (value) => oneOf(value, 'wait_until', UNTIL)),
     }),
     screenshot: async (options) => browse('screenshot', {
       selector: selector(options?.selector),
@@ -159,7 +175,12 @@
 
   defineProperty(Math, 'random', { value: random, writable: true, configurable: true, enumerable: false });
 
-  define('parseCSV', (content, { header = false } = {}) => parseCsv(text(content, 'the text'), Boolean(header)));
+  define('parseCSV', (content, { header = false } = {}) => {
+    const rows = parseCsv(text(content, 'the text'), Boolean(header));
+    if (!header) return rows;
+    const [names, ...others] = rows;
+    return others.map((row) => fromEntries(names.map((name, at) => [name, row[at]])));
+  });
 
   define('setTimeout', function setTimeout(callback, delay = 0, ...args) {
     if (typeof callback !== 'function') throw new TypeError('setTimeout needs a function: text is not run as code');

@@ -5,8 +5,55 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::limits::{Limit, Limits};
+
+/// JSON as text: the engine passes values on without decoding them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    /// Returns JSON of this text.
+    ///
+    /// # Errors
+    /// If the text is not JSON.
+    pub fn new(text: String) -> serde_json::Result<Self> {
+        RawValue::from_string(text).map(Json)
+    }
+
+    /// Returns the JSON `null`.
+    pub fn null() -> Self {
+        Json(RawValue::NULL.to_owned())
+    }
+
+    /// Returns the text.
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Decodes the value.
+    ///
+    /// # Errors
+    /// If it is nested too deeply, or contains half of a surrogate pair.
+    pub fn value(&self) -> serde_json::Result<Value> {
+        serde_json::from_str(self.text())
+    }
+}
+
+impl From<&Value> for Json {
+    fn from(value: &Value) -> Self {
+        // A `Value` can always be encoded.
+        serde_json::value::to_raw_value(value).map_or_else(|_| Json::null(), Json)
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
 
 /// From the host to the engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,7 +68,7 @@ pub enum ToScript {
         /// The number of the call.
         id: u64,
         /// The result, or the message of the error.
-        result: Result<Value, String>,
+        result: Result<Json, String>,
     },
     /// A timer is due.
     Timer,
@@ -35,8 +82,8 @@ pub enum FromScript {
     Call {
         /// The number.
         id: u64,
-        /// The call.
-        call: Call,
+        /// A [`Call`].
+        call: Json,
     },
     /// The script has logged a line.
     Log(String),
@@ -44,7 +91,7 @@ pub enum FromScript {
     /// message.
     Timer(u64),
     /// The script has ended: its result or its error. This is the last message.
-    Done(Result<Value, Failure>),
+    Done(Result<Json, Failure>),
 }
 
 /// A script to run.
@@ -54,7 +101,7 @@ pub struct Start {
     pub code: String,
     /// The arguments of a created tool; `None` for other scripts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub args: Option<Value>,
+    pub args: Option<Json>,
     /// The libraries that it can require, by name.
     #[serde(default)]
     pub libraries: BTreeMap<String, String>,
@@ -108,7 +155,7 @@ pub struct Check {
 
 /// A call of the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Call {
     /// `state.get`: returns the value, or null.
     StateGet {
@@ -142,7 +189,7 @@ pub enum Call {
         params: Vec<Value>,
     },
     /// `db.schema`: returns the tables.
-    DbSchema,
+    DbSchema {},
     /// `fetch`: returns the status, the headers and the body.
     Fetch(Fetch),
     /// A function of `browser`.
@@ -151,7 +198,7 @@ pub enum Call {
 
 /// An action in the browser of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Browse {
     /// Opens a page: returns its URL, its title and its status.
     Navigate {
@@ -206,7 +253,7 @@ pub enum Browse {
         code: String,
     },
     /// Closes the browser: returns null.
-    Close,
+    Close {},
 }
 
 /// What a navigation waits for.

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use crate::engine::{Engine, Host, State};
 use crate::failure;
 use crate::frame::{self, Incoming};
-use crate::protocol::{Failure, FromScript, ToScript};
+use crate::protocol::{Failure, FromScript, Json, ToScript};
 
 #[link(wasm_import_module = "koze")]
 unsafe extern "C" {
@@ -113,7 +113,7 @@ impl Run {
                     .take()
                     .map_or_else(Prepared::new, Ok)
                     .and_then(|prepared| prepared.engine.check(&check))
-                    .map(|()| serde_json::Value::Null);
+                    .map(|()| Json::null());
                 State::Done(checked)
             }
             (ToScript::Answer { id, result }, Some(engine)) => engine.answer(id, result),

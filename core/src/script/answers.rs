@@ -48,7 +48,7 @@ impl<'a, P: Provider> Answers<'a, P> {
             Call::DbSql { sql, params } => {
                 self.provider.script_query(self.agent, Query::Sql { sql, params }).await
             }
-            Call::DbSchema => self.provider.script_query(self.agent, Query::Schema).await,
+            Call::DbSchema {} => self.provider.script_query(self.agent, Query::Schema).await,
             Call::Fetch(fetch) => {
                 // Boxed, because its state is large.
                 let fetching = Box::pin(self.fetches.fetch(self.provider, self.agent, self.egress, fetch));

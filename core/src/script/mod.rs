@@ -36,7 +36,7 @@ use serde_json::Value;
 pub use koze_script::Limits;
 pub use koze_script::limits::Limit;
 pub use koze_script::protocol::{
-    Browse, Call, Check, Failure, Fetch, Method, Place, Secrets, Start, WaitUntil,
+    Browse, Call, Check, Failure, Fetch, Json, Method, Place, Secrets, Start, WaitUntil,
 };
 
 pub use self::browser::{MAX_MESSAGE, NoBrowser, Refusal, Wire};
@@ -54,6 +54,20 @@ pub trait Calls: MaybeSync {
     /// # Errors
     /// The message of the error that the script gets.
     fn call(&self, call: Call) -> impl Future<Output = Result<Value, String>> + MaybeSend;
+
+    /// Decodes a call, and answers it.
+    ///
+    /// # Errors
+    /// The message of the error that the script gets.
+    fn answer(&self, call: &Json) -> impl Future<Output = Result<Json, String>> + MaybeSend {
+        async move {
+            let call = call
+                .value()
+                .and_then(serde_json::from_value)
+                .map_err(|error| format!("wrong arguments: {error}"))?;
+            self.call(call).await.map(|answer| Json::from(&answer))
+        }
+    }
 }
 
 /// The answers for source that is only compiled, and calls nothing.
@@ -88,6 +102,21 @@ pub struct Ran {
     pub result: Result<Value, Failure>,
     /// The lines of its log, also of a script that failed.
     pub logs: Vec<String>,
+}
+
+impl Ran {
+    /// Returns what a script did, from its messages.
+    pub fn new(result: Result<Json, Failure>, logs: Vec<String>) -> Self {
+        let decode = |result: Json| {
+            let failure = |error| Failure {
+                message: format!("the result cannot be read: {error}"),
+                place: None,
+                limit: None,
+            };
+            result.value().map_err(failure)
+        };
+        Ran { result: result.and_then(decode), logs }
+    }
 }
 
 /// Encodes a value for the store.

@@ -74,7 +74,7 @@ impl Scripts {
                 ran = &mut task => {
                     return ran.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
                 }
-                Some((id, call)) = asked.recv() => pending.push(async move { (id, calls.call(call).await) }),
+                Some((id, call)) = asked.recv() => pending.push(async move { (id, calls.answer(&call).await) }),
                 Some(answer) = pending.next() => drop(answering.send(answer)),
             }
         }

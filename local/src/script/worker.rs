@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use koze_script::frame::{self, Incoming};
 use koze_script::limits::{CALLS, LOG_BYTES, LOG_LINES, Limit, Limits};
-use koze_script::protocol::{Call, Failure, FromScript, ToScript};
+use koze_script::protocol::{Failure, FromScript, Json, ToScript};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
@@ -32,9 +32,9 @@ const CHECK: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Talk {
     /// The calls of the script, by number.
-    pub(super) asking: UnboundedSender<(u64, Call)>,
+    pub(super) asking: UnboundedSender<(u64, Json)>,
     /// The answers. Closed when the caller no longer waits for the script.
-    pub(super) answers: UnboundedReceiver<(u64, std::result::Result<serde_json::Value, String>)>,
+    pub(super) answers: UnboundedReceiver<(u64, std::result::Result<Json, String>)>,
 }
 
 /// The state of a process after a script.
@@ -115,7 +115,7 @@ impl Worker {
         let limit = result.as_ref().err().and_then(|failure| failure.limit);
         // A process that was short of memory may keep much of it.
         let end = if limit == Some(Limit::Memory) { End::Over } else { end };
-        Ok((Ran { result, logs: run.logs }, end))
+        Ok((Ran::new(result, run.logs), end))
     }
 
     async fn exchange(&mut self, run: &mut Run, talk: &mut Talk) -> std::result::Result<Outcome, Broken> {
@@ -179,7 +179,7 @@ impl Drop for Worker {
     }
 }
 
-type Outcome = std::result::Result<serde_json::Value, Failure>;
+type Outcome = std::result::Result<Json, Failure>;
 
 /// Why a script did not end properly.
 enum Broken {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use koze_script::native::{Received, Wire, serve};
-use koze_script::protocol::{Browse, Call, Failure, FromScript, ToScript};
+use koze_script::protocol::{Browse, Call, Failure, FromScript, Json, ToScript};
 use serde_json::{Value, json};
 
 /// A host that has one script run, and answers its calls from a table.
@@ -17,7 +17,7 @@ struct Script(Rc<Inner>);
 struct Inner {
     inbox: RefCell<VecDeque<ToScript>>,
     logs: RefCell<Vec<String>>,
-    done: RefCell<Option<Result<Value, Failure>>>,
+    done: RefCell<Option<Result<Json, Failure>>>,
     state: RefCell<BTreeMap<String, Value>>,
 }
 
@@ -28,8 +28,9 @@ impl Wire for Script {
             FromScript::Done(done) => *self.0.done.borrow_mut() = Some(done),
             FromScript::Timer(_) => {}
             FromScript::Call { id, call } => {
+                let value = call.value().unwrap();
                 let mut state = self.0.state.borrow_mut();
-                let result = match call {
+                let result: Result<Value, String> = match serde_json::from_value(value.clone()).unwrap() {
                     Call::StateGet { key } => Ok(state.get(&key).cloned().unwrap_or_default()),
                     Call::StateSet { key, value } => {
                         state.insert(key, value);
@@ -47,12 +48,13 @@ impl Wire for Script {
                         "status": 200, "url": fetch.url, "headers": { "content-type": "application/json" },
                         "body": serde_json::to_string(&fetch).unwrap(),
                     })),
-                    Call::Browser(Browse::Click { .. } | Browse::Type { .. } | Browse::Close) => {
+                    Call::Browser(Browse::Click { .. } | Browse::Type { .. } | Browse::Close {}) => {
                         Ok(Value::Null)
                     }
-                    Call::Browser(browse) => Ok(serde_json::to_value(browse).unwrap()),
-                    Call::DbSql { .. } | Call::DbSchema => Err("no database".to_owned()),
+                    Call::Browser(_) => Ok(value["browser"].clone()),
+                    Call::DbSql { .. } | Call::DbSchema {} => Err("no database".to_owned()),
                 };
+                let result = result.as_ref().map(Json::from).map_err(Clone::clone);
                 self.0.inbox.borrow_mut().push_back(ToScript::Answer { id, result });
             }
         }
@@ -83,5 +85,5 @@ pub(crate) fn send(message: ToScript) -> Ran {
     script.0.inbox.borrow_mut().push_back(message);
     serve(script.clone()).unwrap();
     let done = script.0.done.borrow_mut().take().expect("the script ended");
-    Ran { done, logs: script.0.logs.take() }
+    Ran { done: done.map(|done| done.value().unwrap()), logs: script.0.logs.take() }
 }

@@ -134,8 +134,8 @@ export class KozeScripts extends DurableObject {
   //#endregion
   /** @param {Call} asked @param {(call: string) => Promise<string>} call */
   async #answer(asked, call) {
-    if (asked.call === "db_sql") return answer(this.ctx.storage, asked);
-    if (asked.call === "db_schema") return answer(this.ctx.storage, {});
+    const query = asked.db_sql ?? asked.db_schema;
+    if (query) return answer(this.ctx.storage, query);
     const { Ok, Err } = JSON.parse(await call(JSON.stringify(asked)));
     if (Err !== undefined) throw new Error(Err);
     return Ok;

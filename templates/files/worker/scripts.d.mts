@@ -24,22 +24,17 @@ export interface Limits {
   memory: number;
 }
 
-/** A call of the host. */
-export type Call =
-  | { call: "state_get"; key: string }
-  | { call: "state_set"; key: string; value: unknown }
-  | { call: "state_delete"; key: string }
-  | { call: "state_keys"; prefix: string }
-  | { call: "db_sql"; sql: string; params: unknown[] }
-  | { call: "db_schema" }
-  | {
-      call: "fetch";
-      url: string;
-      method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD";
-      headers: Record<string, string>;
-      body?: string;
-      timeout: number;
-    };
+/** A call of the host: one of these. */
+export interface Call {
+  state_get?: { key: string };
+  state_set?: { key: string; value: unknown };
+  state_delete?: { key: string };
+  state_keys?: { prefix: string };
+  db_sql?: { sql: string; params: unknown[] };
+  db_schema?: {};
+  fetch?: { url: string; method?: string; headers?: Record<string, string>; body?: string; timeout?: number };
+  browser?: Record<string, unknown>;
+}
 
 /** The error that ended a script. */
 export interface Failure {

@@ -16,7 +16,8 @@ const module = new WebAssembly.Module(readFileSync(join(templates, "script/koze-
 function host() {
   const state = new Map();
   const keys = (prefix) => [...state.keys()].filter((key) => key.startsWith(prefix)).sort();
-  return async ({ call, ...fields }) => {
+  return async (asked) => {
+    const [[call, fields]] = Object.entries(asked);
     switch (call) {
       case "state_get": return state.get(fields.key);
       case "state_set": return void state.set(fields.key, fields.value);
@@ -26,9 +27,11 @@ function host() {
         const { url } = fields;
         if (url === "http://never") return new Promise(() => {});
         if (url === "http://text") return { status: 200, url, headers: {}, body: "text" };
-        return { status: 200, url, headers: { "content-type": "application/json" }, body: JSON.stringify(fields) };
+        const { method = "GET", headers = {}, body, timeout = 30_000 } = fields;
+        const sent = JSON.stringify({ url, method, headers, body, timeout });
+        return { status: 200, url, headers: { "content-type": "application/json" }, body: sent };
       }
-      case "browser": return ["click", "type", "close"].includes(fields.action) ? null : fields;
+      case "browser": return ["click", "type", "close"].some((action) => action in fields) ? null : fields;
       default: throw new Error("no database");
     }
   };

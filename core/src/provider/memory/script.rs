@@ -67,11 +67,11 @@ pub(super) async fn send(message: ToScript, calls: &impl Calls) -> Result<Ran> {
         match next.await {
             Next::Answer((id, result)) => to.send(ToScript::Answer { id, result }).map_err(gone)?,
             Next::Message(Some(FromScript::Call { id, call })) => {
-                pending.push(async move { (id, calls.call(call).await) });
+                pending.push(async move { (id, calls.answer(&call).await) });
             }
             Next::Message(Some(FromScript::Log(line))) => logs.push(line),
             Next::Message(Some(FromScript::Timer(_))) => {}
-            Next::Message(Some(FromScript::Done(result))) => return Ok(Ran { result, logs }),
+            Next::Message(Some(FromScript::Done(result))) => return Ok(Ran::new(result, logs)),
             Next::Message(None) => return Err(failed("its thread is gone".to_owned())),
         }
     }

@@ -29,7 +29,7 @@ pub(crate) async fn browse<P: Provider>(
     mut browse: Browse,
 ) -> Result<Value> {
     check(&mut browse, egress)?;
-    if browse == Browse::Close {
+    if browse == (Browse::Close {}) {
         provider.close_browser(agent).await?;
         return Ok(Value::Null);
     }
@@ -80,7 +80,7 @@ fn check(browse: &mut Browse, egress: &Egress) -> Result<()> {
             short("the text", text, INPUT)
         }
         Browse::Evaluate { code } => short("the code", code, CODE),
-        Browse::Close => Ok(()),
+        Browse::Close {} => Ok(()),
     }
 }
 
@@ -100,6 +100,6 @@ async fn perform<W: Wire>(page: &mut Page<W>, browse: Browse) -> Result<Value> {
             page.html(selector.as_deref(), outer).await.map(Value::String)
         }
         Browse::Evaluate { code } => page.evaluate(&code).await,
-        Browse::Close => Ok(Value::Null),
+        Browse::Close {} => Ok(Value::Null),
     }
 }

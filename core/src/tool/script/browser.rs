@@ -269,7 +269,7 @@ impl Tool for BrowserClose {
     type Input = Nothing;
 
     async fn call<P: Provider>(session: &Session<P>, _: Nothing) -> Result<Reply> {
-        done(session, Browse::Close).await?;
+        done(session, Browse::Close {}).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }

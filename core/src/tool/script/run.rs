@@ -11,7 +11,7 @@ use crate::provider::Provider;
 use crate::script::answers::Answers;
 use crate::script::mask::Mask;
 use crate::script::sources::Kind;
-use crate::script::{Check, Failure, Ran, Start};
+use crate::script::{Check, Failure, Json, Ran, Start};
 use crate::session::Session;
 use crate::tool::{Content, Reply, Scope, Tool};
 
@@ -58,7 +58,7 @@ pub(super) async fn run<P: Provider>(
     let browser = session.profiles().has_script_browser();
     let start = Start {
         code,
-        args,
+        args: args.as_ref().map(Json::from),
         libraries,
         secrets,
         browser,

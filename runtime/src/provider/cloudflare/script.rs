@@ -19,7 +19,7 @@ use super::waiting::Waiting;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SessionId;
 use koze_core::script::{
-    Call, Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start,
+    Calls, Check, Egress, Exchange, Exchanged, Failure, Json, Query, Ran, Secrets, Start,
 };
 use koze_core::time::millis;
 
@@ -140,9 +140,9 @@ async fn answer(mut receiver: UnboundedReceiver<Asked>, calls: &impl Calls) {
     let asked = stream::poll_fn(|context| receiver.poll_recv(context));
     asked
         .for_each_concurrent(None, async |Asked { call, answer }| {
-            let result = match serde_json::from_str::<Call>(&call) {
-                Ok(call) => calls.call(call).await,
-                Err(error) => Err(format!("koze does not know this call: {error}")),
+            let result = match Json::new(call) {
+                Ok(call) => calls.answer(&call).await,
+                Err(error) => Err(format!("the call is not JSON: {error}")),
             };
             let text = serde_json::to_string(&result)
                 .unwrap_or_else(|error| json!({ "Err": error.to_string() }).to_string());

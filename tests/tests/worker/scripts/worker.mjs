@@ -14,7 +14,8 @@ const ending = (text) => ({ get: () => ({ getEntrypoint: () => ({ run: () => Pro
 const slow = [];
 
 /** @param {Map<string, unknown>} state */
-const host = (state) => async ({ call, ...fields }, signal) => {
+const host = (state) => async (asked, signal) => {
+  const [[call, fields]] = Object.entries(asked);
   switch (call) {
     case "state_get": return state.get(fields.key);
     case "state_set": return void state.set(fields.key, fields.value);
