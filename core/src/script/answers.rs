@@ -56,6 +56,9 @@ impl<'a, P: Provider> Answers<'a, P> {
             }
             // Without a browser, scripts do not have the global, but could still send such a call.
             Call::Browser(_) if !self.has_browser => Err(browser::off()),
+            #[cfg(not(feature = "browser"))]
+            Call::Browser(_) => Err(browser::unsupported()),
+            #[cfg(feature = "browser")]
             Call::Browser(browse) => {
                 Box::pin(browser::browse(self.provider, self.agent, self.egress, browse)).await
             }

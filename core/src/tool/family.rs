@@ -60,17 +60,28 @@ pub trait ToolFamily: 'static {
     ) -> impl Future<Output = Result<Reply>> + MaybeSend;
 }
 
-/// Implements [`ToolFamily`] for a type from the list of its tools and the file with the schemas of their inputs. `with`
-/// completes the definitions.
+/// Implements [`ToolFamily`] for a type from the list of its tools and the file with the schemas of their inputs. `feature`
+/// lists those that need a feature of this crate. `with` completes the definitions.
 macro_rules! family {
-    ($family:ident: $($tool:ident),* $(,)?; schemas $schemas:literal; with $with:expr) => {
+    (
+        $family:ident: $($tool:ident),* $(,)?;
+        $(feature $feature:literal: $($optional:ident),* $(,)?;)?
+        schemas $schemas:literal;
+        with $with:expr
+    ) => {
         impl $crate::tool::ToolFamily for $family {
             const FAMILY: $crate::tool::Family = $crate::tool::Family::$family;
-            const NAMES: &'static [&'static str] = &[$(<$tool as $crate::tool::Tool>::NAME),*];
+            const NAMES: &'static [&'static str] = &[
+                $(<$tool as $crate::tool::Tool>::NAME,)*
+                $($(#[cfg(feature = $feature)] <$optional as $crate::tool::Tool>::NAME,)*)?
+            ];
 
             fn definitions(profiles: &$crate::profiles::Profiles) -> Vec<$crate::tool::dialect::Definition> {
                 let schemas = $crate::tool::schema::Schemas::parse(include_str!($schemas));
-                let mut definitions = vec![$($crate::tool::dialect::Definition::of::<$tool>(&schemas)),*];
+                let mut definitions = Vec::from([
+                    $($crate::tool::dialect::Definition::of::<$tool>(&schemas),)*
+                    $($(#[cfg(feature = $feature)] $crate::tool::dialect::Definition::of::<$optional>(&schemas),)*)?
+                ]);
                 $with(&mut definitions, profiles);
                 definitions
             }
@@ -84,6 +95,12 @@ macro_rules! family {
                     $(<$tool as $crate::tool::Tool>::NAME => {
                         $crate::tool::call::<$tool, P>(session, input).await
                     })*
+                    $($(
+                        #[cfg(feature = $feature)]
+                        <$optional as $crate::tool::Tool>::NAME => {
+                            $crate::tool::call::<$optional, P>(session, input).await
+                        }
+                    )*)?
                     _ => Err($crate::tool::unknown_tool(name, Self::NAMES)),
                 }
             }
@@ -95,10 +112,19 @@ macro_rules! family {
 
             #[test]
             fn the_committed_schemas_are_those_of_the_types() {
-                let schemas = [$((
-                    <super::$tool as $crate::tool::Tool>::NAME.to_owned(),
-                    schema::<<super::$tool as $crate::tool::Tool>::Input>(),
-                )),*];
+                let schemas = [
+                    $((
+                        <super::$tool as $crate::tool::Tool>::NAME.to_owned(),
+                        schema::<<super::$tool as $crate::tool::Tool>::Input>(),
+                    ),)*
+                    $($(
+                        #[cfg(feature = $feature)]
+                        (
+                            <super::$optional as $crate::tool::Tool>::NAME.to_owned(),
+                            schema::<<super::$optional as $crate::tool::Tool>::Input>(),
+                        ),
+                    )*)?
+                ];
                 check(<super::$family as $crate::tool::ToolFamily>::FAMILY.name(), &schemas.into_iter().collect());
             }
         }

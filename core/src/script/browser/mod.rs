@@ -13,44 +13,44 @@
 //! | `act` | clicks and types |
 //! | `read` | text, HTML, values of code, and pictures |
 
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 mod act;
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 mod client;
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 mod navigate;
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 mod page;
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 mod perform;
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 mod read;
-#[cfg(all(test, feature = "script"))]
+#[cfg(all(test, feature = "browser"))]
 mod tests;
 mod wire;
 
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 pub(crate) use self::perform::browse;
 #[cfg(feature = "script")]
 pub(crate) use self::wire::off;
 pub(crate) use self::wire::unsupported;
 pub use self::wire::{MAX_MESSAGE, NoBrowser, Refusal, Wire};
 
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 use std::time::Duration;
 
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 use crate::error::{Code, Error};
 
 /// The timeout of a call, including the start of the browser. It is shorter than the 30 s of a script.
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 const TIME: Duration = Duration::from_secs(25);
 /// The timeout for an element to appear, in milliseconds.
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 const ELEMENT_MS: u64 = 5000;
 
 /// Adds the selector and the next step to the error of an element.
-#[cfg(feature = "script")]
+#[cfg(feature = "browser")]
 fn of_element(selector: &str, mut error: Error) -> Error {
     let next = match error.code {
         Code::NotFound => ". Read the HTML of the page, and select another element",

@@ -151,7 +151,7 @@ pub(super) fn timeout(millis: u64) -> Result<u64> {
 /// Validates a header. Returns it with a lowercase name.
 fn header(name: &str, value: &str) -> Result<(String, String)> {
     let shown = || match name.len() {
-        0..=SHOWN => name.escape_debug().to_string(),
+        0..=SHOWN => name.escape_default().to_string(),
         length => format!("a name of {length} bytes"),
     };
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

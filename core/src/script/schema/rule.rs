@@ -302,9 +302,8 @@ impl<'a> Run<'a> {
             }
             Rule::UniqueItems => {
                 let all: Vec<String> = items.iter().map(canonical).collect();
-                if self.step(all.iter().map(String::len).sum())
-                    && all.iter().collect::<BTreeSet<_>>().len() < all.len()
-                {
+                let mut seen = BTreeSet::new();
+                if self.step(all.iter().map(String::len).sum()) && !all.iter().all(|item| seen.insert(item)) {
                     self.wrong(|| "the array has equal items".to_owned());
                 }
             }
@@ -456,8 +455,8 @@ fn canonical(value: &Value) -> String {
         },
         Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
         Value::Object(fields) => {
-            let sorted: BTreeMap<&String, String> =
-                fields.iter().map(|(name, value)| (name, canonical(value))).collect();
+            let mut sorted = BTreeMap::new();
+            sorted.extend(fields.iter().map(|(name, value)| (name, canonical(value))));
             let fields: Vec<String> = sorted
                 .iter()
                 .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())))

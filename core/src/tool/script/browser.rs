@@ -6,24 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::Result;
-use crate::profiles::Profiles;
 use crate::provider::Provider;
 use crate::script::browser::{browse, off};
 use crate::script::{Browse, WaitUntil};
 use crate::session::Session;
 use crate::tool::{Content, Reply, Scope, Tool};
-
-/// The names of the tools.
-pub(super) const NAMES: &[&str] = &[
-    BrowserNavigate::NAME,
-    BrowserScreenshot::NAME,
-    BrowserClick::NAME,
-    BrowserType::NAME,
-    BrowserExtractText::NAME,
-    BrowserExtractHtml::NAME,
-    BrowserEvaluate::NAME,
-    BrowserClose::NAME,
-];
 
 /// The addition to the description of `run_sandbox_code`.
 pub(super) const GLOBAL: &str = " browser has the page of browser_navigate: await browser.navigate(url), click(selector), \
@@ -38,11 +25,6 @@ pub(super) struct BrowserExtractText;
 pub(super) struct BrowserExtractHtml;
 pub(super) struct BrowserEvaluate;
 pub(super) struct BrowserClose;
-
-/// Returns whether a project serves a tool: the browser is optional.
-pub(super) fn serves(profiles: &Profiles, name: &str) -> bool {
-    profiles.has_script_browser() || !NAMES.contains(&name)
-}
 
 /// Performs an action in the browser of the session's agent.
 async fn done<P: Provider>(session: &Session<P>, action: Browse) -> Result<Value> {

@@ -6,12 +6,13 @@
 //! | `state` | the tools over the state |
 //! | `database` | the tools over the database |
 //! | `fetch` | `fetch_url` |
-//! | `browser` | the tools over the browser |
+//! | `browser` | the tools over the browser; with the feature `browser` |
 //! | `libraries` | the tools over libraries |
 //! | `tools` | the tools over created tools |
 //! | `stored` | what the tools over libraries and created tools share |
 //! | `created` | the created tools themselves |
 
+#[cfg(feature = "browser")]
 mod browser;
 mod created;
 mod database;
@@ -26,6 +27,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+#[cfg(feature = "browser")]
 use self::browser::{
     BrowserClick, BrowserClose, BrowserEvaluate, BrowserExtractHtml, BrowserExtractText, BrowserNavigate,
     BrowserScreenshot, BrowserType,
@@ -42,6 +44,7 @@ use super::{Family, Reply, Tool as _, ToolFamily, unknown_tool};
 use crate::error::Result;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
+use crate::script::browser::off;
 use crate::script::mask::Mask;
 use crate::session::Session;
 
@@ -56,16 +59,33 @@ struct Script;
 family!(
     Script: RunSandboxCode, GetState, SetState, DeleteState, ListStateKeys, DbSql, DbSchema, FetchUrl,
     CreateLibrary, UpdateLibrary, DeleteLibrary, ListLibraries, ReadLibrary,
-    CreateTool, UpdateTool, DeleteTool, EnableTool, DisableTool, ListTools, ReadTool,
-    BrowserNavigate, BrowserScreenshot, BrowserClick, BrowserType, BrowserExtractText, BrowserExtractHtml,
-    BrowserEvaluate, BrowserClose;
+    CreateTool, UpdateTool, DeleteTool, EnableTool, DisableTool, ListTools, ReadTool;
+    feature "browser": BrowserNavigate, BrowserScreenshot, BrowserClick, BrowserType, BrowserExtractText,
+    BrowserExtractHtml, BrowserEvaluate, BrowserClose;
     schemas "schemas.json";
     with |_: &mut [_], _: &_| ()
 );
 
+/// The names of the tools over the browser. Created tools cannot have them, even where there is no browser.
+const OF_THE_BROWSER: &[&str] = &[
+    "browser_navigate",
+    "browser_screenshot",
+    "browser_click",
+    "browser_type",
+    "browser_extract_text",
+    "browser_extract_html",
+    "browser_evaluate",
+    "browser_close",
+];
+
+/// Returns whether a project serves a tool: the browser is optional.
+fn serves(profiles: &Profiles, name: &str) -> bool {
+    profiles.has_script_browser() || !OF_THE_BROWSER.contains(&name)
+}
+
 /// Returns whether a name is that of a built-in tool of any family.
 fn is_built_in(name: &str) -> bool {
-    let all = [Script::NAMES, super::agent::Agent::NAMES, super::thread::Thread::NAMES];
+    let all = [Script::NAMES, OF_THE_BROWSER, super::agent::Agent::NAMES, super::thread::Thread::NAMES];
     all.iter().any(|names| names.contains(&name)) || super::workspace::WorkspaceTools::has(name)
 }
 
@@ -76,13 +96,14 @@ impl ToolFamily for Scripts {
         &[CreateTool::NAME, UpdateTool::NAME, DeleteTool::NAME, EnableTool::NAME, DisableTool::NAME];
 
     fn names(profiles: &Profiles) -> Vec<Cow<'static, str>> {
-        let served = Self::NAMES.iter().filter(|name| browser::serves(profiles, name));
+        let served = Self::NAMES.iter().filter(|name| serves(profiles, name));
         served.map(|name| Cow::Borrowed(*name)).collect()
     }
 
     fn definitions(profiles: &Profiles) -> Vec<Definition> {
         let mut all = Script::definitions(profiles);
-        all.retain(|definition| browser::serves(profiles, &definition.name));
+        all.retain(|definition| serves(profiles, &definition.name));
+        #[cfg(feature = "browser")]
         if profiles.has_script_browser() {
             for run in all.iter_mut().filter(|definition| definition.name == RunSandboxCode::NAME) {
                 run.description.to_mut().push_str(browser::GLOBAL);
@@ -92,7 +113,7 @@ impl ToolFamily for Scripts {
     }
 
     async fn created<P: Provider>(session: &Session<P>) -> Result<Vec<Definition>> {
-        let mask = Mask::new(&session.provider().script_secrets(session.agent())?)?;
+        let mask = Mask::new(&session.provider().script_secrets(session.agent())?);
         let all = created::definitions(session).await?.into_iter();
         Ok(all.filter_map(|definition| mask.definition(definition)).collect())
     }
@@ -100,7 +121,7 @@ impl ToolFamily for Scripts {
     async fn call<P: Provider>(session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
         let outcome = Self::unmasked(session, name, input).await;
         // A script may have stored a secret where another tool reads it.
-        Mask::new(&session.provider().script_secrets(session.agent())?)?.outcome(outcome)
+        Mask::new(&session.provider().script_secrets(session.agent())?).outcome(outcome)
     }
 }
 
@@ -114,9 +135,23 @@ impl Scripts {
         if let Some(reply) = Box::pin(created::call(session, name, input)).await? {
             return Ok(reply);
         }
+        if OF_THE_BROWSER.contains(&name) {
+            return Err(off());
+        }
         let created = created::definitions(session).await?.into_iter().map(|definition| definition.name);
         let names: Vec<Cow<'static, str>> =
             Self::names(session.profiles()).into_iter().chain(created).collect();
         Err(unknown_tool(name, &names.iter().map(|name| &**name).collect::<Vec<_>>()))
+    }
+}
+
+#[cfg(all(test, feature = "browser"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_the_browser_are_those_of_its_tools() {
+        let of_the_browser = Script::NAMES.iter().filter(|name| name.starts_with("browser_"));
+        assert_eq!(of_the_browser.copied().collect::<Vec<_>>(), OF_THE_BROWSER);
     }
 }

@@ -1,5 +1,7 @@
 //! `run_sandbox_code`, and running the scripts of tools.
 
+use std::collections::BTreeMap;
+
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,11 +52,12 @@ pub(super) async fn run<P: Provider>(
     args: Option<Value>,
 ) -> Result<Reply> {
     let store = session.agent_store()?;
-    let libraries = sources(session, Kind::Library)?.list().await?;
-    let libraries = libraries.into_iter().map(|(name, source)| (name, source.code)).collect();
+    let mut libraries = BTreeMap::new();
+    let sources = sources(session, Kind::Library)?.list().await?;
+    libraries.extend(sources.into_iter().map(|(name, source)| (name, source.code)));
     let secrets = session.provider().script_secrets(session.agent())?;
     // The secrets that the script gets, even if others are set meanwhile.
-    let mask = Mask::new(&secrets)?;
+    let mask = Mask::new(&secrets);
     let browser = session.profiles().has_script_browser();
     let start = Start {
         code,

@@ -84,7 +84,7 @@ impl Tool for CreateTool {
             return Err(Error::new(Code::InvalidInput, message));
         }
         let secrets = session.provider().script_secrets(session.agent())?;
-        if let Some(secret) = Mask::new(&secrets)?.secret_in(&name) {
+        if let Some(secret) = Mask::new(&secrets).secret_in(&name) {
             let message =
                 format!("the name contains the value of the secret `{secret}`: choose another name");
             return Err(Error::new(Code::InvalidInput, message));
