@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use rquickjs::function::Opt;
 use rquickjs::object::Property;
-use rquickjs::{Array, Ctx, Exception, Function, Object, Persistent, Promise, Value};
+use rquickjs::{Ctx, Exception, Function, Object, Persistent, Promise, Value};
 
 use crate::compile;
+use crate::csv;
 use crate::engine::{Pending, Shared};
 use crate::json;
 use crate::limits::{CALLS, DEPTH, NESTING, RESULT, TIMER, TIMERS, time_ms};
@@ -23,7 +24,7 @@ pub(crate) fn add(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
     host.set("log", Function::new(ctx.clone(), move |line: String| own.log(line))?)?;
     let own = Rc::clone(shared);
     host.set("clearTimer", Function::new(ctx.clone(), move |id: f64| own.clear_timer(whole(id)))?)?;
-    host.set("parseCsv", Function::new(ctx.clone(), parse_csv)?)?;
+    host.set("parseCsv", Function::new(ctx.clone(), csv::parse)?)?;
     let own = Rc::clone(shared);
     host.set("random", Function::new(ctx.clone(), move || own.random())?.with_name("random")?)?;
     host.set("depth", DEPTH)?;
@@ -124,23 +125,4 @@ fn set_timer<'js>(
 )]
 fn whole(number: f64) -> u64 {
     number as u64
-}
-
-/// Parses CSV. Returns its rows; with a header, each has as many fields as the first.
-#[allow(clippy::needless_pass_by_value, reason = "the engine passes values")]
-fn parse_csv(ctx: Ctx<'_>, text: String, header: bool) -> rquickjs::Result<Value<'_>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let mut reader =
-        csv::ReaderBuilder::new().has_headers(false).flexible(!header).from_reader(text.as_bytes());
-    let rows = Array::new(ctx.clone())?;
-    for (at, record) in reader.records().enumerate() {
-        let record =
-            record.map_err(|error| Exception::throw_syntax(&ctx, &format!("invalid CSV: {error}")))?;
-        let row = Array::new(ctx.clone())?;
-        for (at, field) in record.iter().enumerate() {
-            row.set(at, field)?;
-        }
-        rows.set(at, row)?;
-    }
-    Ok(rows.into_value())
 }

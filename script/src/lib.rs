@@ -16,6 +16,7 @@
 //! | `wasm` | runs one script as a module of WebAssembly, with the clock of its host |
 //! | `compile` | compiles source to bytecode, in a separate context |
 //! | `globals` | the globals of a script |
+//! | `csv` | `parseCSV` |
 //! | `json` | values of a script as JSON |
 //! | `failure` | errors with their place in the script |
 //! | `logs` | limits what a script logs |
@@ -26,6 +27,8 @@
 
 #[cfg(feature = "engine")]
 mod compile;
+#[cfg(feature = "engine")]
+mod csv;
 #[cfg(feature = "engine")]
 pub mod engine;
 #[cfg(feature = "engine")]
