@@ -177,8 +177,11 @@ fn browsers_end_and_start_again() {
     // The platform ends them, or they crash.
     site.control("end");
     site.until("they have ended", |site| site.control("sessions") == 0);
-    let error = site.fails("a", "browser_extract_text", &json!({}));
-    assert_eq!(error, "not_found: no page is open: navigate to a URL first");
+    // The agent's object learns that later than the platform.
+    site.until("its object knows", |site| {
+        let error = site.fails("a", "browser_extract_text", &json!({}));
+        error == "not_found: no page is open: navigate to a URL first"
+    });
     site.navigate("a", "/plain");
     assert_eq!(text("a"), "plain");
     thread::scope(|scope| {
