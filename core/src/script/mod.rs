@@ -130,3 +130,58 @@ fn encode(value: &impl serde::Serialize) -> crate::error::Result<Vec<u8>> {
 pub(crate) fn unsupported() -> Error {
     Error::new(Code::Unsupported, "this provider does not run scripts: use koze on a Linux machine")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Answers a call with itself.
+    struct Echo;
+
+    impl Calls for Echo {
+        async fn call(&self, call: Call) -> Result<Value, String> {
+            serde_json::to_value(call).map_err(|error| error.to_string())
+        }
+    }
+
+    fn answer(call: &Value) -> Result<Value, String> {
+        pollster::block_on(Echo.answer(&Json::from(call))).map(|answer| answer.value().unwrap())
+    }
+
+    #[test]
+    fn calls_are_decoded() {
+        for call in [
+            json!({ "state_get": { "key": "a" } }),
+            json!({ "db_schema": {} }),
+            json!({ "browser": { "close": {} } }),
+        ] {
+            assert_eq!(answer(&call), Ok(call.clone()));
+        }
+        for (call, part) in [
+            (json!({ "state_get": {} }), "missing field `key`"),
+            (json!({ "state_get": { "key": 1 } }), "invalid type: integer `1`, expected a string"),
+            (json!({ "state_get": { "key": "a", "agent": "b" } }), "unknown field `agent`"),
+            (
+                json!({ "fetch": { "url": "https://a.example", "method": "TRACE" } }),
+                "unknown variant `TRACE`",
+            ),
+            (json!({ "state_get": { "key": "a" }, "db_schema": {} }), "expected map with a single key"),
+            (json!({ "exec": {} }), "unknown variant `exec`"),
+            (json!("state_get"), "invalid type: unit variant, expected struct variant"),
+        ] {
+            let error = answer(&call).unwrap_err();
+            assert!(error.starts_with("wrong arguments: ") && error.contains(part), "{call}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_result_that_is_no_text_is_a_failure() {
+        let result = Ran::new(Ok(Json::new(r#""\ud800""#.to_owned()).unwrap()), Vec::new()).result;
+        assert!(result.unwrap_err().message.starts_with("the result cannot be read: "));
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let result = Ran::new(Ok(Json::new(deep).unwrap()), Vec::new()).result;
+        assert!(result.unwrap_err().message.contains("recursion limit"));
+    }
+}
