@@ -36,7 +36,7 @@ impl<'a, P: Provider> Answers<'a, P> {
         Answers { has_browser, ..self }
     }
 
-    async fn answer(&self, call: Call) -> Result<Value> {
+    async fn result(&self, call: Call) -> Result<Value> {
         match call {
             Call::StateGet { key } => Ok(self.state.get(&key).await?.unwrap_or_default()),
             Call::StateSet { key, value } => {
@@ -68,6 +68,6 @@ impl<'a, P: Provider> Answers<'a, P> {
 
 impl<P: Provider> Calls for Answers<'_, P> {
     async fn call(&self, call: Call) -> std::result::Result<Value, String> {
-        self.answer(call).await.map_err(|error| error.message)
+        self.result(call).await.map_err(|error| error.message)
     }
 }

@@ -32,8 +32,7 @@ impl Mask {
     pub(crate) fn new(secrets: &Secrets) -> Self {
         let masked = secrets.iter().filter(|(_, value)| value.chars().count() >= SHORTEST_MASKED);
         let of = |(name, value): (&str, &str)| {
-            let name = name.to_owned();
-            forms(value).into_iter().map(move |form| (form, name.clone()))
+            forms(value).into_iter().map(|form| (form, name.to_owned())).collect::<Vec<_>>()
         };
         Mask { forms: masked.flat_map(of).collect() }
     }
@@ -112,20 +111,14 @@ impl Mask {
         for (form, name) in &self.forms {
             let before = all.len();
             for range in occurrences(text, form) {
-                match all[before..].last_mut() {
-                    Some((last, _)) if range.start < last.end => last.end = range.end,
-                    _ => all.push((range, name)),
-                }
+                merge(&mut all, before, (range, name));
             }
         }
         all.extend(self.cut(text));
         all.sort_unstable_by_key(|(range, _)| (range.start, std::cmp::Reverse(range.end)));
         let mut merged: Vec<(Range<usize>, &str)> = Vec::new();
-        for (range, name) in all {
-            match merged.last_mut() {
-                Some((last, _)) if range.start < last.end => last.end = last.end.max(range.end),
-                _ => merged.push((range, name)),
-            }
+        for found in all {
+            merge(&mut merged, 0, found);
         }
         merged
     }
@@ -144,6 +137,14 @@ impl Mask {
         let begun = self.forms.iter().filter_map(|(form, name)| Some((beginning(form)?, name.as_str())));
         let (length, name) = begun.max_by_key(|(length, _)| *length)?;
         Some((end - length..end, name))
+    }
+}
+
+/// Adds a range behind those of a list from some index on: to the last of them, if they overlap.
+fn merge<'a>(all: &mut Vec<(Range<usize>, &'a str)>, from: usize, (range, name): (Range<usize>, &'a str)) {
+    match all[from..].last_mut() {
+        Some((last, _)) if range.start < last.end => last.end = last.end.max(range.end),
+        _ => all.push((range, name)),
     }
 }
 

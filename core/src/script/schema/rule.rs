@@ -455,6 +455,7 @@ fn canonical(value: &Value) -> String {
         },
         Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
         Value::Object(fields) => {
+            // Not collected, as in `Secrets`.
             let mut sorted = BTreeMap::new();
             sorted.extend(fields.iter().map(|(name, value)| (name, canonical(value))));
             let fields: Vec<String> = sorted

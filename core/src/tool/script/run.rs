@@ -52,6 +52,7 @@ pub(super) async fn run<P: Provider>(
     args: Option<Value>,
 ) -> Result<Reply> {
     let store = session.agent_store()?;
+    // Not collected, as in `Secrets`.
     let mut libraries = BTreeMap::new();
     let sources = sources(session, Kind::Library)?.list().await?;
     libraries.extend(sources.into_iter().map(|(name, source)| (name, source.code)));
