@@ -20,6 +20,9 @@ use wasmparser::{
 
 use crate::Result;
 
+/// What a method of [`Reencode`] returns.
+type Reencoded = std::result::Result<(), Error<Infallible>>;
+
 /// The name of the global.
 const FUEL: &str = "fuel";
 
@@ -92,7 +95,7 @@ impl Reencode for Fuel {
         &mut self,
         globals: &mut GlobalSection,
         section: GlobalSectionReader<'_>,
-    ) -> std::result::Result<(), Error<Infallible>> {
+    ) -> Reencoded {
         utils::parse_global_section(self, globals, section)?;
         let mut add = |val_type, value: &ConstExpr| {
             globals.global(GlobalType { val_type, mutable: true, shared: false }, value);
@@ -107,28 +110,20 @@ impl Reencode for Fuel {
         &mut self,
         exports: &mut ExportSection,
         section: ExportSectionReader<'_>,
-    ) -> std::result::Result<(), Error<Infallible>> {
+    ) -> Reencoded {
         utils::parse_export_section(self, exports, section)?;
         exports.export(FUEL, ExportKind::Global, self.fuel);
         Ok(())
     }
 
-    fn parse_export(
-        &mut self,
-        exports: &mut ExportSection,
-        export: Export<'_>,
-    ) -> std::result::Result<(), Error<Infallible>> {
+    fn parse_export(&mut self, exports: &mut ExportSection, export: Export<'_>) -> Reencoded {
         if OF_THE_LINKER.contains(&export.name) {
             return Ok(());
         }
         utils::parse_export(self, exports, export)
     }
 
-    fn parse_function_body(
-        &mut self,
-        code: &mut CodeSection,
-        body: FunctionBody<'_>,
-    ) -> std::result::Result<(), Error<Infallible>> {
+    fn parse_function_body(&mut self, code: &mut CodeSection, body: FunctionBody<'_>) -> Reencoded {
         let mut function = self.new_function_with_parsed_locals(&body)?;
         let mut reader = body.get_operators_reader()?;
         while !reader.eof() {
@@ -145,11 +140,7 @@ impl Reencode for Fuel {
         Ok(())
     }
 
-    fn parse_custom_section(
-        &mut self,
-        _: &mut Module,
-        _: CustomSectionReader<'_>,
-    ) -> std::result::Result<(), Error<Infallible>> {
+    fn parse_custom_section(&mut self, _: &mut Module, _: CustomSectionReader<'_>) -> Reencoded {
         Ok(())
     }
 }
