@@ -134,8 +134,8 @@ export class KozeScripts extends DurableObject {
   //#endregion
   /** @param {Call} asked @param {(call: string) => Promise<string>} call */
   async #answer(asked, call) {
-    const query = asked.db_sql ?? asked.db_schema;
-    if (query) return answer(this.ctx.storage, query);
+    if ("db_sql" in asked) return answer(this.ctx.storage, asked.db_sql);
+    if ("db_schema" in asked) return answer(this.ctx.storage, {});
     const { Ok, Err } = JSON.parse(await call(JSON.stringify(asked)));
     if (Err !== undefined) throw new Error(Err);
     return Ok;

@@ -24,17 +24,24 @@ export interface Limits {
   memory: number;
 }
 
-/** A call of the host: one of these. */
-export interface Call {
-  state_get?: { key: string };
-  state_set?: { key: string; value: unknown };
-  state_delete?: { key: string };
-  state_keys?: { prefix: string };
-  db_sql?: { sql: string; params: unknown[] };
-  db_schema?: {};
-  fetch?: { url: string; method?: string; headers?: Record<string, string>; body?: string; timeout?: number };
-  browser?: Record<string, unknown>;
-}
+/** A call of the host. */
+export type Call =
+  | { state_get: { key: string } }
+  | { state_set: { key: string; value: unknown } }
+  | { state_delete: { key: string } }
+  | { state_keys: { prefix: string } }
+  | { db_sql: { sql: string; params: unknown[] } }
+  | { db_schema: {} }
+  | {
+      fetch: {
+        url: string;
+        method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD";
+        headers?: Record<string, string>;
+        body?: string;
+        timeout?: number;
+      };
+    }
+  | { browser: Record<string, unknown> };
 
 /** The error that ended a script. */
 export interface Failure {
