@@ -70,6 +70,9 @@ fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
         return Ok(());
     };
     rustix::thread::set_name(c"koze-guest")?;
+    if order.spec.task == Task::Script {
+        sys::use_utc();
+    }
     match prepare(&order, descriptors) {
         Ok(()) => {
             let sockets = sockets.filter(|_| order.spec.task == Task::Guest);

@@ -11,6 +11,17 @@ use rustix::thread::UnshareFlags;
 
 use super::{Weakness, Weaknesses};
 
+/// Sets the time zone of this single-threaded process to UTC, which is that of scripts everywhere. The C library reads it now:
+/// later, it would look for files, and the system call filter of scripts would end the process.
+pub(super) fn use_utc() {
+    // SAFETY: there are no other threads, the time and the result are valid, and all zeros are a valid result.
+    unsafe {
+        std::env::set_var("TZ", "UTC0");
+        let (epoch, mut local) = (0, std::mem::zeroed());
+        libc::localtime_r(&raw const epoch, &raw mut local);
+    }
+}
+
 /// A child process.
 #[derive(Debug)]
 pub(in super::super) struct Process {

@@ -8,6 +8,8 @@ use super::{Capability, Case, ToolResult, case};
 
 pub(super) const CASES: &[Case] = &[
     case("script_results", results),
+    case("script_built_ins", built_ins),
+    case("script_built_ins_with_any_arguments", any_arguments),
     case("script_failures", failures),
     case("script_hostile_results", hostile_results),
     case("script_without_eval", without_eval),
@@ -79,6 +81,129 @@ fn results(session: &Session) {
     }
     let done = run(session, "console.log('a', { b: 1 }); console.warn('c'); console.error('d')");
     assert_eq!(done, json!({ "result": null, "logs": ["a {\"b\":1}", "[WARN] c", "[ERROR] d"] }));
+}
+
+/// What the engine's built-ins take from elsewhere, such as the C library, which is not the same on every host.
+fn built_ins(session: &Session) {
+    let math = "const digits = (number) => number.toPrecision(12);
+        const unary = ['acos', 'asin', 'atan', 'atanh', 'cbrt', 'cos', 'cosh', 'exp', 'expm1', 'log', 'log10', 'log1p',
+            'log2', 'sin', 'sinh', 'tan', 'tanh', 'asinh'].map((name) => digits(Math[name](0.7)));
+        return [...unary, digits(Math.acosh(7)), digits(Math.atan2(1, -2)), digits(Math.hypot(3, 4, 5)),
+            digits(2 ** 0.5), digits(Math.pow(-8, 3)), digits(1e300 ** 0.1), Math.sin(1e22).toPrecision(6),
+            [1 ** Infinity, (-1) ** -Infinity, 1 ** NaN].every(Number.isNaN), NaN ** 0, (-0) ** -1 === -Infinity,
+            -5 % 3, 5.5 % -2]";
+    let expected = json!([
+        "0.795398830184",
+        "0.775397496611",
+        "0.610725964389",
+        "0.867300527694",
+        "0.887904001743",
+        "0.764842187284",
+        "1.25516900563",
+        "2.01375270747",
+        "1.01375270747",
+        "-0.356674943939",
+        "-0.154901959986",
+        "0.530628251062",
+        "-0.514573172830",
+        "0.644217687238",
+        "0.758583701840",
+        "0.842288380463",
+        "0.604367777117",
+        "0.652666566082",
+        "2.63391579385",
+        "2.67794504459",
+        "7.07106781187",
+        "1.41421356237",
+        "-512.000000000",
+        "1.00000000000e+30",
+        "-0.852201",
+        true,
+        1,
+        true,
+        -2,
+        1.5,
+    ]);
+    assert_eq!(result(session, math), expected);
+    let json =
+        "return JSON.parse('[0, -0, 1e5, 1E-7, 123456789012345680000, 0.1, 5e-324, 1.7976931348623157e308, \
+        2.2250738585072011e-308, 9007199254740993, -12.5e+2]').map((number) => String(number))
+        .concat(1 / JSON.parse('-0'), JSON.parse('1e999'), (255).toString(16), 1e21 + '')";
+    let expected = json!([
+        "0",
+        "0",
+        "100000",
+        "1e-7",
+        "123456789012345680000",
+        "0.1",
+        "5e-324",
+        "1.7976931348623157e+308",
+        "2.225073858507201e-308",
+        "9007199254740992",
+        "-1250",
+        null,
+        null,
+        "ff",
+        "1e+21",
+    ]);
+    assert_eq!(result(session, json), expected);
+    let text = "const date = new Date(Date.UTC(2026, 0, 2, 3, 4, 5, 6)), old = new Date(-62200000000000);
+        return [date.toISOString(), date.toUTCString(), date.toString(), date.toLocaleDateString(), date.toLocaleTimeString(),
+            old.toISOString(), old.toUTCString(), new Date(253402300800000).toISOString(), new Date(NaN) + '',
+            Date.parse('2026-01-02T03:04:05.006Z'), escape('ä€ b'), JSON.stringify('\\u0001\\ud800'), RegExp.escape?.('a-b')]";
+    let expected = json!([
+        "2026-01-02T03:04:05.006Z",
+        "Fri, 02 Jan 2026 03:04:05 GMT",
+        "Fri Jan 02 2026 03:04:05 GMT+0000",
+        "01/02/2026",
+        "03:04:05 AM",
+        "-000002-12-17T14:13:20.000Z",
+        "Thu, 17 Dec -0002 14:13:20 GMT",
+        "+010000-01-01T00:00:00.000Z",
+        "Invalid Date",
+        1_767_323_045_006_u64,
+        "%E4%u20AC%20b",
+        "\"\\u0001\\ud800\"",
+        "\\x61\\x2db",
+    ]);
+    assert_eq!(result(session, text), expected);
+    for (code, error) in [
+        ("null.a", "TypeError: cannot read property 'a' of null"),
+        ("'a'.repeat(-1)", "RangeError: invalid repeat count"),
+        ("(1).toString(99)", "RangeError: toString() radix argument must be between 2 and 36"),
+        ("JSON.parse('[1,]')", "SyntaxError: unexpected token: ']'"),
+        ("new RegExp('(')", "SyntaxError: expecting ')'"),
+    ] {
+        let failure = failed(session, "run_sandbox_code", json!({ "code": code }));
+        assert_eq!(failure["error"], error, "{failure}");
+    }
+}
+
+/// A built-in may throw, but does not end the engine: its process, for example, is killed for a forbidden system call.
+fn any_arguments(session: &Session) {
+    let code = "const values = [undefined, 1, 'a', [3, 1], { length: 2 }, new Date(0), /a/g, new Uint8Array(4), () => 1];
+        const own = ['console', 'resolve', 'globalThis', 'setTimeout', 'clearTimeout', 'libraries', 'tools', 'state', 'db',
+            'fetch', 'browser', 'secrets'];
+        const seen = new Set();
+        let calls = 0;
+        const attempt = (call) => { calls++; try { call(); } catch {} };
+        const visit = (value) => {
+            if (value === null || !['object', 'function'].includes(typeof value) || seen.has(value)) return;
+            seen.add(value);
+            for (const { value: inner } of Object.values(Object.getOwnPropertyDescriptors(value))) {
+                if (typeof inner === 'function') {
+                    for (const first of values) {
+                        for (const on of values) attempt(() => inner.call(on, first, 2));
+                        attempt(() => new inner(first));
+                    }
+                }
+                visit(inner);
+            }
+        };
+        for (const name of Reflect.ownKeys(globalThis)) if (!own.includes(name)) visit({ own: globalThis[name] });
+        return calls";
+    let calls = result(session, code).as_u64();
+    assert!(calls.is_some_and(|calls| calls > 20_000), "{calls:?}");
 }
 
 fn failures(session: &Session) {
