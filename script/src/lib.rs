@@ -14,6 +14,7 @@
 //! | `engine` | one run of a script |
 //! | `native` | runs scripts one after another, with the clock of the system |
 //! | `wasm` | runs one script as a module of WebAssembly, with the clock of its host |
+//! | `c`, `print` | functions of C that the module needs |
 //! | `compile` | compiles source to bytecode, in a separate context |
 //! | `globals` | the globals of a script |
 //! | `csv` | `parseCSV` |
@@ -25,6 +26,8 @@
 //! The modules from `engine` on need the feature `engine`. An engine is not a security boundary: a host runs it in an unprivileged process, or in
 //! a separate isolate.
 
+#[cfg(all(feature = "engine", target_arch = "wasm32"))]
+mod c;
 #[cfg(feature = "engine")]
 mod compile;
 #[cfg(feature = "engine")]
@@ -45,6 +48,8 @@ mod logs;
 mod memory;
 #[cfg(all(feature = "engine", not(target_arch = "wasm32")))]
 pub mod native;
+#[cfg(all(feature = "engine", any(test, target_arch = "wasm32")))]
+mod print;
 pub mod protocol;
 #[cfg(all(feature = "engine", target_arch = "wasm32"))]
 mod wasm;

@@ -8,6 +8,7 @@
 //! | `deliver` | export | takes these bytes, which are frames, and runs the script as far as possible |
 //! | `koze.send` | import | receives a frame |
 //! | `env.__rquickjs_host_now_us` | import | returns the microseconds since 1970 |
+//! | `Math` | import | functions of the host's `Math` |
 //!
 //! `cargo xtask script` adds the global `fuel`, which every iteration of a loop in the module decreases. Below zero, the module
 //! traps: the host's clock stands still while the module computes, and not every built-in function checks the time. An

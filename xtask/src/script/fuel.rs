@@ -29,27 +29,25 @@ const FUEL: &str = "fuel";
 /// The bytes that are moved in the time of a short loop's iteration: 2 to the power of this.
 const BYTES: i64 = 4;
 
-/// Exports that only the linker needs.
-const OF_THE_LINKER: [&str; 2] = ["__heap_base", "__data_end"];
-
-/// Returns the module with fuel, and without custom sections.
-pub(super) fn add(module: &[u8]) -> Result<Vec<u8>> {
+/// Returns the module with fuel, and without custom sections and all exports but these: the linker exports each function that
+/// Rust defines for C, too.
+pub(super) fn add(module: &[u8], exports: &[&str]) -> Result<Vec<u8>> {
     let mut fueled = Module::new();
-    Fuel::default()
+    Fueling { exports, fuel: 0, length: 0 }
         .parse_core_module(&mut fueled, Parser::new(0), module)
         .map_err(|error| format!("the engine is no module: {error}"))?;
     Ok(fueled.finish())
 }
 
-/// The globals that it adds, by index. The module imports none.
-#[derive(Default)]
-struct Fuel {
+/// The exports that it keeps, and the globals that it adds, by index. The module imports none.
+struct Fueling<'a> {
+    exports: &'a [&'a str],
     fuel: u32,
     /// The length of what is moved, which is the last operand.
     length: u32,
 }
 
-impl Fuel {
+impl Fueling<'_> {
     /// The instructions at the start of each iteration.
     fn iteration(&self) -> [Instruction<'static>; 10] {
         [
@@ -88,7 +86,7 @@ fn append(function: &mut Function, instructions: &[Instruction<'_>]) {
     }
 }
 
-impl Reencode for Fuel {
+impl Reencode for Fueling<'_> {
     type Error = Infallible;
 
     fn parse_global_section(
@@ -117,10 +115,10 @@ impl Reencode for Fuel {
     }
 
     fn parse_export(&mut self, exports: &mut ExportSection, export: Export<'_>) -> Reencoded {
-        if OF_THE_LINKER.contains(&export.name) {
-            return Ok(());
+        if self.exports.contains(&export.name) {
+            utils::parse_export(self, exports, export)?;
         }
-        utils::parse_export(self, exports, export)
+        Ok(())
     }
 
     fn parse_function_body(&mut self, code: &mut CodeSection, body: FunctionBody<'_>) -> Reencoded {
@@ -179,7 +177,7 @@ mod tests {
 
     /// Returns the function and the exports of a module with fuel, after validation.
     fn fueled(instructions: &[Instruction<'_>]) -> (Vec<String>, Vec<String>) {
-        let module = add(&module(instructions)).unwrap();
+        let module = add(&module(instructions), &["f"]).unwrap();
         wasmparser::validate(&module).unwrap();
         let (mut operators, mut exports) = (Vec::new(), Vec::new());
         for payload in Parser::new(0).parse_all(&module) {
@@ -249,6 +247,6 @@ mod tests {
 
     #[test]
     fn what_is_no_module_is_an_error() {
-        assert!(add(b"").unwrap_err().to_string().contains("is no module"));
+        assert!(add(b"", &[]).unwrap_err().to_string().contains("is no module"));
     }
 }
