@@ -10,20 +10,13 @@ use std::process::{Command, ExitCode};
 use crate::{Result, process, setup};
 use zig::Zig;
 
-/// A system that koze runs on.
-struct System {
-    /// Its name in Rust.
-    target: &'static str,
-    /// Its name in Zig.
-    zig: &'static str,
-}
+/// The systems that are checked, by their names in Rust and in Zig.
+const CHECKED: [(&str, &str); 2] =
+    [("aarch64-apple-darwin", "aarch64-macos"), ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu")];
 
-const CHECKED: [System; 2] = [
-    System { target: "aarch64-apple-darwin", zig: "aarch64-macos" },
-    System { target: "aarch64-unknown-linux-gnu", zig: "aarch64-linux-gnu" },
-];
-
-const WINDOWS: System = System { target: "x86_64-pc-windows-gnu", zig: "x86_64-windows-gnu" };
+const WINDOWS: &str = "x86_64-pc-windows-gnu";
+/// The C compiler and linker for it, which cargo uses by default.
+const MINGW: &str = "x86_64-w64-mingw32-gcc";
 
 /// A library that wine lacks, next to the program of Windows.
 const LIBRARY: (&str, &str) = ("tests/tests/windows/bcryptprimitives.c", "bcryptprimitives.dll");
@@ -32,49 +25,47 @@ const NO_RUSTUP: &str = "install rustup, which brings cargo and rustc";
 
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let zig = Zig::installed(root)?;
-    // In one run, cargo always has work for every processor.
-    let mut clippy = cargo(root, &zig, &CHECKED, "clippy")?;
+    let mut clippy = cargo(root, "clippy");
+    for (target, name) in CHECKED {
+        // In one run, cargo always has work for every processor.
+        setup::target::install(target, false)?;
+        clippy.args(["--target", target]);
+        let target = target.replace('-', "_");
+        clippy.env(format!("CC_{target}"), zig.cc(name)?).env(format!("AR_{target}"), zig.ar());
+    }
     clippy.args(["--", "-D", "warnings"]);
     done(&mut clippy)?;
-    windows(root, &zig)?;
+    setup::debian::install()?;
+    windows(root)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds the program of Windows where wine can run it.
+/// Builds the program of Windows where wine can run it, if its compiler is installed.
 pub(crate) fn program_of_windows(root: &Path) -> Result<()> {
-    if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        windows(root, &Zig::installed(root)?)
-    } else {
-        Ok(())
-    }
+    let can_run = cfg!(all(target_os = "linux", target_arch = "x86_64"));
+    if can_run && Command::new(MINGW).arg("--version").output().is_ok() { windows(root) } else { Ok(()) }
 }
 
 /// Builds the program of Windows, and the library that wine lacks.
-fn windows(root: &Path, zig: &Zig) -> Result<()> {
-    let mut build = cargo(root, zig, &[WINDOWS], "build")?;
+fn windows(root: &Path) -> Result<()> {
+    setup::target::install(WINDOWS, false)?;
+    let mut build = cargo(root, "build");
     // Flags of the target do not reach build scripts and macros.
-    let flags = format!("-Dwarnings\x1f-Cdlltool={}", zig.tool("dlltool").display());
-    build.env("CARGO_ENCODED_RUSTFLAGS", flags).env("CARGO_PROFILE_DEV_DEBUG", "0");
-    build.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", zig.linker(WINDOWS.zig)?);
+    build.args(["--target", WINDOWS]).env("CARGO_ENCODED_RUSTFLAGS", "-Dwarnings");
+    build.env("CARGO_PROFILE_DEV_DEBUG", "0");
     done(&mut build)?;
     let (source, library) = LIBRARY;
-    let out = root.join("target").join(WINDOWS.target).join("debug").join(library);
-    let mut cc = Command::new(zig.cc(WINDOWS.zig)?);
+    let out = root.join("target").join(WINDOWS).join("debug").join(library);
+    let mut cc = Command::new(MINGW);
     cc.args(["-shared", "-nostdlib"]).arg(root.join(source)).arg("-o").arg(out).arg("-ladvapi32");
     done(&mut cc)
 }
 
-/// Returns a cargo command for the program on these systems, with a C compiler for each.
-fn cargo(root: &Path, zig: &Zig, systems: &[System], command: &str) -> Result<Command> {
+/// Returns a cargo command for the program.
+fn cargo(root: &Path, command: &str) -> Command {
     let mut cargo = process::cargo(root);
     cargo.args([command, "--locked", "--package", "koze-cli", "--bin", "koze"]);
-    for system in systems {
-        setup::target::install(system.target, false)?;
-        cargo.args(["--target", system.target]);
-        let target = system.target.replace('-', "_");
-        cargo.env(format!("CC_{target}"), zig.cc(system.zig)?).env(format!("AR_{target}"), zig.tool("ar"));
-    }
-    Ok(cargo)
+    cargo
 }
 
 fn done(command: &mut Command) -> Result<()> {

@@ -1,6 +1,6 @@
 //! `cargo xtask setup`: installs what the tests need and cargo does not provide.
 
-mod debian;
+pub(crate) mod debian;
 pub(crate) mod npm;
 pub(crate) mod pip;
 pub(crate) mod target;

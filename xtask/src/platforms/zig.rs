@@ -1,4 +1,4 @@
-//! Zig as the C compiler and linker for other systems.
+//! Zig as the C compiler for other systems.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -21,25 +21,6 @@ const MISSING: &str = "install Python 3 with pip, on Linux";
 /// The arguments that Zig does not understand: it takes the target in its own words.
 const NOT_FOR_ZIG: [&str; 1] = ["--target=*"];
 
-/// What rustc asks of MinGW's linker and libraries. Zig brings its own: its startup code, its unwinder, and the libraries
-/// that those need.
-const NOT_FOR_THE_LINKER: [&str; 14] = [
-    "-fno-use-linker-plugin",
-    "-nostartfiles",
-    "-Wl,--disable-auto-image-base",
-    "-Wl,--dynamicbase",
-    "-lgcc",
-    "-lgcc_eh",
-    "-lgcc_s",
-    "-l:libpthread.a",
-    "-lmingw32",
-    "-lmingwex",
-    "-lmsvcrt",
-    "*/crt2.o",
-    "*/rsbegin.o",
-    "*/rsend.o",
-];
-
 /// An installed Zig, with scripts that call its tools as other compilers are called.
 pub(crate) struct Zig {
     program: PathBuf,
@@ -58,9 +39,7 @@ impl Zig {
             return Err(format!("`{}` is not version {VERSION}: {MISSING}", zig.program.display()).into());
         }
         fs::create_dir_all(&zig.scripts)?;
-        for tool in ["ar", "dlltool"] {
-            zig.script(tool, tool, &[])?;
-        }
+        zig.script("ar", "ar", &[])?;
         Ok(zig)
     }
 
@@ -69,9 +48,9 @@ impl Zig {
         output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim() == VERSION)
     }
 
-    /// Returns one of the tools that are the same for every system.
-    pub(crate) fn tool(&self, name: &str) -> PathBuf {
-        self.scripts.join(name)
+    /// Returns the archiver, which is the same for every system.
+    pub(crate) fn ar(&self) -> PathBuf {
+        self.scripts.join("ar")
     }
 
     /// Returns the C compiler for a system.
@@ -79,14 +58,9 @@ impl Zig {
         self.script(&format!("cc-{target}"), &format!("cc -target {target}"), &NOT_FOR_ZIG)
     }
 
-    /// Returns the linker for Windows.
-    pub(crate) fn linker(&self, target: &str) -> Result<PathBuf> {
-        self.script(&format!("link-{target}"), &format!("cc -target {target} -lunwind"), &NOT_FOR_THE_LINKER)
-    }
-
     /// Writes a script that calls Zig with these words and its own arguments, except those that match a pattern.
     fn script(&self, name: &str, words: &str, without: &[&str]) -> Result<PathBuf> {
-        let path = self.tool(name);
+        let path = self.scripts.join(name);
         let cache = self.scripts.with_file_name("cache");
         let text = script(&self.program, &cache, words, without);
         // cargo compiles again what was compiled with a changed compiler.
@@ -131,11 +105,11 @@ mod tests {
         let zig = dir.path().join("a zig");
         fs::write(&zig, "#!/bin/sh\nprintf '%s\\n' \"$@\" \"$ZIG_GLOBAL_CACHE_DIR\"\n").unwrap();
         fs::set_permissions(&zig, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let text = script(&zig, Path::new("/a cache"), "cc -target x", &NOT_FOR_THE_LINKER);
+        let text = script(&zig, Path::new("/a cache"), "cc -target x", &["--target=*", "-lgcc"]);
         fs::write(&path, text).unwrap();
-        let arguments = ["-o", "a b.exe", "/x y/crt2.o", "-lgcc_eh", "-lkernel32", "", "-Wl,--dynamicbase"];
+        let arguments = ["-o", "a b.o", "--target=a", "-lgcc_eh", "", "-lgcc"];
         let mut command = Command::new("sh");
         let printed = process::stdout(command.arg(&path).args(arguments), "").unwrap();
-        assert_eq!(printed, "cc\n-target\nx\n-o\na b.exe\n-lkernel32\n\n/a cache");
+        assert_eq!(printed, "cc\n-target\nx\n-o\na b.o\n-lgcc_eh\n\n/a cache");
     }
 }

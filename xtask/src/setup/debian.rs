@@ -1,5 +1,5 @@
 //! Installs Debian's packages for the tests: podman, its dependencies and the contents of the images for those with real
-//! containers, Chromium for those of the browser, and wine for those of the program of Windows.
+//! containers, Chromium for those of the browser, and MinGW and wine for those of the program of Windows.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,8 +21,11 @@ const PACKAGES: [(&str, &[&str]); 8] = [
     ("chromium-headless-shell", &["/usr/lib/chromium/chromium-headless-shell"]),
 ];
 
-/// Runs the program of Windows, which is one for x86-64 (`tests/tests/windows`).
-const WINE: (&str, &[&str]) = ("wine64", &["/usr/lib/wine/wine64"]);
+/// Build and run the program of Windows, which is one for x86-64 (`tests/tests/windows`).
+const WINDOWS: [(&str, &[&str]); 2] = [
+    ("gcc-mingw-w64-x86-64-win32", &["/usr/bin/x86_64-w64-mingw32-gcc-win32"]),
+    ("wine64", &["/usr/lib/wine/wine64"]),
+];
 
 const NO_APT: &str = "install them by hand";
 
@@ -35,13 +38,13 @@ pub(crate) fn install() -> Result<()> {
     }
     let missing = missing();
     if missing.is_empty() {
-        say("podman, Chromium and wine are installed, and what they need");
+        say("podman, Chromium, MinGW and wine are installed, and what they need");
         return Ok(());
     }
     let line = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
     if !Path::new("/usr/bin/apt-get").exists() || !is_root()? {
         say(&format!(
-            "the tests with containers, a browser and wine need missing packages; as root, on Debian: {line}"
+            "the tests with containers, a browser and the program of Windows need missing packages; as root, on Debian: {line}"
         ));
         return Ok(());
     }
@@ -67,8 +70,8 @@ fn apt(packages: &[&str]) -> Result<bool> {
 
 fn missing() -> Vec<&'static str> {
     let there = |files: &&[&str]| files.iter().any(|file| Path::new(file).exists());
-    let wine = cfg!(target_arch = "x86_64").then_some(&WINE);
-    PACKAGES.iter().chain(wine).filter(|(_, files)| !there(files)).map(|(package, _)| *package).collect()
+    let windows = if cfg!(target_arch = "x86_64") { &WINDOWS[..] } else { &[] };
+    PACKAGES.iter().chain(windows).filter(|(_, files)| !there(files)).map(|(package, _)| *package).collect()
 }
 
 fn is_root() -> Result<bool> {
