@@ -199,6 +199,7 @@ fn standard_output_contains_only_the_protocol() {
     host.write("input", lines.concat());
     let koze = host.command(&["mcp"]);
     let mut shell = std::process::Command::new("sh");
+    host.write("output", "");
     // Keep standard input open until both answers have arrived.
     let script = "(cat input; until test \"$(grep -c '\"id\":' output)\" = 2; do sleep 0.05; done) | \"$0\" \"$@\" > output";
     shell.args(["-c", script]).arg(koze.get_program()).args(koze.get_args()).envs(host.env());
