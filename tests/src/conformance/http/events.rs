@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -196,8 +197,9 @@ fn a_slow_reader_loses_nothing(place: &Place<'_>) {
 }
 
 fn a_client_that_disconnects_ends_the_command(place: &Place<'_>) {
-    // Each has a time of its own, by which it is found on this machine.
-    let base = u64::from(std::process::id()) * 10 + 7_000_000_000;
+    // Each has a time of its own, by which it is found on this machine, also among those of other places at the same time.
+    static SLEEPS: AtomicU64 = AtomicU64::new(0);
+    let base = u64::from(std::process::id()) * 1_000 + 7_000_000_000;
     let mut ways = vec![("text/event-stream", true)];
     if place.notices != Notices::Readers {
         ways.push(("application/json", true));
@@ -205,8 +207,8 @@ fn a_client_that_disconnects_ends_the_command(place: &Place<'_>) {
     if place.notices == Notices::All {
         ways.extend([("text/event-stream", false), ("application/json", false)]);
     }
-    for (index, (accept, resets)) in ways.into_iter().enumerate() {
-        let seconds = (base + index as u64).to_string();
+    for (accept, resets) in ways {
+        let seconds = (base + SLEEPS.fetch_add(1, Ordering::Relaxed)).to_string();
         let command = format!("trap '' INT TERM HUP; echo; sleep {seconds}; touch survived");
         let stream = place.sent("open__run", accept, &json!({ "command": command }));
         eventually("the command runs", || sleeps(&seconds));
