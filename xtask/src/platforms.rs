@@ -25,9 +25,9 @@ const NO_RUSTUP: &str = "install rustup, which brings cargo and rustc";
 
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let zig = Zig::installed(root)?;
+    // In one run, cargo always has work for every processor.
     let mut clippy = cargo(root, "clippy");
     for (target, name) in CHECKED {
-        // In one run, cargo always has work for every processor.
         setup::target::install(target, false)?;
         clippy.args(["--target", target]);
         let target = target.replace('-', "_");
@@ -50,9 +50,9 @@ pub(crate) fn program_of_windows(root: &Path) -> Result<()> {
 fn windows(root: &Path) -> Result<()> {
     setup::target::install(WINDOWS, false)?;
     let mut build = cargo(root, "build");
-    // Flags of the target do not reach build scripts and macros.
-    build.args(["--target", WINDOWS]).env("CARGO_ENCODED_RUSTFLAGS", "-Dwarnings");
-    build.env("CARGO_PROFILE_DEV_DEBUG", "0");
+    build.args(["--target", WINDOWS]).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    // With a target, flags do not reach build scripts and macros.
+    build.env("CARGO_ENCODED_RUSTFLAGS", "-Dwarnings");
     done(&mut build)?;
     let (source, library) = LIBRARY;
     let out = root.join("target").join(WINDOWS).join("debug").join(library);

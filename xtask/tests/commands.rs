@@ -6,8 +6,14 @@ use std::process::Command;
 
 use fs_err as fs;
 
-/// The pages for whoever carries on, and the scripts.
-const PAGES: [&str; 4] = ["CONTRIBUTING.md", "README.md", "CHANGELOG.md", ".github/workflows/ci.yml"];
+/// The pages and workflows that name tasks.
+const PAGES: [&str; 5] = [
+    "CONTRIBUTING.md",
+    "README.md",
+    "CHANGELOG.md",
+    ".github/workflows/ci.yml",
+    ".github/workflows/release.yml",
+];
 
 #[test]
 fn the_pages_name_only_tasks_that_exist() {
