@@ -84,8 +84,10 @@ class Engine {
       const body = new Uint8Array(this.#exports.memory.buffer, at + HEADER, length - HEADER);
       hear(JSON.parse(decoder.decode(body)), length);
     };
-    const imports = { koze: { send }, env: { __rquickjs_host_now_us: () => Date.now() * 1000 }, Math };
-    const instance = new WebAssembly.Instance(module, /** @type {any} */ (imports));
+    const env = { __rquickjs_host_now_us: () => Date.now() * 1000 };
+    // For TypeScript, `Math` is not a set of named functions.
+    const math = /** @type {any} */ (Math);
+    const instance = new WebAssembly.Instance(module, { koze: { send }, env, Math: math });
     this.#exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
     this.#prepare(module);
     this.#exports.fuel.value = fuel;
