@@ -76,7 +76,7 @@ fn check_length(code: &str) -> Result<(), Failure> {
         "the source has {} bytes, but may have at most {CODE}: move parts of it to libraries",
         code.len()
     );
-    Err(Failure { message, place: None, limit: None })
+    Err(failure::plain(message))
 }
 
 fn write(ctx: &Ctx<'_>, code: &str, name: &str, flags: u32) -> rquickjs::Result<Bytecode> {

@@ -19,7 +19,8 @@ use crate::json;
 use crate::limits::{CALLS, Limit, Limits, MEMORY, STACK, TIMERS};
 use crate::logs::Logs;
 use crate::memory::Memory;
-use crate::protocol::{Check, Failure, FromScript, Json, Secrets, Start};
+use crate::protocol::{Check, Failure, FromScript, Json, Place, Secrets, Start};
+use crate::schema;
 
 /// The host of an engine.
 pub trait Host: 'static {
@@ -171,7 +172,7 @@ fn result<'js>(
     limits: &Limits,
 ) -> rquickjs::Result<Result<Json, Failure>> {
     let Some(value) = value else { return Ok(Ok(Json::null())) };
-    Ok(json::of(ctx, value)?.ok_or_else(|| failure::limited(limits, Limit::Result)))
+    Ok(json::of(ctx, value)?.ok_or_else(|| Failure::limited(limits, Limit::Result)))
 }
 
 impl Engine {
@@ -223,6 +224,11 @@ impl Engine {
         self.is_program = matches!(compiled, Compiled::Program(_));
         self.memory.set_limit(start.limits.memory);
         *self.shared.libraries.borrow_mut() = start.libraries;
+        if let Some(schema) = &start.schema
+            && let Err(failure) = self.check_schema(schema, start.args.as_ref())
+        {
+            return State::Done(Err(failure));
+        }
         let started = self.context.with(|ctx| {
             let begin = || {
                 if let Some(args) = &start.args {
@@ -379,24 +385,31 @@ impl Engine {
     fn judged(&self, failure: Failure) -> Failure {
         if self.shared.is_over.get() {
             // Without a place, because a loop that calls nothing does not update it.
-            return failure::limited(&self.shared.limits.get(), Limit::Time);
+            return Failure::limited(&self.shared.limits.get(), Limit::Time);
         }
         failure
     }
 
-    /// Compiles source without running it.
+    /// Checks what an agent wrote without running it.
     ///
     /// # Errors
     /// The first error in it.
     pub fn check(&self, check: &Check) -> Result<(), Failure> {
         let compiler = &self.shared.compiler;
-        if check.library {
-            return compiler.library("", &check.code).map(drop).map_err(|failure| Failure {
-                place: failure.place.map(|place| crate::protocol::Place { library: None, ..place }),
+        match check {
+            Check::Script(code) => compiler.script(code).map(drop),
+            Check::Library(code) => compiler.library("", code).map(drop).map_err(|failure| Failure {
+                place: failure.place.map(|place| Place { library: None, ..place }),
                 ..failure
-            });
+            }),
+            Check::Schema(schema) => self.check_schema(schema, None),
         }
-        compiler.script(&check.code).map(drop)
+    }
+
+    fn check_schema(&self, schema: &Json, args: Option<&Json>) -> Result<(), Failure> {
+        let limits = self.shared.limits.get();
+        schema::check(&self.runtime, &self.memory, &self.shared.compiler, &limits, schema, args)
+            .map_err(|failure| self.judged(failure))
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn of<'js>(ctx: &Ctx<'js>, error: CaughtError<'js>, limits: &Limits) 
     match error {
         CaughtError::Exception(exception) => of_value(ctx, &exception.into_value(), limits),
         CaughtError::Value(value) => of_value(ctx, &value, limits),
-        CaughtError::Error(rquickjs::Error::Allocation) => limited(limits, Limit::Memory),
+        CaughtError::Error(rquickjs::Error::Allocation) => Failure::limited(limits, Limit::Memory),
         CaughtError::Error(error) => plain(error.to_string()),
     }
 }
@@ -38,7 +38,7 @@ pub(crate) fn of<'js>(ctx: &Ctx<'js>, error: CaughtError<'js>, limits: &Limits) 
 pub(crate) fn of_value<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>, limits: &Limits) -> Failure {
     // If no memory is left for an error, the engine throws null.
     if thrown.is_null() && Memory::has_refused(ctx) {
-        return limited(limits, Limit::Memory);
+        return Failure::limited(limits, Limit::Memory);
     }
     let Some(object) = thrown.as_object().filter(|object| object.is_error()) else {
         // Errors of its own methods are ignored.
@@ -54,7 +54,7 @@ pub(crate) fn of_value<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>, limits: &Limits
     let (name, message, stack) = (text("name"), text("message"), text("stack"));
     let place = place(&stack);
     if name == "InternalError" && message == "out of memory" {
-        return Failure { place, ..limited(limits, Limit::Memory) };
+        return Failure { place, ..Failure::limited(limits, Limit::Memory) };
     }
     let message = match (name.as_str(), message.as_str()) {
         ("", message) => message.to_owned(),
@@ -70,17 +70,12 @@ fn forget<T: Default>(ctx: &Ctx<'_>) -> T {
     T::default()
 }
 
-/// Returns the failure for a limit.
-pub(crate) fn limited(limits: &Limits, limit: Limit) -> Failure {
-    Failure { message: limits.message(limit), place: None, limit: Some(limit) }
-}
-
 pub(crate) fn plain(mut message: String) -> Failure {
     if message.len() > MESSAGE {
         message.truncate(message.floor_char_boundary(MESSAGE));
         message.push('…');
     }
-    Failure { message, place: None, limit: None }
+    Failure::new(message)
 }
 
 /// Returns the place of the innermost frame that is not koze's own.

@@ -15,6 +15,7 @@
 //! | `native` | runs scripts one after another, with the clock of the system |
 //! | `wasm` | runs one script as a module of WebAssembly, with the clock of its host |
 //! | `c`, `print` | functions of C that the module needs |
+//! | `schema` | the schemas of tools, and their arguments |
 //! | `compile` | compiles source to bytecode, in a separate context |
 //! | `globals` | the globals of a script |
 //! | `csv` | `parseCSV` |
@@ -51,6 +52,8 @@ pub mod native;
 #[cfg(all(feature = "engine", any(test, target_arch = "wasm32")))]
 mod print;
 pub mod protocol;
+#[cfg(feature = "engine")]
+mod schema;
 #[cfg(all(feature = "engine", target_arch = "wasm32"))]
 mod wasm;
 

@@ -61,7 +61,7 @@ impl PartialEq for Json {
 pub enum ToScript {
     /// Runs a script. This is the first message.
     Start(Start),
-    /// Compiles source without running it. This is the only message.
+    /// Checks what an agent wrote. This is the only message.
     Check(Check),
     /// The answer to a call.
     Answer {
@@ -102,6 +102,9 @@ pub struct Start {
     /// The arguments of a created tool; `None` for other scripts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Json>,
+    /// The JSON schema of the arguments. They are checked before the source runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Json>,
     /// The libraries that it can require, by name.
     #[serde(default)]
     pub libraries: BTreeMap<String, String>,
@@ -147,13 +150,16 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Source to compile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
-    /// The source.
-    pub code: String,
-    /// Whether it is the source of a library.
-    pub library: bool,
+/// What an agent wrote, to check before it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Check {
+    /// The source of a script or tool, which is compiled.
+    Script(String),
+    /// The source of a library, which is compiled.
+    Library(String),
+    /// The JSON schema of a tool's arguments.
+    Schema(Json),
 }
 
 /// A call of the host.
@@ -336,6 +342,21 @@ pub struct Failure {
     /// The limit that was reached, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+    /// Whether nothing was run, because the arguments do not match their schema, or the schema is wrong.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub arguments: bool,
+}
+
+impl Failure {
+    /// Returns a failure without a place.
+    pub fn new(message: String) -> Self {
+        Failure { message, place: None, limit: None, arguments: false }
+    }
+
+    /// Returns the failure for a limit that was reached.
+    pub fn limited(limits: &Limits, limit: Limit) -> Self {
+        Failure { limit: Some(limit), ..Failure::new(limits.message(limit)) }
+    }
 }
 
 /// A place in the source.

@@ -2,5 +2,6 @@
 
 mod cases;
 mod native;
+mod schemas;
 
 use native::send;

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `state` | the state of an agent: values by key |
 //! | `sources` | its libraries and tools, with their versions |
-//! | `schema` | the schemas of its tools |
 //! | `answers` | answers the calls of a script |
 //! | `network` | the hosts that scripts may reach, and one exchange of `fetch` |
 //! | `fetch` | `fetch` itself: validates requests, follows redirects |
@@ -20,8 +19,6 @@ pub(crate) mod fetch;
 #[cfg(feature = "script")]
 pub(crate) mod mask;
 mod network;
-#[cfg(feature = "script")]
-pub(crate) mod schema;
 #[cfg(feature = "script")]
 pub(crate) mod sources;
 #[cfg(feature = "script")]
@@ -108,11 +105,7 @@ impl Ran {
     /// Returns what a script did, from its messages.
     pub fn new(result: Result<Json, Failure>, logs: Vec<String>) -> Self {
         let decode = |result: Json| {
-            let failure = |error| Failure {
-                message: format!("the result cannot be read: {error}"),
-                place: None,
-                limit: None,
-            };
+            let failure = |error| Failure::new(format!("the result cannot be read: {error}"));
             result.value().map_err(failure)
         };
         Ran { result: result.and_then(decode), logs }

@@ -110,7 +110,7 @@ impl Worker {
             Ok(Err(Broken::Unwanted)) => {
                 return Err(Error::new(Code::Unavailable, "nobody waits for the script anymore"));
             }
-            Err(_) => (Err(limited(&limits, Limit::Time)), End::Over),
+            Err(_) => (Err(Failure::limited(&limits, Limit::Time)), End::Over),
         };
         let limit = result.as_ref().err().and_then(|failure| failure.limit);
         // A process that was short of memory may keep much of it.
@@ -229,10 +229,6 @@ impl Run {
     }
 }
 
-fn limited(limits: &Limits, limit: Limit) -> Failure {
-    Failure { message: limits.message(limit), place: None, limit: Some(limit) }
-}
-
 /// Returns the failure for a process that ended by itself: an allocation outside the engine's own heap has failed, or it made
 /// a system call that is not allowed.
 fn ended(limits: &Limits) -> Failure {
@@ -241,7 +237,7 @@ fn ended(limits: &Limits) -> Failure {
          engine; keep less in memory at once",
         limits.memory >> 20
     );
-    Failure { message, place: None, limit: Some(Limit::Memory) }
+    Failure { limit: Some(Limit::Memory), ..Failure::new(message) }
 }
 
 /// Kills a process, and reaps it.

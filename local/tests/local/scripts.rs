@@ -81,7 +81,7 @@ fn run() -> Result<(), libtest_mimic::Failed> {
         // Messages are longer than a packet, in both directions.
         let code = "await state.set('long', 'x'.repeat(1000000)); return (await state.get('long')).length";
         assert_eq!(ran(&stage.local, "a", 10_000, code).await.result, Ok(json!(1_000_000)));
-        let check = |code: &str| Check { code: code.into(), library: false };
+        let check = |code: &str| Check::Script(code.into());
         let checked = stage.local.check_script(&agent("a"), check("return 1")).await.unwrap();
         assert_eq!(checked, Ok(()));
         let failure = stage.local.check_script(&agent("a"), check("return (")).await.unwrap().unwrap_err();

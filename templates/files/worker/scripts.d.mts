@@ -6,6 +6,8 @@ export interface Start {
   code: string;
   /** The arguments of a tool; absent for a script that is no tool. */
   args?: unknown;
+  /** The JSON schema of the arguments. They are checked before the source runs. */
+  schema?: unknown;
   /** The libraries that it can require, by name. */
   libraries?: Record<string, string>;
   /** The secrets: values by name. */
@@ -51,7 +53,12 @@ export interface Failure {
   place?: { library?: string; line: number; column: number };
   /** The limit that was reached, if it was one. */
   limit?: "time" | "memory" | "result";
+  /** Whether nothing was run, because the arguments do not match their schema, or the schema is wrong. */
+  arguments?: boolean;
 }
+
+/** What an agent wrote: the source of a script or library, or the JSON schema of a tool. */
+export type Check = { script: string } | { library: string } | { schema: unknown };
 
 /** The result of a script, or the error that ended it. */
 export type Outcome = { Ok: unknown } | { Err: Failure };
@@ -75,4 +82,4 @@ export declare function run(
   options?: { fuel?: bigint; signal?: AbortSignal },
 ): Promise<Ran>;
 
-export declare function check(module: WebAssembly.Module, source: { code: string; library: boolean }): Failure | null;
+export declare function check(module: WebAssembly.Module, source: Check): Failure | null;

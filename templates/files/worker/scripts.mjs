@@ -31,6 +31,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** @typedef {import("./scripts.d.mts").Call} Call */
+/** @typedef {import("./scripts.d.mts").Check} Check */
 /** @typedef {import("./scripts.d.mts").Failure} Failure */
 /** @typedef {import("./scripts.d.mts").Limits} Limits */
 /** @typedef {import("./scripts.d.mts").Outcome} Outcome */
@@ -264,10 +265,10 @@ export async function run(module, start, answer, { fuel = FUEL, signal } = {}) {
 }
 
 /**
- * Compiles source without running it. Returns the first error in it.
+ * Checks what an agent wrote without running it. Returns the first error in it.
  *
  * @param {WebAssembly.Module} module the engine
- * @param {{ code: string, library: boolean }} source
+ * @param {Check} source
  * @returns {Failure | null}
  */
 export function check(module, source) {

@@ -6,11 +6,14 @@ use super::run::run;
 use super::stored::sources;
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
-use crate::script::schema;
 use crate::script::sources::{Kind, Source};
+use crate::script::{Json, Start};
 use crate::session::Session;
 use crate::tool::dialect::Definition;
 use crate::tool::{Reply, Scope};
+
+/// The longest arguments of a call, in bytes of JSON.
+const MAX_ARGUMENTS: usize = 1 << 20;
 
 /// Returns the definitions of the tools that are enabled.
 pub(super) async fn definitions<P: Provider>(session: &Session<P>) -> Result<Vec<Definition>> {
@@ -40,6 +43,15 @@ pub(super) async fn call<P: Provider>(
         let message = format!("Tool '{name}' is disabled. Use enable_tool to enable it.");
         return Err(Error::new(Code::Unavailable, message));
     }
-    schema::validate(&found.source.parameter_schema.unwrap_or_default(), &input)?;
-    run(session, found.source.code, Some(input)).await.map(Some)
+    let args = Json::from(&input);
+    if args.text().len() > MAX_ARGUMENTS {
+        let message = format!(
+            "the arguments may have at most {MAX_ARGUMENTS} bytes of JSON: pass less, or store it with set_state"
+        );
+        return Err(Error::new(Code::TooLarge, message));
+    }
+    let schema = Json::from(&found.source.parameter_schema.unwrap_or_default());
+    let script =
+        Start { code: found.source.code, args: Some(args), schema: Some(schema), ..Start::default() };
+    run(session, script).await.map(Some)
 }

@@ -17,6 +17,9 @@ use crate::script::{Check, Failure, Json, Ran, Start};
 use crate::session::Session;
 use crate::tool::{Content, Reply, Scope, Tool};
 
+/// The longest schema of a tool, in bytes of JSON.
+const MAX_SCHEMA: usize = 64 << 10;
+
 pub(super) struct RunSandboxCode;
 
 /// The input of `run_sandbox_code`.
@@ -41,16 +44,12 @@ impl Tool for RunSandboxCode {
     type Input = Input;
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        run(session, input.code, None).await
+        run(session, Start { code: input.code, ..Start::default() }).await
     }
 }
 
 /// Runs a script with the state and the libraries of the session's agent.
-pub(super) async fn run<P: Provider>(
-    session: &Session<P>,
-    code: String,
-    args: Option<Value>,
-) -> Result<Reply> {
+pub(super) async fn run<P: Provider>(session: &Session<P>, script: Start) -> Result<Reply> {
     let store = session.agent_store()?;
     // Not collected, as in `Secrets`.
     let mut libraries = BTreeMap::new();
@@ -60,36 +59,29 @@ pub(super) async fn run<P: Provider>(
     // The secrets that the script gets, even if others are set meanwhile.
     let mask = Mask::new(&secrets);
     let browser = session.profiles().has_script_browser();
-    let start = Start {
-        code,
-        args: args.as_ref().map(Json::from),
-        libraries,
-        secrets,
-        browser,
-        seed: uuid::Uuid::new_v4().as_fields().0,
-        ..Start::default()
-    };
+    let start = Start { libraries, secrets, browser, seed: uuid::Uuid::new_v4().as_fields().0, ..script };
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
     let answers = Answers::new(session.provider(), session.agent(), store, &egress).with_browser(browser);
     let ran = session.provider().run_script(session.agent(), start, &answers).await;
-    mask.outcome(ran.map(reply))
+    mask.outcome(ran.and_then(reply))
 }
 
-fn reply(Ran { result, logs }: Ran) -> Reply {
+fn reply(Ran { result, logs }: Ran) -> Result<Reply> {
     match result {
         Ok(result) => {
-            Reply { content: Content::Json(json!({ "result": result, "logs": logs })), is_error: false }
+            Ok(Reply { content: Content::Json(json!({ "result": result, "logs": logs })), is_error: false })
         }
+        Err(failure) if failure.arguments => Err(Error::new(Code::InvalidInput, failure.message)),
         Err(failure) => {
             let mut fields = described(&failure);
             fields.insert("logs".into(), logs.into());
-            Reply { content: Content::Json(fields.into()), is_error: true }
+            Ok(Reply { content: Content::Json(fields.into()), is_error: true })
         }
     }
 }
 
 /// Returns the fields that describe the failure of a script.
-fn described(Failure { message, place, limit }: &Failure) -> Map<String, Value> {
+fn described(Failure { message, place, limit, .. }: &Failure) -> Map<String, Value> {
     let mut fields = Map::from_iter([("error".to_owned(), Value::from(message.as_str()))]);
     if let Some(place) = place {
         fields.extend(place.library.as_deref().map(|library| ("library".to_owned(), library.into())));
@@ -102,10 +94,22 @@ fn described(Failure { message, place, limit }: &Failure) -> Map<String, Value> 
 
 /// Compiles the source of a library or tool, so that a broken one is never stored.
 pub(super) async fn check<P: Provider>(session: &Session<P>, kind: Kind, code: &str) -> Result<()> {
-    let check = Check { code: code.to_owned(), library: kind == Kind::Library };
+    let code = code.to_owned();
+    let check = if kind == Kind::Library { Check::Library(code) } else { Check::Script(code) };
     let Err(failure) = session.provider().check_script(session.agent(), check).await? else { return Ok(()) };
     let place = failure.place.as_ref();
     let place = place.map(|place| format!(" (line {}, column {})", place.line, place.column));
     let message = format!("`code` does not compile: {}{}", failure.message, place.unwrap_or_default());
     Err(Error::new(Code::InvalidInput, message))
+}
+
+/// Checks the schema of a tool.
+pub(super) async fn check_schema<P: Provider>(session: &Session<P>, schema: &Value) -> Result<()> {
+    let schema = Json::from(schema);
+    if schema.text().len() > MAX_SCHEMA {
+        let message = format!("`parameter_schema` may have at most {MAX_SCHEMA} bytes of JSON");
+        return Err(Error::new(Code::InvalidInput, message));
+    }
+    let checked = session.provider().check_script(session.agent(), Check::Schema(schema)).await?;
+    checked.map_err(|failure| Error::new(Code::InvalidInput, failure.message))
 }

@@ -5,10 +5,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::run::check;
+use super::run::{check, check_schema};
 use crate::error::Result;
 use crate::provider::Provider;
-use crate::script::schema;
 use crate::script::sources::{Kind, Source, Sources};
 use crate::session::Session;
 use crate::tool::Reply;
@@ -69,7 +68,7 @@ pub(super) async fn update<P: Provider>(
     let current = sources.get(name).await?;
     let mut new = current.source.clone();
     if let Some(schema) = change.parameter_schema {
-        schema::check(&schema)?;
+        check_schema(session, &schema).await?;
         new.parameter_schema = Some(schema);
     }
     if let Some(code) = change.code {

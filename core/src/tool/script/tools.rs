@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::is_built_in;
+use super::run::check_schema;
 use super::stored::{Change, Named, Read, create, sources, update};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::script::mask::Mask;
-use crate::script::schema;
 use crate::script::sources::{Kind, Source};
 use crate::session::Session;
 use crate::tool::{Reply, Scope, Tool};
@@ -89,7 +89,7 @@ impl Tool for CreateTool {
                 format!("the name contains the value of the secret `{secret}`: choose another name");
             return Err(Error::new(Code::InvalidInput, message));
         }
-        schema::check(&parameter_schema)?;
+        check_schema(session, &parameter_schema).await?;
         let source = Source::new(description, Some(parameter_schema), code);
         create(session, Kind::Tool, &name, source).await
     }

@@ -1,7 +1,23 @@
-//! The schemas of created tools, compared with another implementation of JSON Schema.
-use serde_json::json;
+//! The schemas of tools, compared with another implementation of JSON Schema.
 
-use super::*;
+use koze_script::Limits;
+use koze_script::limits::Limit;
+use koze_script::protocol::{Check, Failure, Json, Start, ToScript};
+use serde_json::{Value, json};
+
+use super::send;
+
+/// Checks a schema.
+fn check(schema: &Value) -> Result<(), Failure> {
+    send(ToScript::Check(Check::Schema(Json::from(schema)))).done.map(drop)
+}
+
+/// Checks arguments. The script returns them.
+fn validate(schema: &Value, args: &Value) -> Result<Value, Failure> {
+    let [schema, args] = [schema, args].map(|value| Some(Json::from(value)));
+    let limits = Limits { time_ms: 300, ..Limits::default() };
+    send(ToScript::Start(Start { code: "args".into(), args, schema, limits, ..Start::default() })).done
+}
 
 #[test]
 fn arguments_are_validated() {
@@ -11,7 +27,8 @@ fn arguments_are_validated() {
         "required": ["n"], "additionalProperties": false,
         "$defs": { "number": { "type": "integer", "minimum": 1 } },
     });
-    assert_eq!(validate(&schema, &json!({ "n": 1, "s": "aa" })), Ok(()));
+    let args = json!({ "n": 1, "s": "aa" });
+    assert_eq!(validate(&schema, &args), Ok(args));
     for (args, part) in [
         (json!({}), "\"n\" is a required property"),
         (json!({ "n": 0 }), "/n: 0 is less than the minimum of 1"),
@@ -20,7 +37,7 @@ fn arguments_are_validated() {
         (json!([]), "is not of type \"object\""),
     ] {
         let error = validate(&schema, &args).unwrap_err();
-        assert!(error.code == Code::InvalidInput && error.message.contains(part), "{error}");
+        assert!(error.arguments && error.message.contains(part), "{error:?}");
     }
 }
 
@@ -48,16 +65,17 @@ fn schemas_cannot_reach_out_or_run_away() {
             json!({ "type": "object", "properties": { "a": { "type": "nothing" } } }),
             "not a valid JSON schema",
         ),
+        (json!({ "type": "object", "$ref": "#/$defs/toString", "$defs": {} }), "refers to nothing"),
         (
-            json!({ "type": "object", "properties": { "a": { "pattern": "(a)\\1" } } }),
-            "not a valid JSON schema",
+            json!({ "type": "object", "$ref": "#/undefined/a", "undefined": { "a": true } }),
+            "refers to nothing",
         ),
         (json!({ "type": "string" }), "\"type\": \"object\""),
         (json!(true), "\"type\": \"object\""),
         (nested(8), "too complex"),
     ] {
         let error = check(&schema).expect_err(part);
-        assert!(error.message.contains(part), "{error}");
+        assert!(error.message.contains(part), "{error:?}");
     }
 }
 
@@ -168,22 +186,24 @@ fn values() -> Vec<Value> {
 fn another_implementation_agrees() {
     let mut counts = [0, 0];
     for property in schemas() {
-        let schema = json!({
-            "type": "object", "properties": { "p": property }, "$defs": { "d": { "type": "integer", "minimum": 1 } },
-        });
-        let other = jsonschema::draft202012::new(&schema);
+        let defs = json!({ "d": { "type": "integer", "minimum": 1 } });
+        let schema = json!({ "type": "object", "properties": { "p": property }, "$defs": defs });
+        assert_eq!(check(&schema), Ok(()), "{schema}");
         if property["enum"] == json!([]) {
-            assert!(check(&schema).is_ok());
             continue;
         }
-        let other = other.unwrap_or_else(|error| panic!("{schema}: {error}"));
-        assert_eq!(check(&schema), Ok(()), "{schema}");
-        for value in values() {
-            let args = json!({ "p": value });
-            let (ours, theirs) = (validate(&schema, &args), other.is_valid(&args));
-            assert_eq!(ours.is_ok(), theirs, "{property} on {value}: {ours:?}");
-            counts[usize::from(theirs)] += 1;
-        }
+        let other = jsonschema::draft202012::new(&schema).unwrap_or_else(|error| panic!("{schema}: {error}"));
+        let (valid, invalid): (Vec<_>, Vec<_>) =
+            values().into_iter().partition(|value| other.is_valid(&json!({ "p": value })));
+        counts[0] += invalid.len();
+        counts[1] += valid.len();
+        // All of them in one run.
+        let schema = json!({
+            "type": "object", "$defs": defs,
+            "properties": { "valid": { "items": property }, "invalid": { "items": { "not": property } } },
+        });
+        let args = json!({ "valid": valid, "invalid": invalid });
+        assert_eq!(validate(&schema, &args).map(drop), Ok(()), "{property}: {args}");
     }
     assert!(counts.iter().all(|count| *count > 1000), "{counts:?}");
 }
@@ -216,21 +236,21 @@ fn invalid_schemas_are_refused() {
     ] {
         let schema = json!({ "type": "object", "properties": { "p": property } });
         let error = check(&schema).expect_err(&property.to_string());
-        assert!(error.message.contains("not a valid JSON schema"), "{property}: {error}");
+        assert!(error.message.contains("not a valid JSON schema"), "{property}: {error:?}");
         assert!(jsonschema::draft202012::new(&schema).is_err(), "{property}");
     }
     let schema = json!({ "type": "object", "unevaluatedProperties": false });
     let error = check(&schema).unwrap_err();
     assert!(
         error.message.contains("`unevaluatedProperties`") && error.message.contains("not supported"),
-        "{error}"
+        "{error:?}"
     );
     let mut deep = json!({});
     for _ in 0..120 {
         deep = json!({ "items": deep });
     }
     let error = check(&json!({ "type": "object", "properties": { "p": deep } })).unwrap_err();
-    assert!(error.message.contains("too complex"), "{error}");
+    assert!(error.message.contains("too complex"), "{error:?}");
 }
 
 #[test]
@@ -238,12 +258,49 @@ fn arguments_cannot_run_away() {
     let many = vec![json!({ "type": "string" }); 1000];
     let schema = json!({ "type": "object", "properties": { "p": { "items": { "anyOf": many } } } });
     let error = validate(&schema, &json!({ "p": vec![1; 100_000] })).unwrap_err();
-    assert!(error.code == Code::TooLarge && error.message.contains("too long"), "{error}");
+    assert_eq!(error.limit, Some(Limit::Time), "{error:?}");
     let schema = json!({ "type": "object", "properties": { "p": { "pattern": "(x+x+)+y" } } });
-    let error = validate(&schema, &json!({ "p": "x".repeat(100_000) })).unwrap_err();
-    assert!(error.message.contains("does not match"), "{error}");
+    let error = validate(&schema, &json!({ "p": "x".repeat(100) })).unwrap_err();
+    assert_eq!(error.limit, Some(Limit::Time), "{error:?}");
     // Long values are cut in messages.
-    assert!(error.message.len() < 400, "{error}");
+    let schema = json!({ "type": "object", "properties": { "p": { "type": "number" } } });
+    let error = validate(&schema, &json!({ "p": "😀".repeat(100_000) })).unwrap_err();
+    assert!(error.message.contains("is not of type") && error.message.len() < 600, "{error:?}");
+    let error = validate(&json!({ "type": "object", "maxProperties": 0 }), &json!({ "a": 1 })).unwrap_err();
+    assert!(error.arguments, "{error:?}");
+}
+
+#[test]
+fn patterns_are_those_of_javascript() {
+    for (pattern, matching, other) in [
+        ("^(?!admin).*$", "user", "administrator"),
+        ("(a)\\1", "aa", "ab"),
+        ("^\\p{Lu}", "Ä", "ä"),
+        ("^.$", "😀", "ab"),
+        // An escape that is none in Unicode mode.
+        ("^a\\-b$", "a-b", "a\\-b"),
+    ] {
+        let schema = json!({ "type": "object", "properties": { "p": { "pattern": pattern } } });
+        assert_eq!(check(&schema), Ok(()), "{pattern}");
+        let valid = |text: &str| validate(&schema, &json!({ "p": text }));
+        assert_eq!(valid(matching), Ok(json!({ "p": matching })), "{pattern}");
+        assert!(valid(other).unwrap_err().message.contains("does not match"), "{pattern}");
+    }
+}
+
+#[test]
+fn messages_are_bounded() {
+    let names: Vec<String> = (0..1000).map(|name| format!("name{name}")).collect();
+    let args: Value =
+        names.iter().map(|name| (name.clone(), json!(1))).collect::<serde_json::Map<_, _>>().into();
+    for schema in [
+        json!({ "type": "object", "required": names.iter().map(|name| format!("{name}x")).collect::<Vec<_>>() }),
+        json!({ "type": "object", "additionalProperties": false }),
+        json!({ "type": "object", "additionalProperties": { "enum": names } }),
+    ] {
+        let error = validate(&schema, &args).unwrap_err();
+        assert!(error.arguments && error.message.len() < 5000, "{error:?}");
+    }
 }
 
 #[test]

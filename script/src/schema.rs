@@ -1,0 +1,44 @@
+//! The schemas of created tools, and the arguments of their calls. An agent writes both, so they are compared within the limits
+//! of a script, in a context that the script never sees.
+
+use rquickjs::context::intrinsic;
+use rquickjs::{CatchResultExt as _, Coerced, Context, Runtime};
+
+use crate::compile::Compiler;
+use crate::failure;
+use crate::json;
+use crate::limits::Limits;
+use crate::memory::Memory;
+use crate::protocol::{Failure, Json};
+
+/// What `schema.js` needs.
+type Intrinsics = (intrinsic::RegExpCompiler, intrinsic::RegExp, intrinsic::Json, intrinsic::MapSet);
+
+/// Checks a schema and, if there are any, the arguments of a call.
+///
+/// # Errors
+/// What is wrong with them, or the limit that was reached.
+pub(crate) fn check(
+    runtime: &Runtime,
+    memory: &Memory,
+    compiler: &Compiler,
+    limits: &Limits,
+    schema: &Json,
+    args: Option<&Json>,
+) -> Result<(), Failure> {
+    let program = compiler.own(include_str!("schema.js"))?;
+    let context =
+        Context::custom::<Intrinsics>(runtime).map_err(|error| failure::plain(error.to_string()))?;
+    let wrong = context.with(|ctx| {
+        memory.attach(&ctx);
+        let check = || {
+            let args = args.map(|args| json::value(&ctx, args)).transpose()?;
+            program.function(&ctx)?.call::<_, Option<Coerced<String>>>((json::value(&ctx, schema)?, args))
+        };
+        check().catch(&ctx).map_err(|error| failure::of(&ctx, error, limits))
+    });
+    match wrong? {
+        None => Ok(()),
+        Some(message) => Err(Failure { arguments: true, ..failure::plain(message.0) }),
+    }
+}
