@@ -5,7 +5,7 @@
 mod fuel;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use fs_err as fs;
 use wasmparser::{Parser, Payload};
@@ -32,6 +32,17 @@ const FLAGS: [&str; 2] = ["-Clink-arg=-zstack-size=1048576", "-Clink-arg=--max-m
 const C_FLAGS: &str =
     "-Wno-builtin-macro-redefined -D__FILE__=0 -mllvm -inline-threshold=5 -mllvm -inlinehint-threshold=50";
 
+/// The options of wasm-opt: those of a new project's Worker, and what the compilers use of WebAssembly.
+const OPTIMIZED: [&str; 7] = [
+    "-O",
+    "--one-caller-inline-max-function-size=20",
+    "--enable-bulk-memory",
+    "--enable-multivalue",
+    "--enable-mutable-globals",
+    "--enable-nontrapping-float-to-int",
+    "--enable-sign-ext",
+];
+
 /// What the module imports, in addition to functions of `Math`.
 const IMPORTS: [(&str, &str); 2] = [("env", "__rquickjs_host_now_us"), ("koze", "send")];
 /// What the module exports.
@@ -41,7 +52,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     setup::target::install(WASM, false)?;
     let compiler = committed::compiler()?;
     let recorded = fs::read_to_string(root.join(COMPILER)).unwrap_or_default();
-    let built = build(root)?;
+    let built = optimized(root, &build(root)?)?;
     let module = fuel::add(&fs::read(&built)?, &EXPORTS)?;
     let packed = committed::packed(&module)?.len();
     if let Some(wrong) = wrong(&module, packed) {
@@ -83,6 +94,18 @@ fn build(root: &Path) -> Result<PathBuf> {
         return Err("the engine of scripts does not build for WebAssembly; cargo says why above".into());
     }
     Ok(out.join(WASM).join("guest/koze_script.wasm"))
+}
+
+/// Makes a module smaller with wasm-opt. Returns the path of the result, which is a new file: cargo keeps its own.
+fn optimized(root: &Path, module: &Path) -> Result<PathBuf> {
+    let tests = root.join("tests");
+    setup::npm::install(&tests)?;
+    let bin = tests.join("node_modules/.bin");
+    let result = root.join("target/script/optimized.wasm");
+    let mut wasm_opt = Command::new(bin.join("wasm-opt"));
+    wasm_opt.arg(module).arg("-o").arg(&result).args(OPTIMIZED).env("PATH", process::path_with(&bin)?);
+    process::stdout(&mut wasm_opt, "run `cargo xtask setup`")?;
+    Ok(result)
 }
 
 /// Returns why a module would not run in every Worker, if so.
