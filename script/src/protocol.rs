@@ -201,8 +201,8 @@ pub enum Call {
     DbSchema {},
     /// `fetch`: returns the status, the headers and the body.
     Fetch(Fetch),
-    /// A function of `browser`.
-    Browser(Browse),
+    /// A function of `browser`: a [`Browse`], which only hosts with a browser decode.
+    Browser(Value),
 }
 
 /// An action in the browser of an agent.

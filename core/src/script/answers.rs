@@ -6,6 +6,8 @@ use super::fetch::Fetches;
 use super::state::State;
 use super::{Call, Calls, Egress, Query, browser};
 use crate::error::Result;
+#[cfg(feature = "browser")]
+use crate::error::{Code, Error};
 use crate::id::SessionId;
 use crate::provider::Provider;
 
@@ -60,10 +62,16 @@ impl<'a, P: Provider> Answers<'a, P> {
             Call::Browser(_) => Err(browser::unsupported()),
             #[cfg(feature = "browser")]
             Call::Browser(browse) => {
+                let browse = serde_json::from_value(browse).map_err(|error| wrong(&error))?;
                 Box::pin(browser::browse(self.provider, self.agent, self.egress, browse)).await
             }
         }
     }
+}
+
+#[cfg(feature = "browser")]
+fn wrong(error: &serde_json::Error) -> Error {
+    Error::new(Code::InvalidInput, format!("wrong arguments: {error}"))
 }
 
 impl<P: Provider> Calls for Answers<'_, P> {

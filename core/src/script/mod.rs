@@ -112,6 +112,16 @@ impl Ran {
     }
 }
 
+/// Reads a value from JSON. It is any value first: each type that is read from text itself adds a kilobyte to a Worker.
+///
+/// # Errors
+/// If the text is no JSON, or of another type.
+#[doc(hidden)]
+#[cfg(feature = "script")]
+pub fn read<T: serde::de::DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(text).and_then(serde_json::from_value)
+}
+
 /// Encodes a value for the store.
 #[cfg(feature = "script")]
 fn encode(value: &impl serde::Serialize) -> crate::error::Result<Vec<u8>> {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::encode;
+use super::{encode, read};
 use crate::error::{Code, Error, Result};
 use crate::store::{Expected, Key, Range, Store};
 use crate::time;
@@ -225,7 +225,7 @@ impl<S: Store> Sources<S> {
     }
 
     fn decoded(&self, name: &str, bytes: &[u8]) -> Result<Source> {
-        serde_json::from_slice(bytes).map_err(|error| {
+        read(bytes).map_err(|error| {
             Error::new(Code::Internal, format!("{} '{name}' cannot be read", self.kind)).with_source(error)
         })
     }

@@ -30,7 +30,7 @@ impl Wire for Script {
             FromScript::Call { id, call } => {
                 let value = call.value().unwrap();
                 let mut state = self.0.state.borrow_mut();
-                let result: Result<Value, String> = match serde_json::from_value(value.clone()).unwrap() {
+                let result: Result<Value, String> = match serde_json::from_value(value).unwrap() {
                     Call::StateGet { key } => Ok(state.get(&key).cloned().unwrap_or_default()),
                     Call::StateSet { key, value } => {
                         state.insert(key, value);
@@ -48,10 +48,10 @@ impl Wire for Script {
                         "status": 200, "url": fetch.url, "headers": { "content-type": "application/json" },
                         "body": serde_json::to_string(&fetch).unwrap(),
                     })),
-                    Call::Browser(Browse::Click { .. } | Browse::Type { .. } | Browse::Close {}) => {
-                        Ok(Value::Null)
-                    }
-                    Call::Browser(_) => Ok(value["browser"].clone()),
+                    Call::Browser(browse) => match serde_json::from_value(browse.clone()).unwrap() {
+                        Browse::Click { .. } | Browse::Type { .. } | Browse::Close {} => Ok(Value::Null),
+                        _ => Ok(browse),
+                    },
                     Call::DbSql { .. } | Call::DbSchema {} => Err("no database".to_owned()),
                 };
                 let result = result.as_ref().map(Json::from).map_err(Clone::clone);

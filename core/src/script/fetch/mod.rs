@@ -136,7 +136,7 @@ fn done(host: &str, url: &str, response: Exchanged) -> Result<Map<String, Value>
         let message = format!(
             "{host} sent a body in the encoding `{}`, although the request accepts none, and `fetch` decompresses nothing: request \
              an uncompressed representation",
-            encoding.escape_default()
+            request::escaped(encoding)
         );
         return Err(Error::new(Code::Unsupported, message));
     }

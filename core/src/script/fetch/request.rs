@@ -151,7 +151,7 @@ pub(super) fn timeout(millis: u64) -> Result<u64> {
 /// Validates a header. Returns it with a lowercase name.
 fn header(name: &str, value: &str) -> Result<(String, String)> {
     let shown = || match name.len() {
-        0..=SHOWN => name.escape_default().to_string(),
+        0..=SHOWN => escaped(name),
         length => format!("a name of {length} bytes"),
     };
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -176,6 +176,11 @@ fn header(name: &str, value: &str) -> Result<(String, String)> {
         )));
     }
     Ok((lower, value.trim_matches([' ', '\t']).to_owned()))
+}
+
+/// Escapes a text that can be anything, for a message. `str::escape_default` would add a kilobyte to a Worker.
+pub(super) fn escaped(text: &str) -> String {
+    format!("{text:?}").trim_matches('"').to_owned()
 }
 
 pub(super) fn invalid(message: &str) -> Error {

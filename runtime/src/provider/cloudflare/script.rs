@@ -6,6 +6,7 @@ use std::pin::pin;
 
 use futures_util::future::{Either, select};
 use futures_util::{StreamExt, stream};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -19,7 +20,7 @@ use super::waiting::Waiting;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SessionId;
 use koze_core::script::{
-    Calls, Check, Egress, Exchange, Exchanged, Failure, Json, Query, Ran, Secrets, Start,
+    Calls, Check, Egress, Exchange, Exchanged, Failure, Json, Query, Ran, Secrets, Start, read,
 };
 use koze_core::time::millis;
 
@@ -168,9 +169,9 @@ fn encode(value: &impl Serialize) -> Result<String> {
         .map_err(|error| Error::new(Code::Internal, "the script cannot be sent").with_source(error))
 }
 
-fn decode<T: for<'a> Deserialize<'a>>(method: &str, reply: &JsValue) -> Result<T> {
+fn decode<T: DeserializeOwned>(method: &str, reply: &JsValue) -> Result<T> {
     let text = reply.as_string().ok_or_else(|| unexpected(method))?;
-    serde_json::from_str(&text).map_err(|error| unexpected(method).with_source(error))
+    read(text.as_bytes()).map_err(|error| unexpected(method).with_source(error))
 }
 
 fn unexpected(method: &str) -> Error {
