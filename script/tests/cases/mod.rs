@@ -425,7 +425,7 @@ fn memory_ends_every_allocation() {
         "new Uint8Array(1 << 30)",
         "const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))",
         "JSON.stringify(new Array(2 ** 26).fill('xxxxxxxx'))",
-        "(async () => { const all = []; for (;;) { all.push(await [all.length].concat(new Array(999))) } })()",
+        "(async () => { const all = []; for (;;) { all.push(await [all.length].concat(new Array(99))) } })()",
     ] {
         let limits = Limits { memory: 32 << 20, ..Limits::default() };
         let ran = start(Start { code: code.into(), limits, ..Start::default() }).done.expect_err(code);
