@@ -72,9 +72,9 @@
     return !run.failed;
   };
 
-  // The rules of a keyword are functions of a value and a run. Values of other kinds satisfy them.
+  // The rules of a keyword are functions of an argument, or a part of one, and a run. Other kinds of values satisfy them.
 
-  const never = (value, run) => run.fail(() => `${short(value)} is not allowed`);
+  const never = (arg, run) => run.fail(() => `${short(arg)} is not allowed`);
 
   const text = (value, keyword) => {
     if (!isString(value)) throw wrong(keyword, 'a string');
@@ -114,9 +114,9 @@
     if (kinds.length === 0 || !kinds.every((kind) => KINDS.has(kind))) {
       throw wrong('type', `one of ${quoted([...KINDS.keys()])}, or a list of them`);
     }
-    return (value, run) => {
-      if (kinds.some((kind) => KINDS.get(kind)(value))) return;
-      run.fail(() => `${short(value)} is not of ${kinds.length === 1 ? 'type' : 'types'} ${quoted(kinds)}`);
+    return (arg, run) => {
+      if (kinds.some((kind) => KINDS.get(kind)(arg))) return;
+      run.fail(() => `${short(arg)} is not of ${kinds.length === 1 ? 'type' : 'types'} ${quoted(kinds)}`);
     };
   };
 
@@ -127,20 +127,20 @@
 
   const oneOf = (values) => {
     const texts = new Set(values.map(canonical));
-    return (value, run) => {
-      if (texts.has(canonical(value))) return;
+    return (arg, run) => {
+      if (texts.has(canonical(arg))) return;
       run.fail(() =>
         values.length === 1
-          ? `${short(values[0])} was expected, and not ${short(value)}`
-          : `${short(value)} is not one of ${values.slice(0, VALUES).map(short).join(', ')}`,
+          ? `${short(values[0])} was expected, and not ${short(arg)}`
+          : `${short(arg)} is not one of ${values.slice(0, VALUES).map(short).join(', ')}`,
       );
     };
   };
 
-  const bound = (isRight, what) => (bound, keyword) => {
-    if (!isNumber(bound)) throw wrong(keyword, 'a number');
-    return (value, run) => {
-      if (isNumber(value) && !isRight(value, bound)) run.fail(() => `${short(value)} is ${what} ${bound}`);
+  const bound = (isRight, what) => (limit, keyword) => {
+    if (!isNumber(limit)) throw wrong(keyword, 'a number');
+    return (arg, run) => {
+      if (isNumber(arg) && !isRight(arg, limit)) run.fail(() => `${short(arg)} is ${what} ${limit}`);
     };
   };
 
@@ -161,9 +161,9 @@
     return count > most && `has ${count} ${things}, but may have at most ${most}`;
   };
   const counted = (is, count, things, named) => {
-    const rule = (least, most) => (value, run) => {
-      const why = is(value) && miscounted(count(value), least, most, things);
-      if (why) run.fail(() => `${named(value)} ${why}`);
+    const rule = (least, most) => (arg, run) => {
+      const why = is(arg) && miscounted(count(arg), least, most, things);
+      if (why) run.fail(() => `${named(arg)} ${why}`);
     };
     return [
       (value, keyword) => rule(size(value, keyword), Infinity),
@@ -182,8 +182,8 @@
 
   const matching = (source, keyword) => {
     const regex = pattern(text(source, keyword), keyword);
-    return (value, run) => {
-      if (isString(value) && !regex.test(value)) run.fail(() => `${short(value)} does not match "${source}"`);
+    return (arg, run) => {
+      if (isString(arg) && !regex.test(arg)) run.fail(() => `${short(arg)} does not match "${source}"`);
     };
   };
 
@@ -197,16 +197,16 @@
 
   const required = (value, keyword, ifPresent) => {
     const all = names(value, keyword);
-    return (value, run) => {
-      if (!isObject(value) || (ifPresent !== undefined && !Object.hasOwn(value, ifPresent))) return;
+    return (arg, run) => {
+      if (!isObject(arg) || (ifPresent !== undefined && !Object.hasOwn(arg, ifPresent))) return;
       for (const name of all) {
-        if (!Object.hasOwn(value, name)) run.fail(() => `"${name}" is a required property`);
+        if (!Object.hasOwn(arg, name)) run.fail(() => `"${name}" is a required property`);
       }
     };
   };
   const dependentRequired = (value, keyword) => {
     const rules = entries(value, keyword).map(([name, others]) => required(others, keyword, name));
-    return (value, run) => run.check(rules, value);
+    return (arg, run) => run.check(rules, arg);
   };
 
   // The rules of keywords with schemas.
@@ -243,7 +243,7 @@
     within.push(to);
     const rules = compile(definitions[name]);
     within.pop();
-    return (value, run) => run.check(rules, value);
+    return (arg, run) => run.check(rules, arg);
   };
   const referring = (_, keyword) => {
     throw invalid(`must not have \`${keyword}\``);
@@ -256,57 +256,57 @@
 
   const allOf = (value, keyword) => {
     const rules = compileSome(value, keyword).flat();
-    return (value, run) => run.check(rules, value);
+    return (arg, run) => run.check(rules, arg);
   };
   const anyOf = (value, keyword) => {
     const schemas = compileSome(value, keyword);
-    return (value, run) => {
-      if (schemas.some((rules) => holds(rules, value))) return;
-      run.fail(() => `${short(value)} is not valid under any of the schemas of \`anyOf\``);
+    return (arg, run) => {
+      if (schemas.some((rules) => holds(rules, arg))) return;
+      run.fail(() => `${short(arg)} is not valid under any of the schemas of \`anyOf\``);
     };
   };
   const exactlyOne = (value, keyword) => {
     const schemas = compileSome(value, keyword);
-    return (value, run) => {
-      const { length } = schemas.filter((rules) => holds(rules, value));
+    return (arg, run) => {
+      const { length } = schemas.filter((rules) => holds(rules, arg));
       if (length === 1) return;
       const which = length === 0 ? 'none' : 'more than one';
-      run.fail(() => `${short(value)} is valid under ${which} of the schemas of \`oneOf\``);
+      run.fail(() => `${short(arg)} is valid under ${which} of the schemas of \`oneOf\``);
     };
   };
   const not = (value) => {
     const rules = compile(value);
-    return (value, run) => {
-      if (holds(rules, value)) run.fail(() => `${short(value)} is what \`not\` excludes`);
+    return (arg, run) => {
+      if (holds(rules, arg)) run.fail(() => `${short(arg)} is what \`not\` excludes`);
     };
   };
   const conditional = (value, _, { then = true, else: otherwise = true }) => {
     const [condition, yes, no] = [value, then, otherwise].map(compile);
-    return (value, run) => run.check(holds(condition, value) ? yes : no, value);
+    return (arg, run) => run.check(holds(condition, arg) ? yes : no, arg);
   };
 
   const prefixItems = (value, keyword) => {
     const schemas = compileAll(value, keyword);
-    return (value, run) => {
-      if (!Array.isArray(value)) return;
-      value.slice(0, schemas.length).forEach((item, at) => run.checkAt(at, schemas[at], item));
+    return (arg, run) => {
+      if (!Array.isArray(arg)) return;
+      arg.slice(0, schemas.length).forEach((item, at) => run.checkAt(at, schemas[at], item));
     };
   };
   const items = (value, keyword, { prefixItems = [] }) => {
     if (Array.isArray(value)) throw wrong(keyword, 'a schema: use `prefixItems` for a list of schemas');
     const rules = compile(value);
-    return (value, run) => {
-      if (!Array.isArray(value)) return;
-      for (let at = prefixItems.length; at < value.length; at++) run.checkAt(at, rules, value[at]);
+    return (arg, run) => {
+      if (!Array.isArray(arg)) return;
+      for (let at = prefixItems.length; at < arg.length; at++) run.checkAt(at, rules, arg[at]);
     };
   };
   const contains = (value, _, { minContains = 1, maxContains }) => {
     const least = size(minContains, 'minContains');
     const most = maxContains === undefined ? Infinity : size(maxContains, 'maxContains');
     const rules = compile(value);
-    return (value, run) => {
-      if (!Array.isArray(value)) return;
-      const { length } = value.filter((item) => holds(rules, item));
+    return (arg, run) => {
+      if (!Array.isArray(arg)) return;
+      const { length } = arg.filter((item) => holds(rules, item));
       const why = miscounted(length, least, most, 'items that match `contains`');
       if (why) run.fail(() => `the array ${why}`);
     };
@@ -314,9 +314,9 @@
 
   const propertyNames = (value) => {
     const rules = compile(value);
-    return (value, run) => {
-      if (!isObject(value)) return;
-      for (const name of Object.keys(value)) {
+    return (arg, run) => {
+      if (!isObject(arg)) return;
+      for (const name of Object.keys(arg)) {
         if (!holds(rules, name)) run.fail(() => `the property name ${short(name)} is not allowed`);
       }
     };
@@ -332,10 +332,10 @@
       compile(part),
     ]);
     const others = compile(additionalProperties);
-    return (value, run) => {
-      if (!isObject(value)) return;
+    return (arg, run) => {
+      if (!isObject(arg)) return;
       const unexpected = [];
-      for (const [name, field] of Object.entries(value)) {
+      for (const [name, field] of Object.entries(arg)) {
         const known = matching.filter(([regex]) => regex.test(name)).map(([, rules]) => rules);
         if (named.has(name)) known.unshift(named.get(name));
         if (known.length === 0 && others.length === 1 && others[0] === never) unexpected.push(name);
@@ -367,10 +367,10 @@
       type,
       enum: (value, keyword) => oneOf(list(value, keyword)),
       const: (value) => oneOf([value]),
-      minimum: bound((value, bound) => value >= bound, 'less than the minimum of'),
-      maximum: bound((value, bound) => value <= bound, 'greater than the maximum of'),
-      exclusiveMinimum: bound((value, bound) => value > bound, 'not greater than'),
-      exclusiveMaximum: bound((value, bound) => value < bound, 'not less than'),
+      minimum: bound((arg, limit) => arg >= limit, 'less than the minimum of'),
+      maximum: bound((arg, limit) => arg <= limit, 'greater than the maximum of'),
+      exclusiveMinimum: bound((arg, limit) => arg > limit, 'not greater than'),
+      exclusiveMaximum: bound((arg, limit) => arg < limit, 'not less than'),
       multipleOf,
       minLength,
       maxLength,

@@ -16,7 +16,7 @@ use crate::setup::target::WASM;
 use crate::{Result, process, setup};
 
 /// The maximum size compressed with gzip, in bytes: the upload of a Worker is limited.
-const MAX_SIZE: usize = 350 << 10;
+const MAX_SIZE: usize = 320 << 10;
 /// The committed module. Next to it is the version of the compiler.
 const MODULE: &str = "templates/files/script/koze-script.wasm";
 const COMPILER: &str = "templates/files/script/koze-script.rustc";
