@@ -1,6 +1,7 @@
 //! `cargo xtask script`: builds the engine of scripts as a module of WebAssembly, for Workers.
 //!
-//! The module is committed, because it needs a C compiler for WebAssembly: Zig, as for `cargo xtask platforms`.
+//! The module is committed, because it needs a C compiler for WebAssembly: Zig, as for `cargo xtask platforms`. wasm-opt, from
+//! `tests/package-lock.json`, makes it smaller.
 
 mod fuel;
 
