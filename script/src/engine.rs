@@ -407,9 +407,8 @@ impl Engine {
     }
 
     fn check_schema(&self, schema: &Json, args: Option<&Json>) -> Result<(), Failure> {
-        let limits = self.shared.limits.get();
-        schema::check(&self.runtime, &self.memory, &self.shared.compiler, &limits, schema, args)
-            .map_err(|failure| self.judged(failure))
+        let checked = schema::check(&self.runtime, &self.shared.compiler, schema, args);
+        checked.map_err(|failure| if self.shared.is_over() { schema::limited(Limit::Time) } else { failure })
     }
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, Host, State};
+use crate::limits::TIME;
 use crate::protocol::{Failure, FromScript, Json, Start, ToScript};
 
 /// The connection to the host.
@@ -41,7 +42,10 @@ pub fn serve<W: Wire>(wire: W) -> Result<(), Failure> {
                 Some(done) => done,
                 None => return Ok(()),
             },
-            Received::Message(ToScript::Check(check)) => engine.check(&check).map(|()| Json::null()),
+            Received::Message(ToScript::Check(check)) => {
+                deadline.set(Some(Instant::now() + TIME));
+                engine.check(&check).map(|()| Json::null())
+            }
             // A late answer to a script that has ended.
             Received::Message(ToScript::Answer { .. } | ToScript::Timer) | Received::Nothing => continue,
             Received::End => return Ok(()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -100,10 +100,10 @@ pub struct Start {
     /// The source: the body of an async function.
     pub code: String,
     /// The arguments of a created tool; `None` for other scripts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub args: Option<Json>,
     /// The JSON schema of the arguments. They are checked before the source runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub schema: Option<Json>,
     /// The libraries that it can require, by name.
     #[serde(default)]
@@ -120,6 +120,11 @@ pub struct Start {
     /// The limits.
     #[serde(default)]
     pub limits: Limits,
+}
+
+/// Decodes a field that is there. It can be `null`, which is a value like others.
+fn given<'a, D: Deserializer<'a>>(field: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(field).map(Some)
 }
 
 /// The secrets of a script: values by name.
@@ -342,7 +347,8 @@ pub struct Failure {
     /// The limit that was reached, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// Whether nothing was run, because the arguments do not match their schema, or the schema is wrong.
+    /// Whether nothing was run, because the arguments do not match their schema, the schema is wrong, or comparing them reached
+    /// a limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub arguments: bool,
 }

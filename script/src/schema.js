@@ -24,11 +24,11 @@
   ]);
 
   const quoted = (names) => names.map((name) => `"${name}"`).join(', ');
-  const short = (value) => {
-    const text = JSON.stringify(value);
+  const cut = (text) => {
     const first = [...text.slice(0, 2 * CHARACTERS + 1)].slice(0, CHARACTERS).join('');
     return first === text ? text : `${first}…`;
   };
+  const short = (value) => cut(JSON.stringify(value));
 
   // A schema that is refused.
   class Invalid extends Error {}
@@ -96,16 +96,15 @@
     if (!Number.isInteger(value) || value < 0) throw wrong(keyword, 'a whole number that is not negative');
     return value;
   };
+  const patterns = new Map();
   const pattern = (source, keyword) => {
     try {
-      return new RegExp(source, 'u');
+      // A definition is compiled at each reference to it.
+      if (!patterns.has(source)) patterns.set(source, new RegExp(source, 'u'));
+      return patterns.get(source);
     } catch (error) {
-      try {
-        // Some schemas escape characters that need no escape, which this mode allows.
-        return new RegExp(source);
-      } catch {
-        throw wrong(keyword, `a regular expression, which \`${source}\` is not (${error.message})`);
-      }
+      if (!(error instanceof SyntaxError)) throw error;
+      throw wrong(keyword, `a regular expression of JavaScript, which \`${cut(source)}\` is not (${error.message})`);
     }
   };
 
@@ -183,7 +182,7 @@
   const matching = (source, keyword) => {
     const regex = pattern(text(source, keyword), keyword);
     return (arg, run) => {
-      if (isString(arg) && !regex.test(arg)) run.fail(() => `${short(arg)} does not match "${source}"`);
+      if (isString(arg) && !regex.test(arg)) run.fail(() => `${short(arg)} does not match "${cut(source)}"`);
     };
   };
 
@@ -200,7 +199,7 @@
     return (arg, run) => {
       if (!isObject(arg) || (ifPresent !== undefined && !Object.hasOwn(arg, ifPresent))) return;
       for (const name of all) {
-        if (!Object.hasOwn(arg, name)) run.fail(() => `"${name}" is a required property`);
+        if (!Object.hasOwn(arg, name)) run.fail(() => `"${cut(name)}" is a required property`);
       }
     };
   };
@@ -223,6 +222,7 @@
     depth--;
     return rules.filter(Boolean);
   };
+  const compileIfAny = (part) => (part === undefined ? [] : compile(part));
   const compileAll = (value, keyword) => list(value, keyword).map(compile);
   const compileSome = (value, keyword) => {
     if (list(value, keyword).length === 0) throw wrong(keyword, 'a list of at least one schema');
@@ -232,7 +232,7 @@
   // The definitions that are being compiled, the outermost first.
   const within = [];
   const reference = (to, keyword) => {
-    const refused = (what) => new Invalid(`\`$ref\` to \`${to}\` in \`parameter_schema\` ${what}`);
+    const refused = (what) => new Invalid(`\`$ref\` to \`${cut(to)}\` in \`parameter_schema\` ${what}`);
     if (within.includes(text(to, keyword))) throw refused('is circular: write the levels out');
     const place = ['$defs', 'definitions'].find((place) => to.startsWith(`#/${place}/`));
     const definitions = place && schema[place];
@@ -280,8 +280,8 @@
       if (holds(rules, arg)) run.fail(() => `${short(arg)} is what \`not\` excludes`);
     };
   };
-  const conditional = (value, _, { then = true, else: otherwise = true }) => {
-    const [condition, yes, no] = [value, then, otherwise].map(compile);
+  const conditional = (value, _, { then, else: otherwise }) => {
+    const [condition, yes, no] = [compile(value), compileIfAny(then), compileIfAny(otherwise)];
     return (arg, run) => run.check(holds(condition, arg) ? yes : no, arg);
   };
 
@@ -325,13 +325,13 @@
   const FIELDS = ['properties', 'patternProperties', 'additionalProperties'];
   const fields = (_, keyword, part) => {
     if (FIELDS.find((keyword) => Object.hasOwn(part, keyword)) !== keyword) return null;
-    const { properties = {}, patternProperties = {}, additionalProperties = true } = part;
+    const { properties = {}, patternProperties = {}, additionalProperties } = part;
     const named = new Map(entries(properties, 'properties').map(([name, part]) => [name, compile(part)]));
     const matching = entries(patternProperties, 'patternProperties').map(([source, part]) => [
       pattern(source, 'patternProperties'),
       compile(part),
     ]);
-    const others = compile(additionalProperties);
+    const others = compileIfAny(additionalProperties);
     return (arg, run) => {
       if (!isObject(arg)) return;
       const unexpected = [];
@@ -343,7 +343,7 @@
         for (const rules of known) run.checkAt(name, rules, field);
       }
       if (unexpected.length === 0) return;
-      const some = unexpected.slice(0, VALUES).map((name) => `'${name}'`).join(', ');
+      const some = unexpected.slice(0, VALUES).map((name) => `'${cut(name)}'`).join(', ');
       const were = unexpected.length === 1 ? 'was' : 'were';
       run.fail(() => `Additional properties are not allowed (${some} ${were} unexpected)`);
     };

@@ -7,7 +7,7 @@ use rquickjs::{CatchResultExt as _, Coerced, Context, Runtime};
 use crate::compile::Compiler;
 use crate::failure;
 use crate::json;
-use crate::limits::Limits;
+use crate::limits::{Limit, Limits};
 use crate::memory::Memory;
 use crate::protocol::{Failure, Json};
 
@@ -20,9 +20,7 @@ type Intrinsics = (intrinsic::RegExpCompiler, intrinsic::RegExp, intrinsic::Json
 /// What is wrong with them, or the limit that was reached.
 pub(crate) fn check(
     runtime: &Runtime,
-    memory: &Memory,
     compiler: &Compiler,
-    limits: &Limits,
     schema: &Json,
     args: Option<&Json>,
 ) -> Result<(), Failure> {
@@ -30,15 +28,28 @@ pub(crate) fn check(
     let context =
         Context::custom::<Intrinsics>(runtime).map_err(|error| failure::plain(error.to_string()))?;
     let wrong = context.with(|ctx| {
-        memory.attach(&ctx);
         let check = || {
             let args = args.map(|args| json::value(&ctx, args)).transpose()?;
             program.function(&ctx)?.call::<_, Option<Coerced<String>>>((json::value(&ctx, schema)?, args))
         };
-        check().catch(&ctx).map_err(|error| failure::of(&ctx, error, limits))
-    });
-    match wrong? {
+        let checked = check().catch(&ctx).map_err(|error| failure::of(&ctx, error, &Limits::default()));
+        // Whatever it says then: a pattern that does not fit into the memory is no valid pattern to the engine.
+        if Memory::has_refused(&ctx) { Err(limited(Limit::Memory)) } else { checked }
+    })?;
+    match wrong {
         None => Ok(()),
         Some(message) => Err(Failure { arguments: true, ..failure::plain(message.0) }),
     }
+}
+
+/// Returns the failure for a limit that a check has reached.
+pub(crate) fn limited(limit: Limit) -> Failure {
+    let what = match limit {
+        Limit::Time => "take too long",
+        Limit::Memory | Limit::Result => "need too much memory",
+    };
+    let message = format!(
+        "`parameter_schema` and the arguments {what} to check: pass less, or make the schema and its patterns simpler"
+    );
+    Failure { arguments: true, limit: Some(limit), ..failure::plain(message) }
 }

@@ -491,6 +491,12 @@ fn arguments_are_checked_before_the_script_runs() {
             json!({ "n": 1, "s": "b" }),
             "the arguments do not match `parameter_schema`: /s: \"b\" does not match \"^(?!b)\\p{L}+$\"",
         ),
+        (
+            &schema,
+            json!(null),
+            "the arguments do not match `parameter_schema`: null is not of type \"object\"",
+        ),
+        (&json!(null), json!({}), "`parameter_schema` must be a JSON schema with `\"type\": \"object\"`"),
         (&json!(1), json!({}), "`parameter_schema` must be a JSON schema with `\"type\": \"object\"`"),
     ] {
         let Ran { done, logs } = call(schema, args);

@@ -53,7 +53,7 @@ export interface Failure {
   place?: { library?: string; line: number; column: number };
   /** The limit that was reached, if it was one. */
   limit?: "time" | "memory" | "result";
-  /** Whether nothing was run, because the arguments do not match their schema, or the schema is wrong. */
+  /** Whether nothing was run, because the arguments do not match their schema, the schema is wrong, or comparing them reached a limit. */
   arguments?: boolean;
 }
 

@@ -406,6 +406,9 @@ fn arguments(session: &Session) {
         let error = refused(session, "add", input, "invalid_input");
         assert!(error.contains(part), "{error}");
     }
+    for input in [json!(null), json!([]), json!("a")] {
+        refused(session, "add", input, "invalid_input");
+    }
     // The arguments are data.
     session.ok("create_tool", json!({
         "name": "echo", "description": "", "parameter_schema": { "type": "object" }, "code": "return args",

@@ -71,7 +71,7 @@ fn reply(Ran { result, logs }: Ran) -> Result<Reply> {
         Ok(result) => {
             Ok(Reply { content: Content::Json(json!({ "result": result, "logs": logs })), is_error: false })
         }
-        Err(failure) if failure.arguments => Err(Error::new(Code::InvalidInput, failure.message)),
+        Err(failure) if failure.arguments => Err(refused(failure)),
         Err(failure) => {
             let mut fields = described(&failure);
             fields.insert("logs".into(), logs.into());
@@ -111,5 +111,17 @@ pub(super) async fn check_schema<P: Provider>(session: &Session<P>, schema: &Val
         return Err(Error::new(Code::InvalidInput, message));
     }
     let checked = session.provider().check_script(session.agent(), Check::Schema(schema)).await?;
-    checked.map_err(|failure| Error::new(Code::InvalidInput, failure.message))
+    checked.map_err(|mut failure| {
+        if !failure.arguments {
+            // The host has ended the engine.
+            failure.message = format!("`parameter_schema` cannot be checked: {}", failure.message);
+        }
+        refused(failure)
+    })
+}
+
+/// Returns the error for a schema, or for arguments, that the engine refuses.
+fn refused(failure: Failure) -> Error {
+    let code = if failure.limit.is_some() { Code::TooLarge } else { Code::InvalidInput };
+    Error::new(code, failure.message)
 }
