@@ -6,12 +6,12 @@
 import { COMPUTED } from "./scripts.mjs";
 
 /** @typedef {import("./scripts.d.mts").Call} Call */
+/** @typedef {import("./scripts.d.mts").Check} Check */
 /** @typedef {import("./scripts.d.mts").Failure} Failure */
 /** @typedef {import("./scripts.d.mts").Ran} Ran */
 /** @typedef {import("./scripts.d.mts").Start} Start */
 /** @typedef {(call: Call) => Promise<unknown>} Answer */
-/** @typedef {{ code: string, library: boolean }} Source */
-/** @typedef {{ run: (start: Start, answer: Answer, options: { fuel?: bigint }) => Promise<Ran>, check: (source: Source) => Promise<Failure | null> }} Entry */
+/** @typedef {{ run: (start: Start, answer: Answer, options: { fuel?: bigint }) => Promise<Ran>, check: (source: Check) => Promise<Failure | null> }} Entry */
 
 /** The CPU time of a script in milliseconds. Its fuel is usually used up earlier. */
 const CPU_MS = 30_000;
@@ -79,7 +79,7 @@ export function isolated(loader, engine) {
       }
     },
 
-    /** @param {Source} source */
+    /** @param {Check} source */
     check: (source) => entry.check(source),
   };
 }

@@ -70,7 +70,7 @@ export class KozeScripts extends DurableObject {
     }
   }
 
-  /** Compiles source. Returns the first error in it as JSON, or `null`. @param {string} source */
+  /** Checks what an agent wrote. Returns the first error in it as JSON, or `null`. @param {string} source */
   async kozeCheck(source) {
     return JSON.stringify(await this.#engine().check(JSON.parse(source)));
   }

@@ -53,8 +53,12 @@ async function cases(url, loaded) {
   assert.deepEqual((await run("args.a + secrets.KEY + require('b').c", {
     start: { args: { a: "a" }, secrets: { KEY: "-key-" }, libraries: { b: "exports.c = 'c'" } },
   })).result, { Ok: "a-key-c" });
-  assert.equal(await ask({ source: { code: "return 1", library: false } }), null);
-  assert.match((await ask({ source: { code: "return (", library: false } })).message, /^SyntaxError/);
+  assert.equal(await ask({ source: { script: "return 1" } }), null);
+  assert.match((await ask({ source: { script: "return (" } })).message, /^SyntaxError/);
+  const schema = { type: "object", required: ["a"] };
+  assert.equal(await ask({ source: { schema } }), null);
+  assert.match((await ask({ source: { schema: { type: "object", required: 1 } } })).message, /must be a list of names/);
+  assert.match((await run("1", { start: { args: null, schema } })).result.Err.message, /null is not of type "object"/);
   const timers = "const seen = []; setTimeout(() => seen.push(2), 60); setTimeout(() => seen.push(1), 20);\n" +
     "await new Promise((done) => setTimeout(done, 100)); seen";
   assert.deepEqual((await run(timers)).result, { Ok: [1, 2] });
