@@ -1,6 +1,7 @@
 //! Scripts, in this process. `tests/tests/script` runs the same cases in WebAssembly.
 
 mod cases;
+mod checks;
 mod native;
 mod schemas;
 

@@ -6,7 +6,7 @@
 mod fuel;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use fs_err as fs;
 use wasmparser::{Parser, Payload};
@@ -99,12 +99,10 @@ fn build(root: &Path) -> Result<PathBuf> {
 
 /// Makes a module smaller with wasm-opt. Returns the path of the result, which is a new file: cargo keeps its own.
 fn optimized(root: &Path, module: &Path) -> Result<PathBuf> {
-    let tests = root.join("tests");
-    setup::npm::install(&tests)?;
-    let bin = tests.join("node_modules/.bin");
+    setup::npm::install(&root.join("tests"))?;
     let result = root.join("target/script/optimized.wasm");
-    let mut wasm_opt = Command::new(bin.join("wasm-opt"));
-    wasm_opt.arg(module).arg("-o").arg(&result).args(OPTIMIZED).env("PATH", process::path_with(&bin)?);
+    let mut wasm_opt = setup::npm::tool(root, "wasm-opt")?;
+    wasm_opt.arg(module).arg("-o").arg(&result).args(OPTIMIZED);
     process::stdout(&mut wasm_opt, "run `cargo xtask setup`")?;
     Ok(result)
 }

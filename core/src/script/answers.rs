@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::fetch::Fetches;
 use super::state::State;
+#[cfg(feature = "browser")]
+use super::wrong_arguments;
 use super::{Call, Calls, Egress, Query, browser};
 use crate::error::Result;
 #[cfg(feature = "browser")]
@@ -62,16 +64,12 @@ impl<'a, P: Provider> Answers<'a, P> {
             Call::Browser(_) => Err(browser::unsupported()),
             #[cfg(feature = "browser")]
             Call::Browser(browse) => {
-                let browse = serde_json::from_value(browse).map_err(|error| wrong(&error))?;
+                let browse = serde_json::from_value(browse)
+                    .map_err(|error| Error::new(Code::InvalidInput, wrong_arguments(&error)))?;
                 Box::pin(browser::browse(self.provider, self.agent, self.egress, browse)).await
             }
         }
     }
-}
-
-#[cfg(feature = "browser")]
-fn wrong(error: &serde_json::Error) -> Error {
-    Error::new(Code::InvalidInput, format!("wrong arguments: {error}"))
 }
 
 impl<P: Provider> Calls for Answers<'_, P> {

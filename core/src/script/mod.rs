@@ -58,10 +58,7 @@ pub trait Calls: MaybeSync {
     /// The message of the error that the script gets.
     fn answer(&self, call: &Json) -> impl Future<Output = Result<Json, String>> + MaybeSend {
         async move {
-            let call = call
-                .value()
-                .and_then(serde_json::from_value)
-                .map_err(|error| format!("wrong arguments: {error}"))?;
+            let call = read(call.text().as_bytes()).map_err(|error| wrong_arguments(&error))?;
             self.call(call).await.map(|answer| Json::from(&answer))
         }
     }
@@ -115,11 +112,15 @@ impl Ran {
 /// Reads a value from JSON. It is any value first: each type that is read from text itself adds a kilobyte to a Worker.
 ///
 /// # Errors
-/// If the text is no JSON, or of another type.
+/// If the text is not valid JSON, or not that of such a value.
 #[doc(hidden)]
-#[cfg(feature = "script")]
 pub fn read<T: serde::de::DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(text).and_then(serde_json::from_value)
+}
+
+/// Returns the message for a call that cannot be decoded.
+fn wrong_arguments(error: &serde_json::Error) -> String {
+    format!("wrong arguments: {error}")
 }
 
 /// Encodes a value for the store.

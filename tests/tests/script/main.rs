@@ -3,6 +3,8 @@
 
 #[path = "../../../script/tests/cases/mod.rs"]
 mod cases;
+#[path = "../../../script/tests/checks/mod.rs"]
+mod checks;
 mod engine;
 #[path = "../../../script/tests/hostile/mod.rs"]
 mod hostile;

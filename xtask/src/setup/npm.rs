@@ -29,6 +29,14 @@ pub(crate) fn install_peers(bench: &Path) -> Result<()> {
     install_in(bench, "to compare with", &["--ignore-scripts"], || Ok(()))
 }
 
+/// Returns a tool that [`install`] has installed. It runs with Node 22.
+pub(crate) fn tool(root: &Path, name: &str) -> Result<Command> {
+    let bin = root.join("tests/node_modules/.bin");
+    let mut tool = Command::new(bin.join(name));
+    tool.env("PATH", process::path_with(&bin)?);
+    Ok(tool)
+}
+
 fn install_in(
     directory: &Path,
     content: &str,

@@ -8,6 +8,7 @@ use fs_err as fs;
 use serde_json::{Value, json};
 use wasm_bindgen_cli_support::Bindgen;
 
+use crate::setup::npm;
 use crate::{Result, process};
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -94,11 +95,9 @@ impl Built {
 
     /// Returns a tool of `tests/node_modules`, to run in the project.
     pub(in crate::bench) fn tool(&self, name: &str) -> Result<Command> {
-        let bin = self.root.join("tests/node_modules/.bin");
-        let mut command = Command::new(bin.join(name));
+        let mut command = npm::tool(&self.root, name)?;
         command
             .current_dir(&self.project)
-            .env("PATH", process::path_with(&bin)?)
             .env("CI", "true")
             .env("WRANGLER_HIDE_BANNER", "true")
             .env("WRANGLER_SEND_METRICS", "false");
