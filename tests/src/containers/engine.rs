@@ -11,7 +11,7 @@ use std::time::Duration;
 use fs_err as fs;
 use tempfile::TempDir;
 
-use super::{official, root};
+use super::{official, root, waits};
 use crate::{process, processes, root as workspace};
 
 /// The required programs that not every Linux has, with their Debian packages. `cargo xtask setup` installs them.
@@ -28,6 +28,11 @@ const TIMEOUT: Duration = Duration::from_mins(20);
 
 /// The timeout of a single command.
 const LIMIT: Duration = Duration::from_mins(3);
+
+/// The name of podman's socket.
+const SOCKET: &str = "socket";
+/// The name of the socket for wrangler and workerd.
+const WAITS: &str = "waits";
 
 /// An image in the engine's store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,10 +82,11 @@ impl Engine {
         command
             .arg(workspace().join("tests/containers/engine.sh"))
             .arg(&dir)
-            .arg(socket.path().join("socket"));
+            .arg(socket.path().join(SOCKET));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut init = command.spawn().expect("unshare starts");
         let output = first_line(&mut init);
+        waits::listen(&socket.path().join(WAITS), socket.path().join(SOCKET)).expect("a socket");
         let (base, sidecar) = (Image(String::new()), Image(String::new()));
         let mut engine = Engine { init, dir, socket, base, sidecar };
         let output = output.recv_timeout(TIMEOUT).unwrap_or_default();
@@ -107,7 +113,7 @@ impl Engine {
 
     /// Returns the environment for wrangler.
     pub fn env(&self) -> Vec<(&'static str, String)> {
-        let host = self.host();
+        let host = format!("unix://{}", self.socket.path().join(WAITS).display());
         let docker = workspace().join("tests/containers/docker").to_string_lossy().into_owned();
         vec![
             ("DOCKER_HOST", host.clone()),
@@ -192,7 +198,7 @@ impl Engine {
     }
 
     fn host(&self) -> String {
-        format!("unix://{}/socket", self.socket.path().display())
+        format!("unix://{}", self.socket.path().join(SOCKET).display())
     }
 }
 

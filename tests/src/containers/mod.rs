@@ -7,5 +7,6 @@
 mod engine;
 mod official;
 mod root;
+mod waits;
 
 pub use engine::{Engine, Image};
