@@ -22,7 +22,7 @@ const BUILT: &str = "KOZE_TEST_PROGRAM";
 /// Panics if the build fails, after printing cargo's messages.
 pub fn koze() -> Command {
     static KOZE: OnceLock<PathBuf> = OnceLock::new();
-    let program = || std::env::var_os(BUILT).map_or_else(|| built("koze-cli", "koze"), PathBuf::from);
+    let program = || std::env::var_os(BUILT).map_or_else(|| built("koze"), PathBuf::from);
     let mut command = Command::new(KOZE.get_or_init(program));
     without_cargo(&mut command);
     command
@@ -52,11 +52,13 @@ pub(crate) fn target_dir() -> (PathBuf, String) {
 }
 
 /// Builds a program of this workspace next to the running test and returns its path.
-pub(crate) fn built(package: &str, name: &str) -> PathBuf {
+///
+/// A selection of packages has other features, and cargo would compile their dependencies again.
+pub(crate) fn built(name: &str) -> PathBuf {
     let (target, profile) = target_dir();
     let profile = if profile == "debug" { "dev" } else { &profile };
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--package", package, "--bin", name])
+        .args(["build", "--quiet", "--workspace", "--bin", name])
         .args(["--message-format=json-render-diagnostics", "--profile", profile])
         .arg("--target-dir")
         .arg(target)

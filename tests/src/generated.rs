@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use fs_err as fs;
+use toml_edit::DocumentMut;
 
 use crate::binary::{executable, target_dir, without_cargo};
 use crate::{koze, root, run};
@@ -67,9 +68,10 @@ fn write(dir: &Path) {
     files[2].1 = files[2].1.replace("#[sandbox]", "#[sandbox(default, tools = [\"agent\", \"thread\"])]");
     let manifest = format!(
         "[package]\nname = \"generated\"\nversion = \"0.1.0\"\nedition = \"2024\"\npublish = false\n\n\
-         [workspace]\n\n[profile.dev]\ndebug = \"line-tables-only\"\n\n[dependencies]\n\
+         [workspace]\n\n{}\n[dependencies]\n\
          koze = {{ path = {:?} }}\nkoze-local = {{ path = {:?} }}\nserde_json = \"1\"\n\
          tokio = {{ version = \"1\", features = [\"rt\", \"sync\"] }}\n",
+        profiles(),
         root().join("runtime").to_string_lossy(),
         root().join("local").to_string_lossy()
     );
@@ -82,6 +84,15 @@ fn write(dir: &Path) {
             fs::write(path, text).expect("a file of the project");
         }
     }
+}
+
+/// Returns the profiles of this workspace, with which its dependencies are up to date.
+fn profiles() -> DocumentMut {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
+    let manifest: DocumentMut = manifest.parse().expect("TOML");
+    let mut profiles = DocumentMut::new();
+    profiles.insert("profile", manifest["profile"].clone());
+    profiles
 }
 
 fn compile(dir: &Path, target: &Path, profile: &str) -> PathBuf {

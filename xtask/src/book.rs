@@ -46,6 +46,7 @@ fn program(root: &Path) -> Result<PathBuf> {
         "--root",
         DIR,
     ]);
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
     if !process::status(&mut cargo, MISSING)?.success() {
         return Err(format!("`{}` failed; cargo says why above", process::line(&cargo)).into());
     }

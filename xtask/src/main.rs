@@ -44,6 +44,9 @@ enum Task {
         /// Run tests that failed once more, each alone, and report them
         #[arg(long, conflicts_with_all = ["suite", "args"])]
         again: bool,
+        /// A configuration file for `cargo test`
+        #[arg(long, value_name = "FILE", conflicts_with = "suite")]
+        config: Option<PathBuf>,
         /// Passed on to `cargo test`, e.g. `-- --test tools` or `-- -- --nocapture`
         #[arg(last = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
@@ -74,7 +77,8 @@ fn main() -> ExitCode {
     let root = root();
     let outcome = match Cli::parse().task {
         Task::Setup => setup::run(&root).map(|()| ExitCode::SUCCESS),
-        Task::Test { suite, again, args } => test::run(&root, suite, again, &args),
+        Task::Test { suite: test::Suite::Fast, .. } => test::fast(&root),
+        Task::Test { again, config, args, .. } => test::whole(&root, config.as_deref(), again, &args),
         Task::Guest(args) => guest::run(&root, &args),
         Task::Script(args) => script::run(&root, &args),
         Task::Packages => packages::run(&root),

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
+use std::thread;
 
 use crate::committed::Args;
 use crate::{Result, guest, platforms, process, script, setup};
@@ -32,26 +33,22 @@ const WITH_SANDBOXES: [&str; 8] =
 
 /// Runs `cargo test` in this terminal, so that its last lines are those of cargo.
 ///
-/// With `again`, tests that failed are run once more.
-pub(crate) fn run(root: &Path, suite: Suite, again: bool, args: &[OsString]) -> Result<ExitCode> {
-    if suite == Suite::Fast {
-        return fast(root);
-    }
+/// `config` is a configuration file for cargo. With `again`, tests that failed are run once more.
+pub(crate) fn whole(root: &Path, config: Option<&Path>, again: bool, args: &[OsString]) -> Result<ExitCode> {
     if args.is_empty() {
         space::check(root);
     }
     setup::run(root)?;
     if args.is_empty() {
         // Fail before the tests rather than after them.
-        guest::run(root, &Args { check: true })?;
-        // The compiler of its C code is installed on Linux only.
-        if cfg!(target_os = "linux") {
-            script::run(root, &Args { check: true })?;
-        }
+        check_committed(root)?;
         platforms::program_of_windows(root)?;
     }
     let whole = || -> Result<Command> {
         let mut cargo = cargo(root)?;
+        if let Some(config) = config {
+            cargo.arg("--config").arg(config);
+        }
         cargo.args(["test", "--workspace", "--no-fail-fast"]);
         if args.is_empty() {
             // The tests of the package build it anyway. Building it for the other tests alone would compile it and its
@@ -68,8 +65,22 @@ pub(crate) fn run(root: &Path, suite: Suite, again: bool, args: &[OsString]) -> 
     Ok(ExitCode::from(if passed { 0 } else { code(status) }))
 }
 
+/// Checks the committed programs, both at once: the guest is linked on one processor, for half of its time.
+fn check_committed(root: &Path) -> Result<()> {
+    let check = || Args { check: true };
+    thread::scope(|scope| {
+        let guest = scope.spawn(|| guest::run(root, &check()).map_err(|error| error.to_string()));
+        // The compiler of its C code is installed on Linux only.
+        if cfg!(target_os = "linux") {
+            script::run(root, &check())?;
+        }
+        guest.join().map_err(|_| "the check of the guest panicked")??;
+        Ok(())
+    })
+}
+
 /// Runs the fast suite. It requires no installed tools except the npm packages.
-fn fast(root: &Path) -> Result<ExitCode> {
+pub(crate) fn fast(root: &Path) -> Result<ExitCode> {
     setup::npm::install(&root.join("tests"))?;
     let program = beside()?.join("koze");
     let run = |args: &[&str]| {

@@ -79,10 +79,7 @@ impl Engine {
         let socket = TempDir::with_prefix("koze-engine-").expect("a temporary directory");
         let mut command = Command::new("unshare");
         command.args(["--pid", "--mount", "--mount-proc", "--fork", "--kill-child=KILL", "--", "bash"]);
-        command
-            .arg(workspace().join("tests/containers/engine.sh"))
-            .arg(&dir)
-            .arg(socket.path().join(SOCKET));
+        command.arg(workspace().join("tests/containers/engine.sh")).arg(&dir).arg(socket.path().join(SOCKET));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut init = command.spawn().expect("unshare starts");
         let output = first_line(&mut init);

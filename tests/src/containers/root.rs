@@ -185,7 +185,7 @@ pub(super) fn sidecar(engine: &Engine) -> Image {
 
 /// Builds the sidecar's program.
 fn program() -> PathBuf {
-    binary::built("koze-sidecar", "koze-sidecar")
+    binary::built("koze-sidecar")
 }
 
 /// Returns the files of the image, as pairs of path on this machine and path in the image, with those that `sidecar`

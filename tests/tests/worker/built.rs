@@ -55,9 +55,15 @@ pub(crate) fn messages(worker: &Worker, args: &[&str]) -> String {
     text(&output(worker, args, like_this_workspace).stdout)
 }
 
-/// Sets the profile of this workspace, with which dependencies are up to date.
+/// Sets the profiles that this workspace has for dependencies, with which they are up to date.
 fn like_this_workspace(cargo: &mut Command) {
-    cargo.args(["--config", "profile.dev.package.\"*\".debug=false"]);
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
+    let manifest: Value = toml_edit::de::from_str(&manifest).expect("TOML");
+    for (package, profile) in manifest["profile"]["dev"]["package"].as_object().expect("profiles") {
+        for (key, value) in profile.as_object().expect("a profile") {
+            cargo.args(["--config", &format!("profile.dev.package.{package:?}.{key}={value}")]);
+        }
+    }
 }
 
 /// Runs cargo on a project, and returns its output and its messages, or, if it fails, its messages as an error.
