@@ -14,6 +14,9 @@ use zig::Zig;
 const CHECKED: [(&str, &str); 2] =
     [("aarch64-apple-darwin", "aarch64-macos"), ("aarch64-unknown-linux-gnu", "aarch64-linux-gnu")];
 
+/// The flags for C code, which is only compiled: no optimization, and no sanitizer, which Zig adds.
+const QUICK: &str = "-O0 -fno-sanitize=undefined";
+
 const WINDOWS: &str = "x86_64-pc-windows-gnu";
 /// The C compiler and linker for it, which cargo uses by default.
 const MINGW: &str = "x86_64-w64-mingw32-gcc";
@@ -32,6 +35,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         clippy.args(["--target", target]);
         let target = target.replace('-', "_");
         clippy.env(format!("CC_{target}"), zig.cc(name)?).env(format!("AR_{target}"), zig.ar());
+        clippy.env(format!("CFLAGS_{target}"), QUICK);
     }
     clippy.args(["--", "-D", "warnings"]);
     done(&mut clippy)?;
