@@ -79,12 +79,16 @@ pub fn follow<T>(call: impl Future<Output = T>, reports: Reports) -> impl Events
                 Poll::Ready(None) | Poll::Pending => {}
             }
             let Some(running) = &mut call else { continue };
-            match running.as_mut().poll(context) {
-                Poll::Ready(result) => (call, done) = (None, Some(result)),
-                // While it ran, it may have reported something.
-                Poll::Pending if reports.is_empty() => return Poll::Pending,
-                Poll::Pending => {}
+            if let Poll::Ready(result) = running.as_mut().poll(context) {
+                (call, done) = (None, Some(result));
+                continue;
             }
+            // While it ran, it may have reported something. If it has and this is pending all the same, tokio ends the turn of
+            // the task, and wakes it.
+            return match reports.poll_recv(context) {
+                Poll::Ready(Some(chunk)) => Poll::Ready(Some(Event::Output(chunk))),
+                Poll::Ready(None) | Poll::Pending => Poll::Pending,
+            };
         }
     })
 }
@@ -158,6 +162,35 @@ mod tests {
             assert_eq!(events.next().await, Some(Event::Done("done")));
             assert_eq!(events.next().await, None);
         });
+    }
+
+    /// tokio ends the turn of a task that never waits: its channels are pending then.
+    #[test]
+    fn a_host_that_never_waits_gets_everything() {
+        const REPORTS: usize = 10_000;
+        let (send, finished) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let (progress, reports) = Progress::channel();
+            let call = async move {
+                for _ in 0..REPORTS {
+                    progress.report(chunk(Stream::Stdout, b"a")).await;
+                }
+            };
+            let events = runtime.block_on(async {
+                let mut events = std::pin::pin!(follow(call, reports));
+                let mut count = 0;
+                while events.next().await.is_some() {
+                    count += 1;
+                    // The host's own work counts, too, so that the turn ends at any point.
+                    tokio::task::consume_budget().await;
+                }
+                count
+            });
+            send.send(events).unwrap();
+        });
+        let events = finished.recv_timeout(std::time::Duration::from_mins(1));
+        assert_eq!(events, Ok(REPORTS + 1));
     }
 
     #[test]
