@@ -11,7 +11,7 @@ use std::time::Duration;
 use fs_err as fs;
 use tempfile::TempDir;
 
-use super::{official, root, waits};
+use super::{front, official, root};
 use crate::{process, processes, root as workspace};
 
 /// The required programs that not every Linux has, with their Debian packages. `cargo xtask setup` installs them.
@@ -32,7 +32,7 @@ const LIMIT: Duration = Duration::from_mins(3);
 /// The name of podman's socket.
 const SOCKET: &str = "socket";
 /// The name of the socket for wrangler and workerd.
-const WAITS: &str = "waits";
+const FRONT: &str = "front";
 
 /// An image in the engine's store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Engine {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut init = command.spawn().expect("unshare starts");
         let output = first_line(&mut init);
-        waits::listen(&socket.path().join(WAITS), socket.path().join(SOCKET)).expect("a socket");
+        front::listen(&socket.path().join(FRONT), socket.path().join(SOCKET)).expect("a socket");
         let (base, sidecar) = (Image(String::new()), Image(String::new()));
         let mut engine = Engine { init, dir, socket, base, sidecar };
         let output = output.recv_timeout(TIMEOUT).unwrap_or_default();
@@ -110,7 +110,7 @@ impl Engine {
 
     /// Returns the environment for wrangler.
     pub fn env(&self) -> Vec<(&'static str, String)> {
-        let host = format!("unix://{}", self.socket.path().join(WAITS).display());
+        let host = format!("unix://{}", self.socket.path().join(FRONT).display());
         let docker = workspace().join("tests/containers/docker").to_string_lossy().into_owned();
         vec![
             ("DOCKER_HOST", host.clone()),

@@ -5,8 +5,8 @@
 //! Nothing is pulled: images are built from this machine's programs (`root`, `official`).
 
 mod engine;
+mod front;
 mod official;
 mod root;
-mod waits;
 
 pub use engine::{Engine, Image};

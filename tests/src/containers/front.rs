@@ -1,13 +1,15 @@
-//! The engine's socket for wrangler and workerd, which waits for the end of each container.
+//! The engine's socket for wrangler and workerd. It answers two requests that cost podman much, and passes on all others:
 //!
-//! In the API of Docker, such a request makes podman read its database without a pause, which takes a whole processor. It
-//! is answered here, with podman's own API, where a wait costs next to nothing. Everything else is passed on.
+//! - workerd waits for the end of each container. In the API of Docker, podman then reads its database without a pause,
+//!   which takes a whole processor. In its own API, a wait costs next to nothing.
+//! - Before each container, workerd reads the addresses of the network. Podman then inspects all containers, to list those
+//!   on it.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 /// The path of podman's own API. Later versions serve it, too.
@@ -15,10 +17,13 @@ const API: &str = "/v4.0.0/libpod";
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
 
+/// The first line of the request for the network.
+const NETWORK: &str = "GET /networks/bridge HTTP/1.1\r\n";
+
 /// Listens at `socket`, until the process ends, in front of the engine at `podman`.
 pub(super) fn listen(socket: &Path, podman: PathBuf) -> io::Result<()> {
     let listener = UnixListener::bind(socket)?;
-    let podman = Podman(Arc::new(podman));
+    let podman = Podman { socket: Arc::new(podman), network: Arc::default() };
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
             // If the engine has ended, so does the connection.
@@ -51,6 +56,10 @@ fn pass_on(mut client: UnixStream, mut to: &UnixStream, podman: &Podman) -> io::
             return Ok(());
         }
         let sent = &buffer[..read];
+        if sent.starts_with(NETWORK.as_bytes()) {
+            podman.network(&mut client)?;
+            continue;
+        }
         match waits_for(sent) {
             Some(container) if podman.has(container)? => podman.wait(container, &mut client)?,
             _ => to.write_all(sent)?,
@@ -66,40 +75,63 @@ fn waits_for(sent: &[u8]) -> Option<&str> {
     line.strip_prefix("POST /containers/")?.strip_suffix("/wait HTTP/1.1")
 }
 
-/// The socket of podman.
+/// Podman, through its socket.
 #[derive(Clone)]
-struct Podman(Arc<PathBuf>);
+struct Podman {
+    socket: Arc<PathBuf>,
+    /// The network as JSON, as it was when it was first asked for.
+    network: Arc<OnceLock<String>>,
+}
 
 impl Podman {
     fn connect(&self) -> io::Result<UnixStream> {
-        UnixStream::connect(self.0.as_path())
+        UnixStream::connect(self.socket.as_path())
     }
 
     fn has(&self, container: &str) -> io::Result<bool> {
-        let response = self.ask(&format!("GET {API}/containers/{container}/exists"))?;
-        Ok(response.starts_with("HTTP/1.1 204 "))
+        Ok(self.ask(&format!("GET {API}/containers/{container}/exists"))?.0 == 204)
+    }
+
+    /// Answers a request for the network.
+    fn network(&self, client: &mut UnixStream) -> io::Result<()> {
+        let network = if let Some(network) = self.network.get() {
+            network
+        } else {
+            let (status, body) = self.ask("GET /networks/bridge")?;
+            if status != 200 {
+                return Err(io::Error::other(body));
+            }
+            self.network.get_or_init(|| body)
+        };
+        let length = network.len();
+        write!(
+            client,
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{network}"
+        )
     }
 
     /// Answers a request that waits for the end of a container, as Docker does: with the head at once.
     fn wait(&self, container: &str, client: &mut UnixStream) -> io::Result<()> {
         client.write_all(HEAD.as_bytes())?;
         let conditions = "condition=stopped&condition=exited";
-        let response =
+        let (status, body) =
             self.ask(&format!("POST {API}/containers/{container}/wait?{conditions}&interval=1s"))?;
-        let body = response.split_once("\r\n\r\n").map(|(_, body)| body.trim());
-        let Some(code) = body.and_then(|body| body.parse::<i64>().ok()) else {
-            return Err(io::Error::other(response));
+        let Some(code) = body.trim().parse::<i64>().ok().filter(|_| status == 200) else {
+            return Err(io::Error::other(body));
         };
         let body = format!("{{\"StatusCode\":{code}}}");
         write!(client, "{:x}\r\n{body}\r\n0\r\n\r\n", body.len())
     }
 
-    fn ask(&self, request: &str) -> io::Result<String> {
+    /// Returns the status and the body of a response, which ends with its connection in this version of HTTP.
+    fn ask(&self, request: &str) -> io::Result<(u16, String)> {
         let mut stream = self.connect()?;
-        write!(stream, "{request} HTTP/1.1\r\nHost: podman\r\nConnection: close\r\n\r\n")?;
+        write!(stream, "{request} HTTP/1.0\r\nHost: podman\r\n\r\n")?;
         let mut response = String::new();
         stream.read_to_string(&mut response)?;
-        Ok(response)
+        let (head, body) = response.split_once("\r\n\r\n").unwrap_or_default();
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Ok((status.ok_or_else(|| io::Error::other("podman sent no response"))?, body.to_owned()))
     }
 }
 
