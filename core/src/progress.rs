@@ -71,24 +71,16 @@ pub fn follow<T>(call: impl Future<Output = T>, reports: Reports) -> impl Events
     // The call is dropped as soon as it has ended, and its end of the channel with it.
     let mut call = Some(Box::pin(call));
     poll_fn(move |context| {
-        loop {
-            match reports.poll_recv(context) {
-                Poll::Ready(Some(chunk)) => return Poll::Ready(Some(Event::Output(chunk))),
-                Poll::Ready(None) if call.is_none() => return Poll::Ready(done.take().map(Event::Done)),
-                Poll::Pending if call.is_none() => return Poll::Pending,
-                Poll::Ready(None) | Poll::Pending => {}
-            }
-            let Some(running) = &mut call else { continue };
-            if let Poll::Ready(result) = running.as_mut().poll(context) {
-                (call, done) = (None, Some(result));
-                continue;
-            }
-            // While it ran, it may have reported something. If it has and this is pending all the same, tokio ends the turn of
-            // the task, and wakes it.
-            return match reports.poll_recv(context) {
-                Poll::Ready(Some(chunk)) => Poll::Ready(Some(Event::Output(chunk))),
-                Poll::Ready(None) | Poll::Pending => Poll::Pending,
-            };
+        if let Some(running) = &mut call
+            && let Poll::Ready(result) = running.as_mut().poll(context)
+        {
+            (call, done) = (None, Some(result));
+        }
+        // Once in each poll: when tokio ends the turn of the task, this is pending whatever was reported.
+        match reports.poll_recv(context) {
+            Poll::Ready(Some(chunk)) => Poll::Ready(Some(Event::Output(chunk))),
+            Poll::Ready(None) if call.is_none() => Poll::Ready(done.take().map(Event::Done)),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     })
 }
