@@ -6,10 +6,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use fs_err as fs;
-use toml_edit::DocumentMut;
 
 use crate::binary::{executable, target_dir, without_cargo};
-use crate::{koze, root, run};
+use crate::{koze, profiles, root, run};
 
 /// The program around the generated code.
 const MAIN: &str = include_str!("generated/main.rs");
@@ -84,15 +83,6 @@ fn write(dir: &Path) {
             fs::write(path, text).expect("a file of the project");
         }
     }
-}
-
-/// Returns the profiles of this workspace, with which its dependencies are up to date.
-fn profiles() -> DocumentMut {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
-    let manifest: DocumentMut = manifest.parse().expect("TOML");
-    let mut profiles = DocumentMut::new();
-    profiles.insert("profile", manifest["profile"].clone());
-    profiles
 }
 
 fn compile(dir: &Path, target: &Path, profile: &str) -> PathBuf {

@@ -20,6 +20,8 @@ mod sandboxes;
 
 use std::path::{Path, PathBuf};
 
+use toml_edit::DocumentMut;
+
 pub use binary::koze;
 pub use diff::{Snapshot, diff};
 pub use fixture::{is_guest, shared, shared_of};
@@ -34,4 +36,13 @@ pub use sandboxes::{STARTED, Sandboxes, eventually, processes, signal, sleeps};
 pub fn root() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().unwrap_or(tests).to_owned()
+}
+
+/// Returns the table `profile` of the workspace. With the same profiles, the dependencies of other projects are up to date.
+pub fn profiles() -> DocumentMut {
+    let manifest = fs_err::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
+    let manifest: DocumentMut = manifest.parse().expect("TOML");
+    let mut profiles = DocumentMut::new();
+    profiles.insert("profile", manifest["profile"].clone());
+    profiles
 }

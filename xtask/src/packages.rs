@@ -44,7 +44,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
         // last run, which it built in the same target directory.
         done(Command::new("tar").arg("-xmzf").arg(file).arg("-C").arg(dir))?;
     }
-    fs::write(dir.join("Cargo.toml"), workspace(&packed, &profiles(root)?))?;
+    fs::write(dir.join("Cargo.toml"), workspace(&packed, &koze_tests::profiles()))?;
     // The versions of the dependencies are those that were tested. Cargo removes those of the crates that are not there.
     fs::copy(root.join("Cargo.lock"), dir.join("Cargo.lock"))?;
     cargo(root, dir, &["metadata", "--format-version", "1"], |command| {
@@ -81,14 +81,6 @@ fn packages(root: &Path) -> Result<Vec<Package>> {
         Some(Package { name, full, published: package["publish"].as_array().is_none_or(|to| !to.is_empty()) })
     };
     Ok(packages.iter().filter_map(package).collect())
-}
-
-/// Returns the profiles of the checkout.
-fn profiles(root: &Path) -> Result<DocumentMut> {
-    let manifest: DocumentMut = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
-    let mut profiles = DocumentMut::new();
-    profiles.insert("profile", manifest.get("profile").cloned().ok_or("the workspace has no profiles")?);
-    Ok(profiles)
 }
 
 /// Returns a workspace of the unpacked crates, in which each uses the others in place of those of the registry.

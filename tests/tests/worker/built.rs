@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, Once, PoisonError};
 
 use fs_err as fs;
-use koze_tests::{Project, Snapshot, root, run};
+use koze_tests::{Project, Snapshot, profiles, root, run};
 use serde_json::Value;
 
 use crate::project::{TIMEOUT, Worker};
@@ -57,11 +57,10 @@ pub(crate) fn messages(worker: &Worker, args: &[&str]) -> String {
 
 /// Sets the profiles that this workspace has for dependencies, with which they are up to date.
 fn like_this_workspace(cargo: &mut Command) {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace's manifest");
-    let manifest: Value = toml_edit::de::from_str(&manifest).expect("TOML");
-    for (package, profile) in manifest["profile"]["dev"]["package"].as_object().expect("profiles") {
-        for (key, value) in profile.as_object().expect("a profile") {
-            cargo.args(["--config", &format!("profile.dev.package.{package:?}.{key}={value}")]);
+    for (package, profile) in profiles()["profile"]["dev"]["package"].as_table().expect("profiles") {
+        for (key, value) in profile.as_table().expect("a profile") {
+            let value = value.as_value().expect("a value").to_string();
+            cargo.args(["--config", &format!("profile.dev.package.{package:?}.{key}={}", value.trim())]);
         }
     }
 }
