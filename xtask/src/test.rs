@@ -67,12 +67,12 @@ pub(crate) fn whole(root: &Path, config: Option<&Path>, again: bool, args: &[OsS
 
 /// Checks the committed programs, both at once: the guest is linked on one processor, for half of its time.
 fn check_committed(root: &Path) -> Result<()> {
-    let check = || Args { check: true };
+    let check = &Args { check: true };
     thread::scope(|scope| {
-        let guest = scope.spawn(|| guest::run(root, &check()).map_err(|error| error.to_string()));
+        let guest = scope.spawn(|| guest::run(root, check).map_err(|error| error.to_string()));
         // The compiler of its C code is installed on Linux only.
         if cfg!(target_os = "linux") {
-            script::run(root, &check())?;
+            script::run(root, check)?;
         }
         guest.join().map_err(|_| "the check of the guest panicked")??;
         Ok(())

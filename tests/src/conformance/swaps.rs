@@ -13,7 +13,7 @@ pub(super) const CASES: &[Case] = &[
     case("links_swapped_under_transfers", transfers).needs(&[Exec, ManyCalls]),
 ];
 
-const TURNS: usize = 100;
+const TURNS: usize = 150;
 
 /// Swaps `/workspace/link` between two targets while `/workspace/on` exists. `ln` creates a link whose name begins with `Cu`
 /// and renames it, so `link` is never missing.
@@ -69,7 +69,7 @@ fn directories(session: &Session) {
         "cd /workspace; mkdir real other; touch on
          (while [ -e on ]; do mv real away; ln -s other real; rm real; mv away real; done) > /dev/null 2>&1 &",
     );
-    for turn in 0..150 {
+    for turn in 0..TURNS {
         let path = format!("/workspace/real/deep/f{}", turn % 10);
         let result = session.call("write_file", json!({ "path": path, "content": "x".repeat(3000) }));
         // The path may be missing or a link at that moment, which the error says.
