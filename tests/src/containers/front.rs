@@ -17,8 +17,8 @@ const API: &str = "/v4.0.0/libpod";
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// The first line of the request for the network.
-const NETWORK: &str = "GET /networks/bridge HTTP/1.1\r\n";
+/// The request for the network.
+const NETWORK: &str = "GET /networks/bridge HTTP/1.1";
 
 /// Listens at `socket`, until the process ends, in front of the engine at `podman`.
 pub(super) fn listen(socket: &Path, podman: PathBuf) -> io::Result<()> {
@@ -56,23 +56,29 @@ fn pass_on(mut client: UnixStream, mut to: &UnixStream, podman: &Podman) -> io::
             return Ok(());
         }
         let sent = &buffer[..read];
-        if sent.starts_with(NETWORK.as_bytes()) {
+        let request = request(sent);
+        if request == Some(NETWORK) {
             podman.network(&mut client)?;
-            continue;
-        }
-        match waits_for(sent) {
-            Some(container) if podman.has(container)? => podman.wait(container, &mut client)?,
-            _ => to.write_all(sent)?,
+        } else if let Some(container) = request.and_then(waits_for)
+            && podman.has(container)?
+        {
+            podman.wait(container, &mut client)?;
+        } else {
+            to.write_all(sent)?;
         }
     }
 }
 
-/// Returns the container whose end a request waits for. A request that arrives in pieces is not recognized: podman
-/// answers it, at its own cost.
-fn waits_for(sent: &[u8]) -> Option<&str> {
-    let request = std::str::from_utf8(sent).ok()?.strip_suffix("\r\n\r\n")?;
-    let (line, _) = request.split_once("\r\n")?;
-    line.strip_prefix("POST /containers/")?.strip_suffix("/wait HTTP/1.1")
+/// Returns the first line of a request without a body. One that arrives in pieces is not recognized: podman answers it, at
+/// its own cost.
+fn request(sent: &[u8]) -> Option<&str> {
+    let head = std::str::from_utf8(sent).ok()?.strip_suffix("\r\n\r\n")?;
+    Some(head.split_once("\r\n")?.0)
+}
+
+/// Returns the container whose end a request waits for.
+fn waits_for(request: &str) -> Option<&str> {
+    request.strip_prefix("POST /containers/")?.strip_suffix("/wait HTTP/1.1")
 }
 
 /// Podman, through its socket.
@@ -141,7 +147,7 @@ mod tests {
 
     #[test]
     fn requests_that_wait() {
-        let container = |sent: &str| waits_for(sent.as_bytes()).map(str::to_owned);
+        let container = |sent: &str| request(sent.as_bytes()).and_then(waits_for).map(str::to_owned);
         let a = Some("a".to_owned());
         assert_eq!(container("POST /containers/a/wait HTTP/1.1\r\nHost: b\r\n\r\n"), a);
         for other in [
