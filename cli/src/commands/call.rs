@@ -18,7 +18,7 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
     let input = match input(&args.input)? {
         Ok(input) => input,
         Err(error) => {
-            show::data(&format!("{error}\n"));
+            show::out(&format!("{error}\n"));
             return Ok(ExitCode::from(1));
         }
     };
@@ -35,7 +35,7 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
     }
     let reply = local_session::wait(session.client().call(profiles, toolset, &args.tool, input))?;
     let result = ToolResult::from(reply);
-    show::data(&format!("{}\n", result.content));
+    show::out(&format!("{}\n", result.content));
     Ok(ExitCode::from(u8::from(result.is_error)))
 }
 

@@ -51,7 +51,7 @@ fn run_file(file: &Path, agent: &AgentArgs, args: &SessionArgs) -> Result<ExitCo
         show::err(&format!("error: {}{}\n", done["error"].as_str().unwrap_or_default(), place(&done, file)));
         return Ok(ExitCode::FAILURE);
     }
-    show::data(&format!("{:#}\n", done["result"]));
+    show::out(&format!("{:#}\n", done["result"]));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -102,7 +102,7 @@ fn common(entry: &Value) -> [String; 4] {
 
 fn list(format: ListFormat, listed: &Value, key: &str, shown: impl Fn(&[Value]) -> String) {
     match (format, listed[key].as_array().map_or(&[][..], Vec::as_slice)) {
-        (ListFormat::Json, _) => show::data(&format!("{listed:#}\n")),
+        (ListFormat::Json, _) => show::out(&format!("{listed:#}\n")),
         (ListFormat::Human, []) => {
             show::out(&format!("no {key}: this agent has created none\n"));
         }

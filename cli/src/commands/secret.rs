@@ -52,7 +52,7 @@ fn list(format: ListFormat, args: &StateArgs) -> Result<ExitCode, ExitCode> {
     match format {
         ListFormat::Json => {
             let entries = listed.iter().map(|info| json!({ "name": info.name, "updated": info.updated }));
-            show::data(&format!("{:#}\n", json!({ "secrets": entries.collect::<Vec<Value>>() })));
+            show::out(&format!("{:#}\n", json!({ "secrets": entries.collect::<Vec<Value>>() })));
         }
         ListFormat::Human if listed.is_empty() => {
             show::out("no secrets: `koze secret set NAME` sets one\n");

@@ -17,16 +17,10 @@ pub(super) fn out(text: &str) {
 
 /// Prints to standard output and returns whether the reader is still there. A closed pipe is no failure; any other
 /// write error is.
+///
+/// It prints byte for byte: results have no colors, and a stream that strips colors would remove control characters.
 pub(super) fn told(text: &str) -> bool {
-    told_to(&mut anstream::stdout(), text)
-}
-
-/// Prints data to standard output byte for byte, because the color-stripping stream would remove control characters.
-pub(super) fn data(text: &str) {
-    told_to(&mut std::io::stdout().lock(), text);
-}
-
-fn told_to(stdout: &mut impl Write, text: &str) -> bool {
+    let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => true,
         Err(error) if error.kind() == ErrorKind::BrokenPipe => false,

@@ -31,6 +31,6 @@ pub(super) fn run(args: &args::Tools) -> ExitCode {
     };
     let definitions = catalog.definitions(&profiles);
     let list = definitions.iter().map(|definition| definition.to_json(args.dialect.into())).collect();
-    show::data(&format!("{:#}\n", Value::Array(list)));
+    show::out(&format!("{:#}\n", Value::Array(list)));
     ExitCode::SUCCESS
 }
