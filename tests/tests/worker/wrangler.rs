@@ -1,8 +1,9 @@
 //! wrangler's own validator, which `deploy` and `dev` run first.
 
 use std::collections::BTreeSet;
+use std::iter;
 
-use koze_tests::{Project, root, run};
+use koze_tests::{Project, node_command, root, run};
 use serde_json::Value;
 
 use crate::project::{self, Sandbox, TIMEOUT, Worker};
@@ -24,41 +25,60 @@ pub(crate) struct Container {
     pub(crate) image: String,
 }
 
+/// What wrangler reads in the directory of a project.
+struct Reading {
+    /// The configuration of the top level and of each environment.
+    environments: Vec<Resolved>,
+    warnings: String,
+}
+
 /// Reads the configuration for the top level and each environment.
 pub(crate) fn resolve(worker: &Worker) -> Vec<Resolved> {
-    let (stdout, _) = read(&worker.project);
-    let document: Value =
-        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{}: {error}: {stdout}", worker.name));
-    document.as_array().expect("a list of environments").iter().map(resolved).collect()
+    read(&[&worker.project]).remove(0).environments
 }
 
-/// Returns wrangler's warnings as single points.
-fn warnings(project: &Project) -> BTreeSet<String> {
-    let (_, stderr) = read(project);
-    let mut points = BTreeSet::new();
-    for line in stderr.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        // All messages have the same headings; the points follow dashes.
-        let about = line.strip_prefix("- ").filter(|about| !about.ends_with("environment configuration"));
-        points.extend(about.map(str::to_owned));
-    }
-    assert_eq!(points.is_empty(), stderr.is_empty(), "{stderr}");
-    points
-}
-
-/// Returns the output of the script for a project, and wrangler's warnings.
-fn read(project: &Project) -> (String, String) {
-    let mut node = project.node("node");
+/// Reads the configurations of projects in one process: it takes wrangler longer to start than to read.
+fn read(projects: &[&Project]) -> Vec<Reading> {
+    let mut node = node_command("node");
     node.arg(root().join("tests/tests/worker/read-config.mjs"));
+    node.args(projects.iter().map(|project| project.dir()));
     let output = run(node, TIMEOUT);
     let [stdout, stderr] =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(output.status.success(), "{stdout}{stderr}");
-    (stdout, stderr)
+    let readings: Vec<Value> =
+        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
+    assert_eq!(readings.len(), projects.len(), "{stdout}");
+    readings
+        .iter()
+        .map(|reading| Reading {
+            environments: list(&reading["environments"]).iter().map(resolved).collect(),
+            warnings: text(&reading["warnings"]),
+        })
+        .collect()
+}
+
+/// Splits wrangler's warnings into single points.
+fn points(warnings: &str) -> BTreeSet<String> {
+    let mut points = BTreeSet::new();
+    for line in warnings.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        // All messages have the same headings; the points follow dashes.
+        let about = line.strip_prefix("- ").filter(|about| !about.ends_with("environment configuration"));
+        points.extend(about.map(str::to_owned));
+    }
+    assert_eq!(points.is_empty(), warnings.is_empty(), "{warnings}");
+    points
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
 }
 
 fn resolved(config: &Value) -> Resolved {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let bindings = list(&config["bindings"]);
     let containers = list(&config["containers"]);
     Resolved {
@@ -91,12 +111,14 @@ fn expected_name(sandbox: &Sandbox, config: &Resolved) -> String {
 
 #[test]
 fn wrangler_finds_every_sandbox_in_every_environment() {
-    for worker in project::all() {
+    let workers = project::all();
+    let projects: Vec<_> = workers.iter().map(|worker| &worker.project).collect();
+    for (worker, reading) in workers.iter().zip(read(&projects)) {
         let sandboxes = worker.sandboxes();
         let has_none = ["browser", "scripts-only"].iter().any(|name| worker.name == *name);
         assert_eq!(sandboxes.is_empty(), has_none, "{}: its sandboxes", worker.name);
         let own = worker.project.read("koze.lock").contains("[scripts]");
-        for config in resolve(&worker) {
+        for config in reading.environments {
             let place = format!("{}, environment {:?}", worker.name, config.environment);
             let scripts = ("KOZE_SCRIPTS".to_owned(), "KozeScripts".to_owned());
             assert_eq!(config.bindings.contains(&scripts), own, "{place}: the scripts");
@@ -115,10 +137,20 @@ fn wrangler_finds_every_sandbox_in_every_environment() {
 
 #[test]
 fn koze_causes_no_new_warnings() {
-    for worker in project::all() {
+    let workers = project::all();
+    let before: Vec<_> = workers.iter().map(Worker::before).collect();
+    // For each Worker, its project before koze, if there is one, and after.
+    let projects: Vec<_> = workers
+        .iter()
+        .zip(&before)
+        .flat_map(|(worker, before)| before.iter().chain(iter::once(&worker.project)))
+        .collect();
+    let mut readings = read(&projects).into_iter();
+    let mut next = || points(&readings.next().expect("a reading for each project").warnings);
+    for (worker, before) in workers.iter().zip(&before) {
         // A user's configuration may cause its own warnings. Bindings that an environment lacks are reported one by one
         // as soon as the environment has any binding.
-        let known = worker.before().map(|before| warnings(&before)).unwrap_or_default();
+        let known = before.as_ref().map(|_| next()).unwrap_or_default();
         let sandboxes = worker.sandboxes();
         let is_binding =
             |point: &str| point.chars().all(|c| c == '_' || c.is_ascii_uppercase() || c.is_ascii_digit());
@@ -127,7 +159,7 @@ fn koze_causes_no_new_warnings() {
                 || point.starts_with("The following bindings are at the top level")
                 || (is_binding(point) && !sandboxes.iter().any(|sandbox| sandbox.binding == *point))
         };
-        let new: Vec<_> = warnings(&worker.project).into_iter().filter(|point| !is_theirs(point)).collect();
+        let new: Vec<_> = next().into_iter().filter(|point| !is_theirs(point)).collect();
         assert!(new.is_empty(), "{}: {new:#?}", worker.name);
     }
 }
