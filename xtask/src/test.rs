@@ -14,6 +14,8 @@ use crate::{Result, guest, platforms, process, script, setup};
 
 /// The variable for the number of tests that one program runs in parallel, for the standard harness and for ours.
 const THREADS: &str = "RUST_TEST_THREADS";
+/// The same for the tests of local sandboxes, which wait longer.
+const LOCAL_THREADS: &str = "KOZE_TEST_LOCAL_THREADS";
 
 /// The tests to run.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -101,12 +103,15 @@ fn cargo(root: &Path) -> Result<Command> {
     let mut cargo = process::cargo(root);
     cargo
         .env("PATH", process::path_with(&root.join("tests/node_modules/.bin"))?)
-        .env("WRANGLER_SEND_METRICS", "false");
+        .env("WRANGLER_SEND_METRICS", "false")
+        // Node compiles wrangler's fifteen megabytes at each of its starts otherwise.
+        .env("NODE_COMPILE_CACHE", root.join("target/node"));
     if std::env::var_os(THREADS).is_none() {
         // Tests spend much of their time waiting for programs, the disk, or the absence of an event. With far more
         // tests than processors, though, timeouts would expire.
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         cargo.env(THREADS, (processors + 1).to_string());
+        cargo.env(LOCAL_THREADS, (processors + 3).to_string());
     }
     Ok(cargo)
 }

@@ -29,7 +29,10 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(probes::PROBE) {
         return probes::run();
     }
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Like the standard test harness.
+    let threads = || std::env::var("RUST_TEST_THREADS").ok()?.parse().ok();
+    arguments.test_threads = arguments.test_threads.or_else(threads);
     let all = [
         archives::TESTS,
         beside::TESTS,

@@ -20,7 +20,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("browser_opens_no_files", reach::files),
     ("browser_verifies_certificates", reach::certificates),
     ("browser_limits_results", life::limits),
-    ("browser_ends_scripts_of_pages", life::endless),
+    (ONCE, life::endless),
     ("browser_survives_pages", life::survives),
     ("browser_survives_its_end", life::dies),
     ("browser_is_shared_within_an_agent", life::shared),
@@ -32,6 +32,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("browser_is_that_of_one_program", life::one_program),
     ("browser_serves_workers", remote::serves_workers),
 ];
+
+/// Keeps two processors busy for half a minute. It is about pages, not about users: the unprivileged run omits it.
+pub(crate) const ONCE: &str = "browser_ends_scripts_of_pages";
 
 /// Returns why this machine cannot run the tests, which are left out then. Continuous integration runs all of them.
 pub(crate) fn missing() -> Option<String> {
