@@ -106,7 +106,9 @@ fn a_project_may_be_on_another_drive() {
     assert_eq!(checked.code, 0, "{}", checked.stderr);
     // So cannot that of a configuration.
     let config = pair.windows.path("elsewhere.jsonc");
-    fs::rename(dir.join("agent/wrangler.jsonc"), &config).unwrap();
+    // It may be on another file system, too.
+    fs::copy(dir.join("agent/wrangler.jsonc"), &config).unwrap();
+    fs::remove_file(dir.join("agent/wrangler.jsonc")).unwrap();
     let argument = format!("Z:{}", config.display());
     let built = run(Wine::koze(), &pair.windows, "", &["build", "--project", package, "--config", &argument]);
     assert_eq!(built.code, 0, "{}", built.stderr);
