@@ -132,11 +132,7 @@ fn main() -> ExitCode {
     ]
     .concat();
     let kind = if plain { "plain user" } else { "this user" };
-    let missing = browser::missing();
-    let is_left_out = |name: &str| {
-        plain && name == browser::ONCE
-            || missing.is_some() && browser::TESTS.iter().any(|(known, _)| *known == name)
-    };
+    let is_left_out = browser::left_out(plain);
     let tests = all
         .into_iter()
         .map(|(name, run)| Trial::test(name, run).with_kind(kind).with_ignored_flag(is_left_out(name)));

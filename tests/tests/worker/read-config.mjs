@@ -3,7 +3,7 @@
 
 import wrangler from "wrangler";
 
-let warnings;
+let warnings = "";
 process.stderr.write = (text) => {
   warnings += text;
   return true;

@@ -1,7 +1,6 @@
 //! wrangler's own validator, which `deploy` and `dev` run first.
 
-use std::collections::BTreeSet;
-use std::iter;
+use std::collections::{BTreeMap, BTreeSet};
 
 use koze_tests::{Project, node_command, root, run};
 use serde_json::Value;
@@ -34,21 +33,21 @@ struct Reading {
 
 /// Reads the configuration for the top level and each environment.
 pub(crate) fn resolve(worker: &Worker) -> Vec<Resolved> {
-    read(&[&worker.project]).remove(0).environments
+    read([&worker.project]).remove(0).environments
 }
 
 /// Reads the configurations of projects in one process: it takes wrangler longer to start than to read.
-fn read(projects: &[&Project]) -> Vec<Reading> {
+fn read<'a>(projects: impl IntoIterator<Item = &'a Project>) -> Vec<Reading> {
+    let directories: Vec<_> = projects.into_iter().map(Project::dir).collect();
     let mut node = node_command("node");
-    node.arg(root().join("tests/tests/worker/read-config.mjs"));
-    node.args(projects.iter().map(|project| project.dir()));
+    node.arg(root().join("tests/tests/worker/read-config.mjs")).args(&directories);
     let output = run(node, TIMEOUT);
     let [stdout, stderr] =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(output.status.success(), "{stdout}{stderr}");
     let readings: Vec<Value> =
         serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
-    assert_eq!(readings.len(), projects.len(), "{stdout}");
+    assert_eq!(readings.len(), directories.len(), "{stdout}");
     readings
         .iter()
         .map(|reading| Reading {
@@ -112,8 +111,8 @@ fn expected_name(sandbox: &Sandbox, config: &Resolved) -> String {
 #[test]
 fn wrangler_finds_every_sandbox_in_every_environment() {
     let workers = project::all();
-    let projects: Vec<_> = workers.iter().map(|worker| &worker.project).collect();
-    for (worker, reading) in workers.iter().zip(read(&projects)) {
+    let readings = read(workers.iter().map(|worker| &worker.project));
+    for (worker, reading) in workers.iter().zip(readings) {
         let sandboxes = worker.sandboxes();
         let has_none = ["browser", "scripts-only"].iter().any(|name| worker.name == *name);
         assert_eq!(sandboxes.is_empty(), has_none, "{}: its sandboxes", worker.name);
@@ -138,19 +137,15 @@ fn wrangler_finds_every_sandbox_in_every_environment() {
 #[test]
 fn koze_causes_no_new_warnings() {
     let workers = project::all();
-    let before: Vec<_> = workers.iter().map(Worker::before).collect();
-    // For each Worker, its project before koze, if there is one, and after.
-    let projects: Vec<_> = workers
-        .iter()
-        .zip(&before)
-        .flat_map(|(worker, before)| before.iter().chain(iter::once(&worker.project)))
-        .collect();
-    let mut readings = read(&projects).into_iter();
-    let mut next = || points(&readings.next().expect("a reading for each project").warnings);
-    for (worker, before) in workers.iter().zip(&before) {
-        // A user's configuration may cause its own warnings. Bindings that an environment lacks are reported one by one
-        // as soon as the environment has any binding.
-        let known = before.as_ref().map(|_| next()).unwrap_or_default();
+    // A user's configuration may cause its own warnings. Bindings that an environment lacks are reported one by one as soon
+    // as the environment has any binding.
+    let before: BTreeMap<_, _> =
+        workers.iter().filter_map(|worker| Some((worker.name.as_str(), worker.before()?))).collect();
+    let before: BTreeMap<_, _> = before.keys().copied().zip(read(before.values())).collect();
+    let after = read(workers.iter().map(|worker| &worker.project));
+    for (worker, after) in workers.iter().zip(after) {
+        let known =
+            before.get(worker.name.as_str()).map(|before| points(&before.warnings)).unwrap_or_default();
         let sandboxes = worker.sandboxes();
         let is_binding =
             |point: &str| point.chars().all(|c| c == '_' || c.is_ascii_uppercase() || c.is_ascii_digit());
@@ -159,7 +154,7 @@ fn koze_causes_no_new_warnings() {
                 || point.starts_with("The following bindings are at the top level")
                 || (is_binding(point) && !sandboxes.iter().any(|sandbox| sandbox.binding == *point))
         };
-        let new: Vec<_> = next().into_iter().filter(|point| !is_theirs(point)).collect();
+        let new: Vec<_> = points(&after.warnings).into_iter().filter(|point| !is_theirs(point)).collect();
         assert!(new.is_empty(), "{}: {new:#?}", worker.name);
     }
 }

@@ -33,11 +33,20 @@ pub(crate) const TESTS: &[Test] = &[
     ("browser_serves_workers", remote::serves_workers),
 ];
 
-/// Keeps two processors busy for half a minute. It is about pages, not about users: the unprivileged run omits it.
-pub(crate) const ONCE: &str = "browser_ends_scripts_of_pages";
+/// Keeps two processors busy for half a minute.
+const ONCE: &str = "browser_ends_scripts_of_pages";
+
+/// Returns which tests are left out of a run, and prints why. `plain` is the run of the unprivileged user after that of root.
+pub(crate) fn left_out(plain: bool) -> impl Fn(&str) -> bool {
+    let missing = missing();
+    if plain {
+        eprintln!("{ONCE} is left out: root ran it, and it is about pages, not about users");
+    }
+    move |name| plain && name == ONCE || missing.is_some() && TESTS.iter().any(|(known, _)| *known == name)
+}
 
 /// Returns why this machine cannot run the tests, which are left out then. Continuous integration runs all of them.
-pub(crate) fn missing() -> Option<String> {
+fn missing() -> Option<String> {
     let missing = koze_local::check_browser().err()?.to_string();
     if std::env::var_os("CI").is_some() {
         return None;
