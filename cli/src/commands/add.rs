@@ -67,13 +67,15 @@ pub(super) fn container(
     scopes: &[Scope],
     findings: &mut Findings,
 ) -> Result<Option<String>, Stop> {
-    let containers = || scopes.iter().flat_map(|scope| scope.list(&["containers"]));
-    let text = |entry: &'_ Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
-    if containers().any(|entry| text(entry, "class_name").as_deref() == Some(class)) {
+    let containers = || {
+        scopes.iter().flat_map(|scope| scope.list(&["containers"]).iter().map(move |entry| (scope, entry)))
+    };
+    if containers().any(|(scope, entry)| scope.container_class(entry) == Some(class)) {
         return Ok(None);
     }
     let lock = Lock::read(project, findings)?;
-    let mut taken: Vec<String> = containers().filter_map(|entry| text(entry, "name")).collect();
+    let present = containers().filter_map(|(_, entry)| entry.get("name").and_then(Value::as_str));
+    let mut taken: Vec<String> = present.map(str::to_owned).collect();
     taken.extend(lock.sandboxes.iter().map(|locked| locked.container.clone()));
     let worker = config.document.value().get("name").and_then(Value::as_str).unwrap_or(&project.name);
     // wrangler appends the name of the environment.

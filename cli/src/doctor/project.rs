@@ -94,8 +94,8 @@ fn images(build: &Build) -> Option<Check> {
 pub(super) fn flags(config: &Config) -> Check {
     let root = config.document.value();
     let environments = root.get("env").and_then(Value::as_object).into_iter().flatten();
-    let levels = environments.map(|(name, value)| Scope { environment: Some(name.clone()), value });
-    let lacking: Vec<String> = std::iter::once(Scope { environment: None, value: root })
+    let levels = environments.map(|(name, value)| Scope::of_environment(name, value, root));
+    let lacking: Vec<String> = std::iter::once(Scope::top(root))
         .chain(levels)
         .filter(Scope::lacks_node)
         .map(|scope| dotted(&scope.path(&[Step::from("compatibility_flags")])))

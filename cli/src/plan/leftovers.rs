@@ -43,13 +43,13 @@ pub(super) fn check(
 
 /// Warns about environments that koze does not manage and that name a deleted class of the top level.
 fn check_others(scopes: &[Scope], dead: &BTreeSet<String>, config: &Config, findings: &mut Findings) {
-    let all = config.document.value().get("env").and_then(Value::as_object);
-    for (name, value) in all.into_iter().flatten() {
-        let environment = Some(name.clone());
-        if scopes.iter().any(|scope| scope.environment == environment) {
+    let root = config.document.value();
+    for (name, value) in root.get("env").and_then(Value::as_object).into_iter().flatten() {
+        let other = Scope::of_environment(name, value, root);
+        if scopes.iter().any(|scope| scope.environment == other.environment) {
             continue;
         }
-        for Leftover { what, class, path } in of_level(&Scope { environment, value }, dead) {
+        for Leftover { what, class, path } in of_level(&other, dead) {
             let rule = Rule::Stranded { what, class, environment: name.clone() };
             findings.add(rule, Some(config.place(&path)));
         }

@@ -149,6 +149,8 @@ fn names<'a>(inputs: &Inputs<'a>, fate: &'a Fate) -> Vec<&'a str> {
 /// Reports problems with the storage of a class.
 fn check(lifecycle: &Lifecycle, names: &[&str], inputs: &Inputs, findings: &mut Findings) {
     lifecycle.check_exports(names, inputs.config, findings);
+    let declared = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
+    lifecycle.check_links(declared, inputs.config, findings);
     for class in names {
         if lifecycle.live.get(*class).is_some_and(|live| !live.sqlite) {
             let (who, remedy) = if Own::ALL.iter().any(|own| own.class() == *class) {

@@ -19,13 +19,15 @@ pub struct Legacy<'a> {
 impl<'a> Legacy<'a> {
     /// Finds the entries at all levels.
     pub fn find(scopes: &[Scope<'a>]) -> Self {
-        let of_class = |list: &'a [Value]| {
-            list.iter().filter(|entry| entry.get("class_name").and_then(Value::as_str) == Some(CLASS))
-        };
-        let containers = scopes.iter().flat_map(|scope| of_class(scope.list(&["containers"]))).collect();
-        let bindings = scopes.iter().flat_map(|scope| of_class(scope.list(&["durable_objects", "bindings"])));
-        let mut bindings: Vec<&str> =
-            bindings.filter_map(|binding| binding.get("name").and_then(Value::as_str)).collect();
+        let mut containers = Vec::new();
+        let mut bindings = Vec::new();
+        for scope in scopes {
+            let of_class = |container: &&Value| scope.container_class(container) == Some(CLASS);
+            containers.extend(scope.list(&["containers"]).iter().filter(of_class));
+            let of_class = |binding: &&Value| binding["class_name"] == CLASS;
+            let of_class = scope.list(&["durable_objects", "bindings"]).iter().filter(of_class);
+            bindings.extend(of_class.filter_map(|binding| binding.get("name").and_then(Value::as_str)));
+        }
         bindings.sort_unstable();
         bindings.dedup();
         Legacy { containers, bindings }

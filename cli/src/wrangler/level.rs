@@ -20,7 +20,7 @@ pub struct Level<'a> {
     pub others: HashMap<&'a str, Path>,
 }
 
-/// A list of entries with `name` and `class_name`.
+/// A list of entries with a name and a class.
 pub struct Entries<'a> {
     /// The entries.
     pub list: &'a [Value],
@@ -39,25 +39,28 @@ impl<'a> Level<'a> {
         });
         Level {
             scope,
-            containers: Entries::new(scope.list(&["containers"])),
-            bindings: Entries::new(scope.list(&["durable_objects", "bindings"])),
+            containers: Entries::new(scope.list(&["containers"]), |entry| scope.container_class(entry)),
+            bindings: Entries::new(scope.list(&["durable_objects", "bindings"]), |entry| {
+                entry.get("class_name").and_then(Value::as_str)
+            }),
             others,
         }
     }
 }
 
 impl<'a> Entries<'a> {
-    fn new(list: &'a [Value]) -> Self {
-        let index = |key: &str| {
-            let mut map: HashMap<&'a str, Vec<usize>> = HashMap::new();
-            for (index, entry) in list.iter().enumerate() {
-                if let Some(text) = entry.get(key).and_then(Value::as_str) {
-                    map.entry(text).or_default().push(index);
-                }
+    fn new(list: &'a [Value], class_of: impl Fn(&'a Value) -> Option<&'a str>) -> Self {
+        let mut classes: HashMap<&'a str, Vec<usize>> = HashMap::new();
+        let mut names: HashMap<&'a str, Vec<usize>> = HashMap::new();
+        for (index, entry) in list.iter().enumerate() {
+            if let Some(class) = class_of(entry) {
+                classes.entry(class).or_default().push(index);
             }
-            map
-        };
-        Entries { list, classes: index("class_name"), names: index("name") }
+            if let Some(name) = entry.get("name").and_then(Value::as_str) {
+                names.entry(name).or_default().push(index);
+            }
+        }
+        Entries { list, classes, names }
     }
 
     /// Returns the indices of the entries of any of these classes, ascending.

@@ -1,7 +1,7 @@
 //! The levels of a configuration: the top level, and every named environment.
 
 use koze_edit::{Path, Step};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::locate::Config;
 use crate::discover::Project;
@@ -15,9 +15,32 @@ pub struct Scope<'a> {
     pub environment: Option<String>,
     /// The value of this level.
     pub value: &'a Value,
+    /// The exports that apply to this level. An environment without its own inherits those of the top level.
+    exports: Option<&'a Map<String, Value>>,
 }
 
 impl<'a> Scope<'a> {
+    /// Creates the top level of a configuration.
+    pub fn top(root: &'a Value) -> Self {
+        Scope { environment: None, value: root, exports: exports(root) }
+    }
+
+    /// Creates a named environment of a configuration.
+    pub fn of_environment(name: &str, value: &'a Value, root: &'a Value) -> Self {
+        let exports = exports(value).or_else(|| exports(root));
+        Scope { environment: Some(name.to_owned()), value, exports }
+    }
+
+    /// Returns the class of a container: its `class_name`, or the class that `exports` links to its name.
+    pub fn container_class(&self, container: &'a Value) -> Option<&'a str> {
+        let text = |key: &str| container.get(key).and_then(Value::as_str);
+        text("class_name").or_else(|| {
+            let name = text("name")?;
+            let links = |entry: &Value| entry.get("container").and_then(Value::as_str) == Some(name);
+            self.exports?.iter().find(|(_, entry)| links(entry)).map(|(class, _)| class.as_str())
+        })
+    }
+
     /// Returns the path of a key at this level.
     pub fn path(&self, keys: &[Step]) -> Path {
         let mut path = match &self.environment {
@@ -77,6 +100,11 @@ impl Scope<'_> {
     }
 }
 
+/// Returns the exports that a level declares. Null counts as absent.
+fn exports(value: &Value) -> Option<&Map<String, Value>> {
+    value.get("exports").and_then(Value::as_object)
+}
+
 /// Returns the top level and the environments that koze manages. Reports those with an invalid form.
 pub fn all<'a>(
     config: &'a Config,
@@ -84,14 +112,14 @@ pub fn all<'a>(
     findings: &mut Findings,
 ) -> Result<Vec<Scope<'a>>, Stop> {
     let root = config.document.value();
-    let mut scopes = vec![Scope { environment: None, value: root }];
+    let mut scopes = vec![Scope::top(root)];
     match root.get("env").filter(|env| !env.is_null()) {
         None => {}
         Some(Value::Object(environments)) => {
             for (name, value) in environments {
                 let wanted = project.environments.as_ref().is_none_or(|list| list.contains(name));
                 if wanted {
-                    scopes.push(Scope { environment: Some(name.clone()), value });
+                    scopes.push(Scope::of_environment(name, value, root));
                 }
             }
         }

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use koze_tests::Project;
 use serde_json::{Value, json};
 
-use crate::common::{BY_HAND, SHELL, built, package, plain, refused};
+use crate::common::{BY_HAND, SHELL, built, package, plain, refused, refused_with};
 
 /// A project with a user's class in `exports`, and one sandbox, after a build.
 fn exporting() -> Project {
@@ -91,4 +91,48 @@ fn an_export_of_an_unknown_type() {
     let other = with("{ \"W\": { \"type\": \"worker\" } }");
     built(&other);
     assert!(other.read("wrangler.jsonc").contains("\"migrations\""));
+}
+
+/// The older pattern, with its container linked by `exports` instead of `class_name`.
+const LINKED: &str = r#"{
+  "name": "app",
+  "main": "src/generated/worker.mjs",
+  "compatibility_date": "2026-04-21",
+  "containers": [
+    { "name": "boxes", "image": "docker.io/cloudflare/sandbox:0.8.11-python", "max_instances": 7 }
+  ],
+  "durable_objects": { "bindings": [{ "name": "Sandbox", "class_name": "Sandbox" }] },
+  "exports": {
+    "Sandbox": { "type": "durable-object", "storage": "sqlite", "container": "boxes" }
+  }
+}
+"#;
+
+fn linked() -> Project {
+    let project = package();
+    project.write("wrangler.jsonc", LINKED);
+    project
+}
+
+#[test]
+fn a_container_linked_by_exports_is_migrated() {
+    let project = linked();
+    let run = project.koze(&["migrate"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let config: Value = serde_json::from_str(&project.read("wrangler.jsonc")).expect("JSON");
+    let container = &config["containers"][0];
+    assert_eq!((&container["name"], &container["class_name"]), (&json!("boxes"), &json!("ShellSandbox")));
+    assert_eq!(config["containers"].as_array().expect("a list").len(), 1);
+    assert_eq!(config["exports"]["Sandbox"], renamed_to("ShellSandbox"));
+    assert!(project.read("src/server/shell.sandbox.rs").contains("max_instances = 7"));
+}
+
+#[test]
+fn a_container_linked_by_exports_is_recognized() {
+    let project = linked();
+    let refused = refused_with(&project, &["init"]);
+    assert!(refused.starts_with("error[K070]"), "{refused}");
+    plain(&project, SHELL, "ShellSandbox");
+    let run = project.koze(&["build"]);
+    assert!(run.stderr.contains("K048"), "{}", run.stderr);
 }

@@ -234,33 +234,41 @@ impl<'a> Lifecycle<'a> {
         }
     }
 
-    /// Reports an entry of `exports` for a declared class that only the user can change: a tombstone, another type of
-    /// export, or a link to a container that koze would have to update.
+    /// Reports an entry of `exports` for a declared class that only the user can change: a tombstone, or another type of
+    /// export.
     pub fn check_exports(&self, classes: &[&str], config: &Config, findings: &mut Findings) {
         let Notation::Exports(exports) = &self.kind else { return };
         for class in classes {
-            let Some(entry) = exports.get(*class) else { continue };
+            let Some(entry) = exports.get(*class).filter(|_| !self.lives(class)) else { continue };
             let path = [self.path.clone(), vec![Step::from(*class)]].concat();
-            let (message, remedy) = if !self.live.contains_key(*class) {
-                let state = text(entry, "state").or(text(entry, "type")).unwrap_or("nothing that lives");
-                let message = format!("`exports` says of the class `{class}`: {state}");
-                let remedy = if Own::ALL.iter().any(|own| own.class() == *class) {
-                    "a build does not undo this: remove this entry once a deployment has deleted the class, then run `koze build` again"
-                } else {
-                    "a build does not undo this: give the struct another name"
-                };
-                (message, remedy)
-            } else if entry.get("container").is_some() {
-                let message = format!("`exports` links the class `{class}` to a container by its name");
-                (
-                    message,
-                    "koze links them by class: add `class_name` to the container, and remove `container` here",
-                )
+            let state = text(entry, "state").or(text(entry, "type")).unwrap_or("nothing that lives");
+            let message = format!("`exports` says of the class `{class}`: {state}");
+            let remedy = if Own::ALL.iter().any(|own| own.class() == *class) {
+                "a build does not undo this: remove this entry once a deployment has deleted the class, then run `koze build` again"
             } else {
-                continue;
+                "a build does not undo this: give the struct another name"
             };
             let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
             findings.add(rule, Some(config.place(&path)));
+        }
+    }
+
+    /// Reports a link from a class that stays to a container, which koze would have to update in every environment.
+    pub fn check_links<'c>(
+        &self,
+        classes: impl Iterator<Item = &'c str>,
+        config: &Config,
+        findings: &mut Findings,
+    ) {
+        let Notation::Exports(exports) = &self.kind else { return };
+        for class in classes.filter(|class| self.lives(class)) {
+            if exports.get(class).is_some_and(|entry| entry.get("container").is_some()) {
+                let message = format!("`exports` links the class `{class}` to a container by its name");
+                let remedy = "koze links them by class: add `class_name` to the container, and remove `container` here";
+                let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
+                let path = [self.path.clone(), vec![Step::from(class)]].concat();
+                findings.add(rule, Some(config.place(&path)));
+            }
         }
     }
 
