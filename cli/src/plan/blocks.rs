@@ -7,7 +7,7 @@ use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{Scope, dotted};
 
 /// The lists that koze writes to, each with its parent objects.
-const LISTS: [&[&str]; 2] = [&["containers"], &["durable_objects", "bindings"]];
+const LISTS: [&[&str]; 3] = [&["containers"], &["durable_objects", "bindings"], &["migrations"]];
 
 /// Replaces edits that would leave one of koze's blocks empty by its removal, and updates `made`.
 ///

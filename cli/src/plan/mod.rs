@@ -180,7 +180,8 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let storage::Outcome { edits: more, tags, new, new_own, notes: renames, dead } =
         storage::edits(&lifecycles, inputs, &fate, findings);
     leftovers::check(&scopes, &lifecycles, &dead, &edits, config, findings);
-    edits.extend(more);
+    let tidy = |more, scope| blocks::tidy(scope, config, more, &mut made);
+    edits.extend(scopes.iter().fold(more, tidy));
     notes.splice(0..0, inputs.draft.notes.iter().cloned().chain(renames));
     findings.checked()?;
 

@@ -47,7 +47,7 @@ fn check_shows_the_drift_and_fails() {
        "durable_objects": {
     --- a/koze.lock
     +++ b/koze.lock
-    @@ -22,6 +22,7 @@
+    @@ -23,6 +23,7 @@
          "class_name",
          "image",
          "instance_type",
@@ -81,7 +81,7 @@ fn a_dry_run_shows_the_drift_and_succeeds() {
        "durable_objects": {
     --- a/koze.lock
     +++ b/koze.lock
-    @@ -22,6 +22,7 @@
+    @@ -23,6 +23,7 @@
          "class_name",
          "image",
          "instance_type",

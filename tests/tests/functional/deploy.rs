@@ -125,7 +125,7 @@ fn an_outdated_project_is_not_deployed() {
        "durable_objects": {
     --- a/koze.lock
     +++ b/koze.lock
-    @@ -22,6 +22,7 @@
+    @@ -23,6 +23,7 @@
          "class_name",
          "image",
          "instance_type",

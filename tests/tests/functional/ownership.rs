@@ -180,9 +180,9 @@ fn an_invalid_lock() {
     project.write("koze.lock", lock.replace("[[sandbox]]", "<<<<<<< HEAD\n[[sandbox]]"));
     assert_snapshot!(refused(&project), @"
     error[K055]: `koze.lock` cannot be used: key with no value, expected `=`
-      --> koze.lock:12:9
+      --> koze.lock:13:9
        |
-    12 | <<<<<<< HEAD
+    13 | <<<<<<< HEAD
        |         ^
        |
        = help: it records what koze owns in the wrangler configuration: restore it from version control; if it is lost, delete it, and the next build adopts matching entries

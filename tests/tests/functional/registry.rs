@@ -50,8 +50,8 @@ fn it_gets_its_own_tag_and_binding() {
     +registry = true
     --- a/koze.lock
     +++ b/koze.lock
-    @@ -9,6 +9,11 @@
-         "durable_objects.bindings",
+    @@ -10,6 +10,11 @@
+         "migrations",
      ]
      
     +[registry]
@@ -62,7 +62,7 @@ fn it_gets_its_own_tag_and_binding() {
      [[sandbox]]
      name = "shell"
      file = "src/server/shell.sandbox.rs"
-    @@ -27,3 +32,7 @@
+    @@ -28,3 +33,7 @@
      [[migration]]
      tag = "v1"
      hash = "sha256:8c56181dd4910e02323c3de9d8260c6f8a3eede027bb778ffdca7e4de234027b"

@@ -349,6 +349,41 @@ fn with_exports_a_never_deployed_class_leaves_no_tombstone() {
     }
 }
 
+/// A sandbox whose class had two other names, in migrations that koze wrote.
+fn renamed_twice() -> Project {
+    let project = package();
+    project.write("wrangler.jsonc", crate::common::BY_HAND);
+    for class in ["ShellSandbox", "BashSandbox", "ZshSandbox"] {
+        plain(&project, SHELL, class);
+        built(&project);
+    }
+    project
+}
+
+/// The configuration is as it was before koze, without an empty `migrations`.
+#[test]
+fn a_renamed_class_that_was_never_deployed() {
+    let project = renamed_twice();
+    fs_err::remove_file(project.path(SHELL)).expect("it was there");
+    let run = project.koze(&["remove", "ZshSandbox", "--never-deployed"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_eq!(project.read("wrangler.jsonc"), crate::common::BY_HAND);
+}
+
+/// An empty list that the user wrote stays.
+#[test]
+fn an_empty_list_of_the_user_stays() {
+    let project = package();
+    let before = crate::common::BY_HAND.replace("\n}", ",\n  \"migrations\": []\n}");
+    project.write("wrangler.jsonc", &before);
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    fs_err::remove_file(project.path(SHELL)).expect("it was there");
+    let run = project.koze(&["remove", "shell", "--never-deployed"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_eq!(project.read("wrangler.jsonc"), before);
+}
+
 /// Evidence that a class was deployed, or is not koze's, prevents its removal.
 #[test]
 fn a_class_that_may_have_been_deployed_is_kept() {
@@ -362,14 +397,23 @@ fn a_class_that_may_have_been_deployed_is_kept() {
     refused(&project, "ruby", "koze did not build it");
     assert_eq!(project.koze(&["remove", "python", "--keep-storage"]).code, 0);
     refused(&project, "python", "its storage was kept");
-    // It was renamed.
+    // It was renamed by the user, or its former name is that of another class.
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     built(&project);
+    let renamed = r#"{ "tag": "v2", "renamed_classes": [{ "from": "ShellSandbox", "to": "BashSandbox" }] }"#;
+    let config = project.read("wrangler.jsonc");
+    let at = config.rfind("\n  ]").expect("the end of the migrations");
+    project.write("wrangler.jsonc", format!("{},\n    {renamed}{}", &config[..at], &config[at..]));
     plain(&project, SHELL, "BashSandbox");
     built(&project);
     fs_err::remove_file(project.path(SHELL)).expect("it was there");
-    refused(&project, "BashSandbox", "`v2` renames or transfers it");
+    refused(&project, "BashSandbox", "koze did not write the migration `v2`");
+    let project = renamed_twice();
+    plain(&project, "src/server/other.sandbox.rs", "ShellSandbox");
+    built(&project);
+    fs_err::remove_file(project.path(SHELL)).expect("it was there");
+    refused(&project, "ZshSandbox", "`v2` renames it, and its former name `ShellSandbox` is used again");
     // The container existed before koze.
     let project = package();
     plain(&project, SHELL, "ShellSandbox");

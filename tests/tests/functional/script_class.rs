@@ -87,7 +87,7 @@ fn it_gets_its_own_tag_and_binding() {
     +[package.metadata.koze.script]
     --- a/koze.lock
     +++ b/koze.lock
-    @@ -14,6 +14,11 @@
+    @@ -15,6 +15,11 @@
      binding = "KOZE_SESSIONS"
      migration = "v2"
      
@@ -99,7 +99,7 @@ fn it_gets_its_own_tag_and_binding() {
      [[sandbox]]
      name = "shell"
      file = "src/server/shell.sandbox.rs"
-    @@ -36,3 +41,7 @@
+    @@ -37,3 +42,7 @@
      [[migration]]
      tag = "v2"
      hash = "sha256:de4ca610eca6e63a93535d69c3d56db5c8ec659a817f2ddec5073dfef4ffaecc"

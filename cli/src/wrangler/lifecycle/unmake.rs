@@ -15,6 +15,9 @@ use crate::wrangler::locate::Config;
 /// The keys of a migration that list created or deleted classes.
 const KEYS: [&str; 3] = ["new_classes", "new_sqlite_classes", "deleted_classes"];
 
+/// The key of a migration that lists renamed classes.
+const RENAMED: &str = "renamed_classes";
+
 /// The edits that remove classes from a list.
 #[derive(Debug, Default)]
 pub struct Unmade {
@@ -60,30 +63,36 @@ impl Lifecycle<'_> {
                 unmade.edits.extend(there.map(remove));
             }
             Notation::Migrations(list) => {
+                let names: BTreeSet<&str> = classes
+                    .iter()
+                    .flat_map(|class| std::iter::once(*class).chain(former_names(list, class)))
+                    .collect();
                 for (index, migration) in list.iter().enumerate() {
-                    self.unmake_in(index, migration, classes, &mut unmade);
+                    self.unmake_in(index, migration, &names, &mut unmade);
                 }
             }
         }
         unmade
     }
 
-    fn unmake_in(&self, index: usize, migration: &Value, classes: &[&str], unmade: &mut Unmade) {
+    /// Removes the names of the classes from one migration.
+    fn unmake_in(&self, index: usize, migration: &Value, names: &BTreeSet<&str>, unmade: &mut Unmade) {
         let mut left = migration.clone();
         let mut edits = Vec::new();
-        for key in KEYS {
-            let all: Vec<&str> = strings(migration, key).collect();
-            let going: Vec<usize> = (0..all.len()).filter(|at| classes.contains(&all[*at])).collect();
+        let is_gone = |entry: &Value| {
+            let class = entry.as_str().or_else(|| text(entry, "to"));
+            class.is_some_and(|class| names.contains(class))
+        };
+        for key in KEYS.into_iter().chain([RENAMED]) {
+            let all: Vec<&Value> = objects(migration, key).collect();
+            let going: Vec<usize> = (0..all.len()).filter(|at| is_gone(all[*at])).collect();
             let Some(entry) = left.as_object_mut().filter(|_| !going.is_empty()) else { continue };
             if going.len() == all.len() {
                 entry.shift_remove(key);
                 edits.push(Edit::Remove { path: self.at(&[Step::Index(index), Step::from(key)]) });
                 continue;
             }
-            entry.insert(
-                key.to_owned(),
-                all.iter().filter(|class| !classes.contains(class)).copied().collect(),
-            );
+            entry.insert(key.to_owned(), all.into_iter().filter(|entry| !is_gone(entry)).cloned().collect());
             let steps = |at: &usize| [Step::Index(index), Step::from(key), Step::Index(*at)];
             edits.extend(going.iter().map(|at| Edit::Remove { path: self.at(&steps(at)) }));
         }
@@ -114,26 +123,31 @@ impl Lifecycle<'_> {
                 return moved.then(|| (why.to_owned(), self.at(&[Step::from(class)])));
             }
         };
+        let formers = former_names(list, class);
         for (index, migration) in list.iter().enumerate() {
-            let moved = |key: &str| {
-                let named =
-                    |entry: &Value| text(entry, "from") == Some(class) || text(entry, "to") == Some(class);
-                objects(migration, key).any(named)
+            let is_name = |name: &str| name == class || formers.contains(&name);
+            let moves = |key: &str| {
+                let names_it =
+                    |entry: &Value| ["from", "to"].iter().any(|end| text(entry, end).is_some_and(is_name));
+                objects(migration, key).any(names_it)
             };
-            let path = || self.at(&[Step::Index(index)]);
             let tag = text(migration, "tag").unwrap_or_default();
-            if moved("renamed_classes") || moved("transferred_classes") {
-                let why = format!("`{tag}` renames or transfers it, so it was deployed");
-                return Some((why, path()));
-            }
-            let names = KEYS.iter().any(|key| strings(migration, key).any(|named| named == class));
+            let is_listed = KEYS.iter().any(|key| strings(migration, key).any(is_name));
             let written = lock
                 .migrations
                 .iter()
                 .any(|locked| locked.tag == tag && locked.environment == self.environment);
-            if names && !written {
-                return Some((format!("koze did not write the migration `{tag}`, which names it"), path()));
-            }
+            let again = formers.iter().find(|former| is_used_again(list, former));
+            let why = if moves("transferred_classes") {
+                format!("`{tag}` transfers it, so it was deployed")
+            } else if (is_listed || moves(RENAMED)) && !written {
+                format!("koze did not write the migration `{tag}`, which names it")
+            } else if let Some(former) = again.filter(|_| moves(RENAMED)) {
+                format!("`{tag}` renames it, and its former name `{former}` is used again")
+            } else {
+                continue;
+            };
+            return Some((why, self.at(&[Step::Index(index)])));
         }
         None
     }
@@ -141,4 +155,26 @@ impl Lifecycle<'_> {
     fn at(&self, steps: &[Step]) -> Path {
         [self.path.as_slice(), steps].concat()
     }
+}
+
+/// Returns the former names of a class, according to the renames of a list.
+fn former_names<'v>(list: &'v [Value], class: &str) -> Vec<&'v str> {
+    let mut names: Vec<&str> = Vec::new();
+    for renamed in list.iter().rev().flat_map(|migration| objects(migration, RENAMED)) {
+        let is_known = |to: &str| to == class || names.contains(&to);
+        if let (Some(from), true) = (text(renamed, "from"), text(renamed, "to").is_some_and(is_known)) {
+            names.push(from);
+        }
+    }
+    names
+}
+
+/// Returns whether more than one class of a list had a name.
+fn is_used_again(list: &[Value], name: &str) -> bool {
+    let is_given = |migration: &&Value| {
+        let created = ["new_classes", "new_sqlite_classes"].into_iter();
+        created.flat_map(|key| strings(migration, key)).any(|class| class == name)
+            || objects(migration, RENAMED).any(|entry| text(entry, "to") == Some(name))
+    };
+    list.iter().filter(is_given).count() > 1
 }
