@@ -10,6 +10,7 @@ use std::time::Duration;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
+use hyper::client::conn::TrySendError;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Version, client, server};
@@ -84,10 +85,56 @@ where
 /// The task that drives a connection to a server while it is held.
 pub(super) type Driver = JoinSet<()>;
 
+/// A connection to a server, which forwards one request after another.
+pub(super) struct Server<B> {
+    sender: client::conn::http1::SendRequest<B>,
+    driver: Driver,
+}
+
+impl<B> Server<B>
+where
+    B: hyper::body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    pub(super) async fn open<I>(stream: I) -> hyper::Result<Self>
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (sender, connection) = client::conn::http1::Builder::new()
+            .max_buf_size(HEAD_SIZE)
+            .preserve_header_case(true)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        let mut driver = Driver::new();
+        driver.spawn(async move {
+            let _ = connection.with_upgrades().await;
+        });
+        Ok(Server { sender, driver })
+    }
+
+    /// Waits until the last response is complete. Returns whether the server takes another request.
+    pub(super) async fn is_ready(&mut self) -> bool {
+        self.sender.ready().await.is_ok()
+    }
+
+    /// Forwards a request, and returns the head of the response. If nothing of the request was sent because the server
+    /// has closed the connection, the request is in the error.
+    pub(super) async fn send(
+        &mut self,
+        mut request: Request<B>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<B>>> {
+        *request.version_mut() = Version::HTTP_11;
+        let mut response = self.sender.try_send_request(request).await?;
+        *response.version_mut() = Version::HTTP_11;
+        Ok(response)
+    }
+}
+
 /// Forwards a request over a new connection, and returns the head of the response.
 pub(super) async fn exchange<I, B>(
     stream: I,
-    mut request: Request<B>,
+    request: Request<B>,
 ) -> hyper::Result<(Response<Incoming>, Driver)>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -95,19 +142,9 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let (mut sender, connection) = client::conn::http1::Builder::new()
-        .max_buf_size(HEAD_SIZE)
-        .preserve_header_case(true)
-        .handshake(TokioIo::new(stream))
-        .await?;
-    let mut driver = Driver::new();
-    driver.spawn(async move {
-        let _ = connection.with_upgrades().await;
-    });
-    *request.version_mut() = Version::HTTP_11;
-    let mut response = sender.send_request(request).await?;
-    *response.version_mut() = Version::HTTP_11;
-    Ok((response, driver))
+    let mut server = Server::open(stream).await?;
+    let response = server.send(request).await.map_err(TrySendError::into_error)?;
+    Ok((response, server.driver))
 }
 
 /// Removes hop-by-hop headers from a request, and sets the length of its body again.
@@ -137,6 +174,19 @@ pub(super) fn end_to_end(headers: &mut HeaderMap) {
     for name in named.iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
     }
+}
+
+/// Returns the protocol of an upgrade.
+pub(super) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let tokens = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let asked =
+        tokens.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case("upgrade"));
+    headers.get(header::UPGRADE).filter(|_| asked).cloned()
+}
+
+pub(super) fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, protocol);
 }
 
 /// Forwards a response. `keep` is held until its last byte has been sent.

@@ -28,8 +28,8 @@ pub(super) enum Control {
 /// Returns the protections that prevent an attempt.
 pub(super) fn control(name: &str) -> Option<Control> {
     use Weakness::{
-        Capabilities, Counters, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Proc,
-        Processes, SharedUser, Writable,
+        Capabilities, Counters, Descriptors, Dumpable, Egress, Environment, Filter, Ipc, Limits, Network,
+        Proc, Processes, SharedUser, Writable,
     };
     if let Some(call) = CALLS.iter().find(|call| call.name == name) {
         return Some(match call.needs {
@@ -54,6 +54,7 @@ pub(super) fn control(name: &str) -> Option<Control> {
         "change_an_inode_of_the_host" => Control::Weak(&[Writable]),
         "leaked_descriptors" => Control::Weak(&[Descriptors]),
         "host_loopback" | "abstract_sockets" => Control::Weak(&[Network]),
+        "another_host_in_a_tunnel" => Control::Weak(&[Egress]),
         "other_families"
         | "other_kinds_of_netlink"
         | "allocate_without_writing"

@@ -117,7 +117,7 @@ impl Prover {
     async fn with(dir: &Path, as_it_is: Vec<Weakness>) -> Result<Self, Fault> {
         let janitor = Janitor::start(dir)?;
         stage::open_to_all(dir)?;
-        let stage = Stage::new(dir.join("state"), Vec::new())?;
+        let stage = Stage::new(dir.join("state"), Vec::new(), None)?;
         let scene = Scene::new(dir, &stage).await?;
         let sandboxes = HashMap::new();
         let dir = dir.to_owned();
@@ -224,7 +224,9 @@ impl Prover {
         let key = format!("{weak:?}");
         if !self.sandboxes.contains_key(&key) {
             let dir = self.dir.join(format!("state-{}", self.sandboxes.len()));
-            let stage = Stage::new(dir, weak)?;
+            // With the host's network, the proxy would listen on the host.
+            let server = (!weak.contains(&Weakness::Network)).then_some(self.scene.server.address);
+            let stage = Stage::new(dir, weak, server)?;
             let sandbox = stage.open("a").await?;
             attempt::put_probe(&sandbox).await?;
             self.sandboxes.insert(key.clone(), (stage, sandbox));

@@ -2,21 +2,25 @@
 #![allow(unsafe_code, reason = "shared memory of System V's kind has no safe form")]
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 use rustix::termios::Winsize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use super::super::LocalSandbox;
 use super::janitor;
-use super::probes::{TERMINAL, Target};
+use super::probes::{DENIED_HOST, TERMINAL, Target};
 use super::stage::{Stage, at, open_to_all};
 use super::{Fault, is_root};
 use koze_core::sandbox::{Sandbox, Write};
@@ -34,6 +38,8 @@ pub(super) struct Scene {
     _leaked: OwnedFd,
     _terminal: OwnedFd,
     _listening: (TcpListener, UnixListener, UnixListener),
+    /// A web server with two hosts.
+    pub(super) server: Server,
     pub(super) neighbour: LocalSandbox,
 }
 
@@ -55,7 +61,7 @@ impl Scene {
         fs::set_permissions(dir.join("socket"), fs::Permissions::from_mode(0o777))?;
         let tcp = TcpListener::bind("127.0.0.1:0")?;
         let abstract_name = format!("koze-proof-{pid}-{count}");
-        let name = SocketAddr::from_abstract_name(&abstract_name)?;
+        let name = UnixAddr::from_abstract_name(&abstract_name)?;
         let listening = UnixListener::bind_addr(&name)?;
         // Without CLOEXEC, as in many programs.
         let flags = rustix::fs::OFlags::RDONLY;
@@ -112,6 +118,7 @@ impl Scene {
             _leaked: leaked,
             _terminal: open_terminal,
             _listening: (tcp, in_directory, listening),
+            server: Server::start().await?,
             neighbour,
         })
     }
@@ -135,6 +142,35 @@ fn terminal() -> Result<(OwnedFd, PathBuf), Fault> {
     let path = PathBuf::from(ptsname(&master, Vec::new())?.into_string()?);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666))?;
     Ok((master, path))
+}
+
+/// A web server that gives the secret to requests for a host that is not allowed. It runs while this is held.
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    _serving: JoinSet<()>,
+}
+
+impl Server {
+    async fn start() -> Result<Self, Fault> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let _ = tokio::time::timeout(Duration::from_secs(10), respond(&mut client)).await;
+            }
+        });
+        Ok(Server { address, _serving: serving })
+    }
+}
+
+async fn respond(client: &mut TcpStream) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") && client.read_buf(&mut head).await? > 0 {}
+    let is_other = String::from_utf8_lossy(&head).contains(&format!("\r\nHost: {DENIED_HOST}\r\n"));
+    let body = if is_other { SECRET } else { "nothing" };
+    let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    client.write_all(response.as_bytes()).await
 }
 
 /// A process that runs while this is held.
@@ -168,10 +204,23 @@ fn directory(stage: &Stage) -> Result<PathBuf, Fault> {
 /// Returns the name of a variable that sandboxes do not set themselves. Without one, the attempt finds nothing.
 fn variable() -> String {
     const OWN: &[&str] = &[
-        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LC_CTYPE", "TMPDIR", "IMAGE", "PWD", "OLDPWD", "SHLVL",
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LC_CTYPE",
+        "TMPDIR",
+        "IMAGE",
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
         "_",
+        "NODE_USE_ENV_PROXY",
     ];
     let names = std::env::vars_os().filter(|(_, value)| !value.is_empty());
     let mut names = names.filter_map(|(name, _)| name.into_string().ok());
-    names.find(|name| !OWN.contains(&name.as_str())).unwrap_or_default()
+    names
+        .find(|name| !OWN.contains(&name.as_str()) && !name.to_ascii_lowercase().ends_with("_proxy"))
+        .unwrap_or_default()
 }

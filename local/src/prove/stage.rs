@@ -1,7 +1,9 @@
 //! State directories and sandboxes that exist only for a proof.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +11,7 @@ use std::time::Duration;
 use super::super::launch::{Weakness, Weaknesses};
 use super::super::network::egress;
 use super::super::{Local, LocalSandbox};
+use super::probes::ALLOWED_HOST;
 use koze_core::error::Result;
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Profile, Provider, Settings, Size};
@@ -17,30 +20,36 @@ use koze_core::sandbox::{Command, Place};
 /// A state directory, and a provider on it.
 pub(super) struct Stage {
     local: Local,
+    /// The hosts that sandboxes may reach.
+    allowed_hosts: Vec<String>,
     pub(super) state: PathBuf,
 }
 
 impl Stage {
-    /// Creates one whose sandboxes lack these protections.
-    pub(super) fn new(state: PathBuf, weak: Vec<Weakness>) -> Result<Self> {
-        let local = Local::on(&state, egress::Internet::default(), Weaknesses::new(weak))?;
-        Ok(Stage { local, state })
+    /// Creates one whose sandboxes lack these protections, and may reach this server as [`ALLOWED_HOST`].
+    pub(super) fn new(state: PathBuf, weak: Vec<Weakness>, server: Option<SocketAddr>) -> Result<Self> {
+        let names: HashMap<String, SocketAddr> =
+            server.into_iter().map(|server| (ALLOWED_HOST.to_owned(), server)).collect();
+        let allowed_hosts = names.keys().cloned().collect();
+        let internet = egress::Internet { names, ..egress::Internet::default() };
+        let local = Local::on(&state, internet, Weaknesses::new(weak))?;
+        Ok(Stage { local, allowed_hosts, state })
     }
 
     /// Returns the sandbox with this name, and creates it if needed.
     pub(super) async fn open(&self, name: &str) -> Result<LocalSandbox> {
         let id = SandboxId { session: SessionId::new("koze", "proof")?, name: SandboxName::new(name)? };
-        Ok(self.local.open(&id, &settings()).await?.sandbox)
+        Ok(self.local.open(&id, &settings(self.allowed_hosts.clone())).await?.sandbox)
     }
 }
 
-fn settings() -> Settings {
+fn settings(allowed_hosts: Vec<String>) -> Settings {
     Settings {
         profile: Profile {
             name: "proof".into(),
             reference: "proof".into(),
             internet: false,
-            allowed_hosts: Vec::new(),
+            allowed_hosts,
             denied_hosts: Vec::new(),
             env: Vec::new(),
             // The attempts run this program, and a debug build of it is large.

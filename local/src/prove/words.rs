@@ -30,6 +30,7 @@ const WORDS: &[(&str, &str)] = &[
     ("host_loopback", "connect to a server on the host's loopback interface"),
     ("abstract_sockets", "connect to an abstract UNIX socket of the host"),
     ("other_families", "make a socket of a family that leads past the network namespace, such as AF_VSOCK"),
+    ("another_host_in_a_tunnel", "reach a host that is not allowed by plain HTTP in a tunnel to one that is"),
     ("see_host_processes", "see a process of the host"),
     ("signal_host_processes", "send a signal to a process of the host"),
     ("environment_of_host_processes", "read the environment of a process of the host"),

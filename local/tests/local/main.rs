@@ -117,6 +117,7 @@ fn main() -> ExitCode {
         owners::TESTS,
         egress::policy::TESTS,
         egress::proxy::TESTS,
+        egress::tunnel::TESTS,
         preview::TESTS,
         processes::TESTS,
         tools::TESTS,

@@ -20,6 +20,7 @@ const EVERYWHERE: &[&str] = &[
     "read_host_file",
     "read_another_sandbox",
     "host_loopback",
+    "another_host_in_a_tunnel",
     "abstract_sockets",
     "new_user_namespace",
     "leaked_descriptors",

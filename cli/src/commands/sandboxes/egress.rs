@@ -50,7 +50,7 @@ fn in_words(entries: &[Reached]) -> String {
     let row = |entry: &Reached| {
         let decision = if entry.allowed { "reached" } else { "refused" };
         let rule = match &entry.sni {
-            Some(sni) if entry.is_fronted() => format!("{}; TLS requested {sni}", entry.rule),
+            Some(sni) if entry.is_fronted() => format!("{}; {sni} was requested", entry.rule),
             _ => entry.rule.clone(),
         };
         [
@@ -87,7 +87,7 @@ mod tests {
         let words = "TIME                  SESSION  SANDBOX  HOST           ADDRESS    DECISION  RULE\n\
                      2023-11-14T22:13:20Z  s        a        a.example:443  192.0.2.1  reached   allowed_hosts: a.example\n\
                      2023-11-14T22:13:21Z  s        a        a.example:443  -          refused   server name: not in allowed_hosts; \
-                     TLS requested b.exam\u{fffd}ple\n";
+                     b.exam\u{fffd}ple was requested\n";
         assert_eq!(in_words(&entries), words);
         let json: serde_json::Value = serde_json::from_str(&in_json(&entries)).unwrap();
         assert_eq!(

@@ -1,20 +1,25 @@
-//! Parses the server name from a TLS `ClientHello`.
+//! Parses the first bytes of a client: the server name of a TLS `ClientHello`, or the start of plain HTTP.
 
 use super::host::Host;
+use super::plain;
 
-/// The maximum length of a `ClientHello` that is read, in bytes.
-const MAX_HELLO: usize = 64 << 10;
+/// The maximum number of bytes that are read to recognize what a client speaks.
+pub(super) const MAX_HELLO: usize = 64 << 10;
 
 /// The first bytes of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Hello {
-    /// Not TLS.
+    /// HTTP/1 without TLS.
+    Http,
+    /// HTTP/2 without TLS.
+    Http2,
+    /// Neither TLS nor HTTP.
     Other,
     /// TLS without a server name.
     Nameless,
     /// TLS with this server name.
     Name(Host),
-    /// Malformed TLS.
+    /// Malformed TLS, or a line that does not end.
     Odd,
 }
 
@@ -24,7 +29,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<Hello> {
         Message::Whole(message) => message,
         Message::Partial if bytes.len() < MAX_HELLO => return None,
         Message::Partial | Message::Odd => return Some(Hello::Odd),
-        Message::Other => return Some(Hello::Other),
+        Message::Other => return plain::read(bytes),
     };
     Some(name(&message).unwrap_or(Hello::Odd))
 }
@@ -179,7 +184,7 @@ mod tests {
 
     #[test]
     fn not_tls_and_malformed_tls() {
-        for other in [&b"GET / HTTP/1.1"[..], b"SSH-2.0-x", &[22, 2], &[23, 3, 3, 0, 1, 0], &[0]] {
+        for other in [&b"SSH-2.0-x\r\n"[..], &[22, 2], &[23, 3, 3, 0, 1, 0], &[0]] {
             assert_eq!(read(other), Some(Hello::Other), "{other:?}");
         }
         let two = [host_name("a.example"), host_name("b.example")].concat();

@@ -29,6 +29,14 @@ impl Host {
         let good = name.len() <= 253 && name.split('.').all(label) && !is_number(name.rsplit('.').next()?);
         good.then_some(Host::Name(name))
     }
+
+    /// Returns the host as a URL has it: an IPv6 address in brackets.
+    pub(super) fn in_url(&self) -> String {
+        match self {
+            Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
+            host => host.to_string(),
+        }
+    }
 }
 
 /// Returns whether a label is a number. No name may end in one, because it would be taken for an address.
@@ -63,7 +71,9 @@ mod tests {
             ("[::FFFF:1.2.3.4]", "1.2.3.4"),
             ("1.2.3.0xg", "1.2.3.0xg"),
         ] {
-            assert_eq!(Host::parse(text).unwrap().to_string(), shown, "{text}");
+            let host = Host::parse(text).unwrap();
+            assert_eq!(host.to_string(), shown, "{text}");
+            assert_eq!(Host::parse(&host.in_url()), Some(host), "{text}");
         }
         let long = format!("{}.com", "a".repeat(64));
         let longer = ["a".repeat(60).as_str(); 5].join(".");

@@ -43,12 +43,13 @@ pub struct Reached {
     pub rule: String,
     /// Whether it was allowed.
     pub allowed: bool,
-    /// The TLS server name that was requested within a tunnel.
+    /// The host that was requested within a tunnel: the server name of TLS, or the host of an HTTP request, if it is
+    /// another one.
     pub sni: Option<String>,
 }
 
 impl Reached {
-    /// Returns whether the server name within the tunnel differs from the tunnel's host.
+    /// Returns whether the host that was requested within the tunnel differs from the tunnel's host.
     pub fn is_fronted(&self) -> bool {
         self.sni.as_ref().is_some_and(|sni| *sni != self.host)
     }

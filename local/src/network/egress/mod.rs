@@ -5,11 +5,13 @@ mod hello;
 mod host;
 mod journal;
 mod listening;
+mod plain;
 mod policy;
 mod proxy;
 mod reach;
 mod refusals;
 mod rule;
+mod tunneled;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

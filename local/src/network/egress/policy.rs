@@ -109,21 +109,25 @@ impl Policy {
         if self.weak { Ok(()) } else { self.deny(host, &Host::Address(address), port) }
     }
 
-    /// Checks the server name that a program requests within a tunnel to a host. The tunnel is allowed to that host
+    /// Checks the host that a program requests within a tunnel to a host: a server name of TLS, or a `Host` of HTTP. The tunnel is allowed to that host
     /// only, because a server that several hosts share would serve another of them. Within a tunnel to an allowed
     /// address, any name may be requested.
     pub(super) fn judge_inner(&self, tunnel: &Host, inner: &Host, port: u16) -> Result<(), Refused> {
         if self.weak || tunnel == inner {
             return Ok(());
         }
-        let judged = match tunnel {
+        match tunnel {
             Host::Name(_) => self.judge(inner, port).map(drop),
             Host::Address(_) => self.deny(inner, inner, port),
-        };
-        judged.map_err(|refused| Refused { rule: format!("server name: {}", refused.rule), ..refused })
+        }
     }
 
-    /// Returns whether an unknown server name within a tunnel must be rejected.
+    /// Returns whether there are rules that a host requested within a tunnel could break.
+    pub(super) fn has_lists(&self) -> bool {
+        !(self.weak || self.allowed.is_empty() && self.denied.is_empty())
+    }
+
+    /// Returns whether an unknown host within a tunnel must be rejected.
     pub(super) fn needs_name(&self, tunnel: &Host) -> bool {
         !self.weak && !self.allowed.is_empty() && matches!(tunnel, Host::Name(_))
     }

@@ -13,12 +13,11 @@ use tokio::net::TcpStream;
 use super::super::connections::Proof;
 use super::super::http::{self, After, Body, Refusal};
 use super::super::idle::Idle;
-use super::super::tunnel::tunnel;
-use super::listening::{Judge, Listening};
-use super::reach::Reach;
+use super::listening::Tunnel;
+use super::reach::{Connected, Reach};
 
 /// The idle timeout of a connection.
-const IDLE: Duration = Duration::from_mins(10);
+pub(super) const IDLE: Duration = Duration::from_mins(10);
 
 /// Serves a connection of a program in the sandbox.
 pub(super) async fn serve(stream: TcpStream, proof: Proof, reach: Arc<Reach>) {
@@ -57,13 +56,8 @@ async fn connect(
     let reach = Arc::clone(reach);
     after.set(async move {
         let Ok(client) = client.await else { return };
-        let server = Idle::new(connected.stream, IDLE);
-        let judge = Judge { reach, host: connected.host, entry: connected.entry };
-        let (client, judged) = Listening::new(TokioIo::new(client));
-        tokio::select! {
-            () = tunnel(client, server) => {}
-            () = judge.refuses(judged) => {}
-        }
+        let Connected { stream, host, entry } = connected;
+        Tunnel { reach, host, entry, server: Idle::new(stream, IDLE) }.pass(TokioIo::new(client)).await;
     });
     Ok(http::empty(StatusCode::OK))
 }
@@ -89,13 +83,13 @@ async fn forward(reach: &Reach, mut request: Request<Incoming>) -> Result<Respon
 }
 
 /// Returns the value of the `Host` header, a URL's host and port without user information, and the port.
-fn host_and_port(authority: &Authority) -> Option<(HeaderValue, u16)> {
+pub(super) fn host_and_port(authority: &Authority) -> Option<(HeaderValue, u16)> {
     let text = authority.as_str();
     let host = text.rsplit_once('@').map_or(text, |(_, host)| host);
     let port = if host == authority.host() { 80 } else { authority.port_u16()? };
     Some((HeaderValue::from_str(host).ok()?, port))
 }
 
-fn bad(text: &str) -> Refusal {
+pub(super) fn bad(text: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, text)
 }

@@ -72,7 +72,7 @@ impl Port {
         let name = sandbox.name.clone();
         let server = reach(&sandbox, port).await?;
 
-        let wanted = upgrade(request.headers());
+        let wanted = http::upgrade(request.headers());
         http::for_the_next(&mut request);
         let headers = request.headers_mut();
         // Exactly once, as the browser sent it.
@@ -80,7 +80,7 @@ impl Port {
         headers.insert(HeaderName::from_static("x-forwarded-host"), host);
         headers.insert(HeaderName::from_static("x-forwarded-proto"), scheme);
         if let Some(wanted) = &wanted {
-            set_upgrade(headers, wanted.clone());
+            http::set_upgrade(headers, wanted.clone());
         }
         *request.uri_mut() = request.uri().path_and_query().cloned().map(Uri::from).unwrap_or_default();
         let browser = wanted.map(|_| hyper::upgrade::on(&mut request));
@@ -89,7 +89,7 @@ impl Port {
             Refusal::new(StatusCode::BAD_GATEWAY, text)
         })?;
 
-        let granted = upgrade(response.headers());
+        let granted = http::upgrade(response.headers());
         http::end_to_end(response.headers_mut());
         for_this_host(response.headers_mut());
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -101,7 +101,7 @@ impl Port {
             );
             return Err(Refusal::new(StatusCode::BAD_GATEWAY, text));
         };
-        set_upgrade(response.headers_mut(), granted);
+        http::set_upgrade(response.headers_mut(), granted);
         let server = hyper::upgrade::on(&mut response);
         after.set(async move {
             if let (Ok(browser), Ok(server)) = tokio::join!(browser, server) {
@@ -178,19 +178,6 @@ fn for_this_host(headers: &mut HeaderMap) {
             headers.append(header::SET_COOKIE, cookie);
         }
     }
-}
-
-/// Returns the protocol of an upgrade.
-fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
-    let tokens = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    let asked =
-        tokens.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case("upgrade"));
-    headers.get(header::UPGRADE).filter(|_| asked).cloned()
-}
-
-fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
-    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(header::UPGRADE, protocol);
 }
 
 #[cfg(test)]

@@ -21,6 +21,12 @@ pub(crate) const PROBE: &str = "--koze-probe";
 /// The rows and columns of the host's terminal.
 pub(crate) const TERMINAL: (u16, u16) = (4321, 1234);
 
+/// The host that sandboxes may reach.
+pub(crate) const ALLOWED_HOST: &str = "allowed.example";
+
+/// Another host, which the same server serves.
+pub(crate) const DENIED_HOST: &str = "denied.example";
+
 /// The targets of attempts on the host.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
@@ -97,6 +103,7 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("host_loopback", network::tcp),
     ("abstract_sockets", network::abstract_socket),
     ("other_families", network::families),
+    ("another_host_in_a_tunnel", network::host_in_tunnel),
     ("see_host_processes", processes::see),
     ("signal_host_processes", processes::signal),
     ("environment_of_host_processes", processes::environment_of_victim),

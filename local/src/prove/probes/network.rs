@@ -1,6 +1,6 @@
 //! The host's network.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, socket};
 
-use super::Target;
+use super::super::super::network::egress::PORT;
+use super::{ALLOWED_HOST, DENIED_HOST, Target, nothing};
 
 pub(super) fn tcp(target: &Target) -> io::Result<()> {
     let hosts = [Ipv4Addr::LOCALHOST.into(), Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::LOCALHOST.into()];
@@ -41,4 +42,27 @@ pub(super) fn families(_: &Target) -> io::Result<()> {
         }
     }
     Ok(last?)
+}
+
+/// Plain HTTP in a tunnel to a host that is allowed, for another host of the same server.
+pub(super) fn host_in_tunnel(target: &Target) -> io::Result<()> {
+    let time = Some(Duration::from_secs(10));
+    let mut proxy = TcpStream::connect((Ipv4Addr::LOCALHOST, PORT))?;
+    proxy.set_read_timeout(time)?;
+    proxy.set_write_timeout(time)?;
+    write!(proxy, "CONNECT {ALLOWED_HOST}:80 HTTP/1.1\r\nHost: {ALLOWED_HOST}:80\r\n\r\n")?;
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        proxy.read_exact(&mut byte)?;
+        head.extend(byte);
+    }
+    write!(proxy, "GET / HTTP/1.1\r\nHost: {DENIED_HOST}\r\nConnection: close\r\n\r\n")?;
+    let mut response = Vec::new();
+    proxy.read_to_end(&mut response)?;
+    let response = String::from_utf8_lossy(&response);
+    if response.contains(&target.secret) {
+        return Ok(());
+    }
+    Err(nothing(response.lines().next().unwrap_or("the tunnel was closed")))
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod policy;
 pub(crate) mod proxy;
+pub(crate) mod tunnel;
 
 use std::collections::HashMap;
 

@@ -148,7 +148,7 @@ async fn reaches(sandbox: &LocalSandbox, host: &str, wanted: u16, is_weak: bool)
     assert_eq!(status(&answer), wanted, "{host}, weak: {is_weak}: {answer}");
     let target = if host.ends_with(".example") { format!("{host}:443") } else { host.to_owned() };
     // Data after a rejected request would discard the response.
-    let inner = "GET /echo HTTP/1.1\\r\\nHost: inner\\r\\nConnection: close\\r\\n\\r\\n";
+    let inner = "GET /echo HTTP/1.1\\r\\nHost: origin.example\\r\\nConnection: close\\r\\n\\r\\n";
     let request = if wanted == 200 { inner } else { "" };
     let answer = say(
         sandbox,
