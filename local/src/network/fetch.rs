@@ -165,11 +165,12 @@ fn request(exchange: Exchange) -> Result<Request<Full<Bytes>>> {
     *request.method_mut() = method.as_str().parse().map_err(|_| invalid("method"))?;
     *request.uri_mut() = uri;
     let all = request.headers_mut();
-    all.insert(header::HOST, HeaderValue::try_from(authority).map_err(|_| invalid("host"))?);
     for (name, value) in headers {
         let name = HeaderName::try_from(&name).map_err(|_| invalid("name of a header"))?;
         all.insert(name, HeaderValue::try_from(value).map_err(|_| invalid("value of a header"))?);
     }
+    // Last, so that no header of a script takes its place.
+    all.insert(header::HOST, HeaderValue::try_from(authority).map_err(|_| invalid("host"))?);
     Ok(request)
 }
 
