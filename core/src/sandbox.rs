@@ -11,6 +11,7 @@ pub use koze_protocol::edit::{
 pub use koze_protocol::lines::{InvalidRange, LineRange, LineReader, Lines, MAX_CHARS, MAX_UNSIZED};
 pub use koze_protocol::search::{End, Include, Match, Search, Searched};
 pub use koze_protocol::{Entry, Kind, Stat};
+use koze_protocol::Misfit;
 
 use crate::archive::{self, Bytes, Contents, Tar};
 use crate::error::{Code, Error, Result};
@@ -84,6 +85,25 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
         bytes: Vec<u8>,
         how: Write,
     ) -> impl Future<Output = Result<u64>> + MaybeSend;
+
+    /// Writes the next piece of a file that several calls write, as [`Write::At`] does. Returns the file's size.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if the file is not what the earlier calls wrote, because the container restarted in between.
+    /// Remove the file then.
+    fn write_at(
+        &self,
+        path: Place<'_>,
+        offset: u64,
+        bytes: Vec<u8>,
+    ) -> impl Future<Output = Result<u64>> + MaybeSend {
+        let end = offset.saturating_add(bytes.len() as u64);
+        async move {
+            let size = self.write(path, bytes, Write::At(offset)).await?;
+            // A guest or class that is older than the offset has appended to whatever was there.
+            if size == end { Ok(size) } else { Err(lost(path.path)) }
+        }
+    }
 
     /// Replaces a text in a file atomically, and keeps the file's permission bits and all other bytes.
     ///
@@ -191,6 +211,18 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
     fn destroy(&self) -> impl Future<Output = Result<()>> + MaybeSend;
 }
 
+/// Returns the error for a piece that does not fit the file at a path.
+#[doc(hidden)]
+pub fn misfit(why: Misfit, path: &str) -> Error {
+    Error::new(why.code(), why.message(path))
+}
+
+/// Returns the error for a file or tree that a restart of the container has interrupted.
+#[doc(hidden)]
+pub fn lost(path: &str) -> Error {
+    misfit(Misfit::Lost, path)
+}
+
 /// Returns the error for an edit of the file at a path that was rejected.
 #[doc(hidden)]
 pub fn rejected(why: Rejected, path: &str) -> Error {
@@ -260,6 +292,10 @@ pub enum Write {
     Replace,
     /// Appends the bytes in one step.
     Append,
+    /// Appends the bytes in one step to a file of exactly this size. With 0, creates the file, which must not exist.
+    ///
+    /// [`Sandbox::write_at`] also notices where a guest that is older than this has appended to another file.
+    At(u64),
 }
 
 /// Whether a sandbox is running or asleep.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use koze_guest::message::{self, Request};
+use koze_protocol::Misfit;
 use koze_protocol::edit::{Applied, Edit, Edited, MAX_EDITED};
 use koze_protocol::lines::{LineRange, LineReader, Lines, MAX_UNSIZED};
 
@@ -15,7 +16,7 @@ use super::engine;
 use super::errors::{gone, reported, unexpected};
 use super::running::Running;
 use koze_core::error::{Code, Error, Result};
-use koze_core::sandbox::{Entry, Kind, Piece, rejected};
+use koze_core::sandbox::{Entry, Kind, Piece, misfit, rejected};
 
 /// How much is read from a file that reports size 0, as those of `/proc` do.
 const PIECE: usize = 64 << 10;
@@ -197,13 +198,21 @@ pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<
     }
 }
 
-/// Appends to a file, all bytes or none.
-pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
+/// Appends to a file, all bytes or none. With an offset, the file must have that size, or not exist if it is 0.
+pub(super) async fn append(
+    running: &Running,
+    path: message::Place,
+    bytes: Vec<u8>,
+    offset: Option<u64>,
+) -> Result<u64> {
     let name = path.path.clone();
     let create = running.number();
     let Opened { mut file, made, .. } = open(running, create, &Request::Append(path)).await?;
     let written = engine::block(move || {
         let before = file.metadata().map_err(|error| failed(error, &name))?.len();
+        if let Some(offset) = offset {
+            Misfit::check(offset, (!made).then_some(before)).map_err(|why| misfit(why, &name))?;
+        }
         if let Err(error) = file.write_all(&bytes) {
             // Some of the bytes may have been written.
             let _ = file.set_len(before);

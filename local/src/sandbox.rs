@@ -131,7 +131,8 @@ impl Sandbox for LocalSandbox {
             inner.has_room()?;
             match how {
                 How::Replace => files::replace(&running, place, bytes).await,
-                How::Append => files::append(&running, place, bytes).await,
+                How::Append => files::append(&running, place, bytes, None).await,
+                How::At(offset) => files::append(&running, place, bytes, Some(offset)).await,
             }
         })
         .await

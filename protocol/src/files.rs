@@ -1,5 +1,7 @@
 //! Paths, and what is at them.
 
+use crate::Code;
+
 /// A path and the directory that it is confined to. The path, with symbolic links resolved, must be inside the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -22,6 +24,49 @@ impl Place<&str> {
     /// Returns the same place with its own copies of the texts.
     pub fn owned(self) -> Place {
         Place { root: self.root.to_owned(), path: self.path.to_owned() }
+    }
+}
+
+/// Why a piece of a file that several calls write does not fit what is at its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Misfit {
+    /// The first piece creates the file, but there is one.
+    Exists,
+    /// A later piece does not find exactly the earlier ones.
+    Lost,
+}
+
+impl Misfit {
+    /// Checks that a piece with this offset can be appended to a file of this size; `None` if there is no file.
+    ///
+    /// # Errors
+    /// If it cannot.
+    pub fn check(offset: u64, size: Option<u64>) -> Result<(), Misfit> {
+        match size {
+            None if offset == 0 => Ok(()),
+            Some(_) if offset == 0 => Err(Misfit::Exists),
+            size if size == Some(offset) => Ok(()),
+            _ => Err(Misfit::Lost),
+        }
+    }
+
+    /// Returns the code of the error.
+    pub fn code(self) -> Code {
+        match self {
+            Misfit::Exists => Code::AlreadyExists,
+            Misfit::Lost => Code::Unavailable,
+        }
+    }
+
+    /// Returns the message of the error.
+    pub fn message(self, path: &str) -> String {
+        match self {
+            Misfit::Exists => format!("`{path}` already exists"),
+            Misfit::Lost => format!(
+                "`{path}` was not written: its first part is gone, because the sandbox's container restarted in the middle, or \
+                 a program removed it; send it again from the beginning"
+            ),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub mod tar;
 
 pub use code::Code;
 pub use family::Family;
-pub use files::{Entry, Kind, Place, Stat};
+pub use files::{Entry, Kind, Misfit, Place, Stat};
 
 #[cfg(feature = "serde")]
 mod stat;

@@ -9,6 +9,7 @@ use super::{Contents, Tar};
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Kind, Place, Sandbox, Stat};
 use crate::together::try_join_all;
+use crate::transfer::pieces::check_unreplaced;
 
 /// How much of a large file is read at once, in bytes.
 const PIECE: u64 = 1 << 20;
@@ -63,6 +64,7 @@ enum State {
 
 struct Open {
     path: String,
+    stat: Stat,
     size: u64,
     offset: u64,
 }
@@ -132,7 +134,7 @@ impl<S: Sandbox> Packer<S> {
             let path = self.path(&name);
             self.count(stat.size)?;
             write_header(&entry(name, What::File(stat.size), &stat), archive);
-            self.file = Some(Open { path, size: stat.size, offset: 0 });
+            self.file = Some(Open { path, size: stat.size, offset: 0, stat });
             return Ok(());
         }
         let count = self.left.iter().take(AT_ONCE).take_while(|(_, stat)| !is_large(stat)).count();
@@ -209,7 +211,7 @@ impl<S: Sandbox> Packer<S> {
 
     /// Appends a piece of a large file. Returns the rest.
     async fn piece(&mut self, file: Open, archive: &mut Vec<u8>) -> Result<Option<Open>> {
-        let Open { path, size, offset } = file;
+        let Open { path, stat, size, offset } = file;
         let limit = PIECE.min(size - offset);
         let piece = match self.sandbox.read(self.at(&path), offset, limit).await {
             Err(error) if error.code == Code::NotFound => return Err(changed(&path)),
@@ -221,10 +223,13 @@ impl<S: Sandbox> Packer<S> {
         archive.extend(piece.bytes);
         let offset = offset + limit;
         if offset == size {
+            if size > PIECE {
+                check_unreplaced(&self.sandbox, self.at(&path), &stat, size).await?;
+            }
             archive.extend(padding(size));
             return Ok(None);
         }
-        Ok(Some(Open { path, size, offset }))
+        Ok(Some(Open { path, stat, size, offset }))
     }
 
     fn count(&mut self, bytes: u64) -> Result<()> {

@@ -5,8 +5,9 @@ use koze_protocol::tar::{Damaged, Entry, MAX_ENTRIES, Part, Reader, What};
 
 use super::{Bytes, Contents, damaged};
 use crate::error::Result;
-use crate::sandbox::{Place, Sandbox, Write};
+use crate::sandbox::{Place, Sandbox};
 use crate::together::try_join_all;
+use crate::transfer::{Witness, lost_if_missing};
 
 /// Files up to this size are written at the same time, in bytes.
 const SMALL: u64 = 128 << 10;
@@ -39,6 +40,8 @@ struct Unpacker<S> {
     /// Modes of directories are set last, because a directory may be read-only.
     modes: Vec<(String, u32)>,
     contents: Contents,
+    /// Created with the first entry.
+    witness: Option<Witness>,
 }
 
 struct File {
@@ -47,7 +50,8 @@ struct File {
     /// How many bytes have not arrived.
     left: u64,
     collected: Vec<u8>,
-    begun: bool,
+    /// How many bytes were written.
+    written: u64,
 }
 
 impl<S: Sandbox> Unpacker<S> {
@@ -60,6 +64,7 @@ impl<S: Sandbox> Unpacker<S> {
             small: Vec::new(),
             modes: Vec::new(),
             contents: Contents::default(),
+            witness: None,
         }
     }
 
@@ -83,8 +88,11 @@ impl<S: Sandbox> Unpacker<S> {
     async fn finish(mut self) -> Result<Contents> {
         self.reader.finish().map_err(damaged)?;
         self.write_small().await?;
+        if let Some(witness) = self.witness.take() {
+            witness.remove(&self.sandbox).await?;
+        }
         for (path, mode) in self.modes.iter().rev() {
-            self.sandbox.set_mode(self.at(path), *mode).await?;
+            self.set_mode(path, *mode).await?;
         }
         Ok(self.contents)
     }
@@ -102,6 +110,9 @@ impl<S: Sandbox> Unpacker<S> {
         if self.contents.entries > MAX_ENTRIES {
             return Err(damaged(Damaged("it has too many entries")));
         }
+        if self.contents.entries == 1 && self.witness.is_none() {
+            self.witness = Some(Witness::create(&self.sandbox, self.at(&self.dir)).await?);
+        }
         match what {
             What::Directory => {
                 if !name.is_empty() {
@@ -116,7 +127,7 @@ impl<S: Sandbox> Unpacker<S> {
             }
             What::File(size) => {
                 self.contents.bytes = self.contents.bytes.saturating_add(size);
-                let file = File { path, mode, left: size, collected: Vec::new(), begun: false };
+                let file = File { path, mode, left: size, collected: Vec::new(), written: 0 };
                 if size == 0 {
                     self.collect(file).await?;
                 } else {
@@ -131,7 +142,7 @@ impl<S: Sandbox> Unpacker<S> {
         let Some(mut file) = self.file.take() else { return Ok(()) };
         file.left -= content.len() as u64;
         file.collected.extend(content);
-        if file.left == 0 && !file.begun && file.collected.len() as u64 <= SMALL {
+        if file.left == 0 && file.written == 0 && file.collected.len() as u64 <= SMALL {
             return self.collect(file).await;
         }
         if file.left == 0 || file.collected.len() >= PIECE {
@@ -141,13 +152,18 @@ impl<S: Sandbox> Unpacker<S> {
             self.file = Some(file);
             return Ok(());
         }
-        self.sandbox.set_mode(self.at(&file.path), file.mode).await
+        self.set_mode(&file.path, file.mode).await
+    }
+
+    async fn set_mode(&self, path: &str, mode: u32) -> Result<()> {
+        let set = self.sandbox.set_mode(self.at(path), mode).await;
+        set.map_err(|error| lost_if_missing(error, path))
     }
 
     async fn write(&self, file: &mut File) -> Result<()> {
-        let how = if file.begun { Write::Append } else { Write::Replace };
-        file.begun = true;
-        self.sandbox.write(self.at(&file.path), std::mem::take(&mut file.collected), how).await.map(drop)
+        let collected = std::mem::take(&mut file.collected);
+        file.written = self.sandbox.write_at(self.at(&file.path), file.written, collected).await?;
+        Ok(())
     }
 
     async fn collect(&mut self, file: File) -> Result<()> {
@@ -159,7 +175,7 @@ impl<S: Sandbox> Unpacker<S> {
         let small = std::mem::take(&mut self.small);
         let written = small.into_iter().map(async |mut file| {
             self.write(&mut file).await?;
-            self.sandbox.set_mode(self.at(&file.path), file.mode).await
+            self.set_mode(&file.path, file.mode).await
         });
         try_join_all(written).await.map(drop)
     }

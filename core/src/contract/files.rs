@@ -51,6 +51,12 @@ pub struct Write {
     pub bytes: ByteBuf,
     /// Whether to append them.
     pub append: bool,
+    /// The size of the file that they are appended to, of which they are the next piece. With 0, the file must not exist. Any
+    /// other file is left unchanged, and is `unavailable` or `already_exists`. `null` for whatever file is there.
+    ///
+    /// A class that is older than this appends to whatever is there, so compare the new size.
+    #[cfg_attr(test, ts(type = "number | null"))]
+    pub offset: Option<u64>,
 }
 
 /// A written file.

@@ -5,7 +5,7 @@ use super::resolve;
 use crate::detach::detach;
 use crate::error::{Code, Error, Result};
 use crate::path::anywhere;
-use crate::sandbox::{Sandbox, Stat, Write};
+use crate::sandbox::{Sandbox, Stat, lost};
 
 /// How much is collected before it is written.
 const PIECE: usize = 4 << 20;
@@ -21,7 +21,8 @@ pub struct Upload<S: Sandbox> {
     before: Option<Stat>,
     mode: Option<u32>,
     collected: Vec<u8>,
-    is_begun: bool,
+    /// How many bytes are at the staging path, once it exists.
+    written: Option<u64>,
 }
 
 impl<S: Sandbox> Upload<S> {
@@ -60,7 +61,7 @@ impl<S: Sandbox> Upload<S> {
             mode: before.as_ref().map(|before| before.mode),
             before,
             collected: Vec::new(),
-            is_begun: false,
+            written: None,
         })
     }
 
@@ -77,7 +78,7 @@ impl<S: Sandbox> Upload<S> {
     /// Adds bytes.
     ///
     /// # Errors
-    /// Those of the sandbox.
+    /// [`Code::Unavailable`] if the container has restarted since the last call, and those of the sandbox.
     pub async fn push(&mut self, bytes: &[u8]) -> Result<()> {
         for part in bytes.chunks(PIECE) {
             self.collected.extend_from_slice(part);
@@ -93,7 +94,7 @@ impl<S: Sandbox> Upload<S> {
     /// # Errors
     /// [`Refused::Failed`] if the file at the path no longer meets the conditions, and the errors of the sandbox.
     pub async fn finish(mut self) -> std::result::Result<(Stat, bool), Refused> {
-        if !self.collected.is_empty() || !self.is_begun {
+        if !self.collected.is_empty() || self.written.is_none() {
             self.write().await?;
         }
         self.place().await
@@ -121,28 +122,30 @@ impl<S: Sandbox> Upload<S> {
             Ok(())
         };
         let placed: std::result::Result<(), Refused> = placed.await;
-        placed.map_err(|refused| self.worded(refused))?;
+        placed.map_err(|refused| match refused {
+            Refused::Error(error) => Refused::Error(self.placed_error(error)),
+            Refused::Failed => Refused::Failed,
+        })?;
         self.sandbox = None;
         // Without a file at the path, a remaining record is harmless.
         let _ = sandbox.forget_staging(&self.staging).await;
-        let stat = sandbox.stat(anywhere(&self.target)).await?;
+        let stat = sandbox.stat(anywhere(&self.target)).await.map_err(|error| self.placed_error(error))?;
         Ok((stat, self.before.is_none()))
     }
 
     async fn write(&mut self) -> Result<()> {
         let bytes = std::mem::take(&mut self.collected);
-        let how = if self.is_begun { Write::Append } else { Write::Replace };
         let sandbox = self.sandbox.as_ref().ok_or_else(gone)?;
-        let written = sandbox.write(anywhere(&self.staging), bytes, how).await;
-        self.is_begun = true;
-        written.map(drop).map_err(|error| self.reworded(error))
+        let written =
+            sandbox.write_at(anywhere(&self.staging), self.written.unwrap_or_default(), bytes).await;
+        self.written = Some(written.map_err(|error| self.reworded(error))?);
+        Ok(())
     }
 
-    fn worded(&self, refused: Refused) -> Refused {
-        match refused {
-            Refused::Error(error) => Refused::Error(self.reworded(error)),
-            Refused::Failed => Refused::Failed,
-        }
+    /// Returns an error after everything was written. If the file is missing then, it was lost.
+    fn placed_error(&self, error: Error) -> Error {
+        let is_lost = error.code == Code::NotFound;
+        if is_lost { lost(&self.path).with_source(error) } else { self.reworded(error) }
     }
 
     /// Returns an error of the staging path as one of the file.

@@ -2,11 +2,13 @@
 //! renamed, so a partial copy is never visible.
 
 pub mod pieces;
+mod witness;
 
+pub(crate) use self::witness::{Witness, lost_if_missing};
 use crate::detach::detach;
 use crate::error::{Code, Error, Result};
 use crate::path::{absolute, anywhere};
-use crate::sandbox::{Kind, Sandbox, Stat};
+use crate::sandbox::{Kind, Sandbox, Stat, lost};
 
 /// Copies a file, or a directory if `recursive` is set, to a path of another sandbox. Returns the bytes of all files.
 /// Relative paths start at `/home/user`. Keeps modes, symbolic links and empty directories. Replaces an existing file, but
@@ -95,6 +97,10 @@ pub(crate) async fn staged<T: Sandbox, R, C: Future<Output = Result<R>>>(
     }
     staging.sandbox = None;
     copied.map_err(|mut error| {
+        // Nothing but a replaced container removes what has this name.
+        if error.code == Code::NotFound && error.message.contains(&staging.path) {
+            return lost(to_path).with_source(error);
+        }
         error.message = error.message.replace(&staging.path, to_path);
         error
     })

@@ -1,7 +1,8 @@
 //! Copies with the basic operations, which every sandbox supports.
 
 use crate::error::{Code, Error, Result};
-use crate::sandbox::{Entry, Kind, Place, Sandbox, Stat, Write};
+use crate::sandbox::{Entry, Kind, Place, Sandbox, Stat};
+use crate::transfer::{Witness, lost_if_missing};
 
 /// The size of one piece in bytes.
 const PIECE: u64 = 1024 * 1024;
@@ -22,14 +23,19 @@ pub async fn copy<S: Sandbox, T: Sandbox>(
         "" => place.path.to_owned(),
         entry => format!("{}{entry}", place.path.trim_end_matches('/')),
     };
-    let mut bytes = 0;
+    let (mut bytes, mut witness) = (0, None);
     for (entry, stat) in &tree {
         let (old, new) = (under(source, entry), under(target, entry));
         let (old, new) = (Place { path: &old, ..source }, Place { path: &new, ..target });
         match &stat.kind {
-            Kind::Directory => to.make_dir(new).await?,
+            Kind::Directory => {
+                to.make_dir(new).await?;
+                if witness.is_none() {
+                    witness = Some(Witness::create(to, new).await?);
+                }
+            }
             Kind::Link(leads) => to.make_link(new, leads).await?,
-            Kind::File => bytes += file(from, old, to, new, stat.mode).await?,
+            Kind::File => bytes += file(from, old, to, new, stat).await?,
             Kind::Other => {
                 let message =
                     format!("`{}` is not a regular file, directory or link, and cannot be copied", old.path);
@@ -37,9 +43,14 @@ pub async fn copy<S: Sandbox, T: Sandbox>(
             }
         }
     }
+    if let Some(witness) = witness {
+        witness.remove(to).await?;
+    }
     // Set modes last, deepest first: a directory may be read-only.
     for (entry, stat) in tree.iter().rev().filter(|(_, stat)| stat.kind == Kind::Directory) {
-        to.set_mode(Place { path: &under(target, entry), ..target }, stat.mode).await?;
+        let path = under(target, entry);
+        let set = to.set_mode(Place { path: &path, ..target }, stat.mode).await;
+        set.map_err(|error| lost_if_missing(error, target.path))?;
     }
     Ok(bytes)
 }
@@ -79,21 +90,48 @@ async fn file<S: Sandbox, T: Sandbox>(
     source: Place<'_>,
     to: &T,
     target: Place<'_>,
-    mode: u32,
+    stat: &Stat,
 ) -> Result<u64> {
     let mut offset = 0;
     loop {
         let piece = from.read(source, offset, PIECE).await?;
         let count = piece.bytes.len() as u64;
         if count > 0 || offset == 0 {
-            let how = if offset == 0 { Write::Replace } else { Write::Append };
-            to.write(target, piece.bytes, how).await?;
+            to.write_at(target, offset, piece.bytes).await?;
         }
         offset += count;
         if count < PIECE {
             break;
         }
     }
-    to.set_mode(target, mode).await?;
+    if offset > PIECE {
+        check_unreplaced(from, source, stat, offset).await?;
+    }
+    to.set_mode(target, stat.mode).await.map_err(|error| lost_if_missing(error, target.path))?;
     Ok(offset)
+}
+
+/// Checks that a file which was read in pieces was not replaced by an earlier version meanwhile, as the image has one after a restart
+/// of the container. A file that programs write to may have grown.
+///
+/// # Errors
+/// [`Code::Unavailable`] if it was.
+pub(crate) async fn check_unreplaced<S: Sandbox>(
+    sandbox: &S,
+    place: Place<'_>,
+    before: &Stat,
+    read: u64,
+) -> Result<()> {
+    let is_replaced = match sandbox.stat(place).await {
+        // What a link leads to is not described.
+        Ok(now) if now.kind == Kind::File => now.size < read || now.mtime < before.mtime,
+        Ok(_) => false,
+        Err(error) if error.code == Code::NotFound => true,
+        Err(error) => return Err(error),
+    };
+    if !is_replaced {
+        return Ok(());
+    }
+    let message = format!("`{}` was replaced while it was read: try again", place.path);
+    Err(Error::new(Code::Unavailable, message))
 }

@@ -141,6 +141,9 @@ pub struct Write {
     /// Whether to append the bytes.
     #[serde(default)]
     pub append: bool,
+    /// The size that the file must have for that; with 0, it must not exist. `None` for any file.
+    #[serde(default)]
+    pub offset: Option<u64>,
 }
 
 /// A text to replace.

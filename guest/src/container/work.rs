@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 
+use koze_protocol::Misfit;
 use koze_protocol::lines::{LineReader, Lines, MAX_UNSIZED};
 
 use super::Guest;
@@ -130,9 +131,9 @@ fn read(call: &Call, what: Read) -> Result<Done, End> {
 }
 
 fn write(guest: &Guest, call: &Call, what: Write) -> Result<Done, End> {
-    let Write { root, path, append } = what;
+    let Write { root, path, append, offset } = what;
     let place = Place { root, path };
-    let size = if append { self::append(guest, call, &place)? } else { replace(guest, call, &place)? };
+    let size = if append { self::append(guest, call, &place, offset)? } else { replace(guest, call, &place)? };
     Ok(Done::Size { size })
 }
 
@@ -155,7 +156,7 @@ fn replace(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
 }
 
 /// Appends to a file, all bytes or none, after all of them have arrived.
-fn append(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
+fn append(guest: &Guest, call: &Call, place: &Place, offset: Option<u64>) -> Result<u64, End> {
     let failed = |error: io::Error| fault(&error, &place.path);
     let (mut staging, mut buffer) = (Staging::new(place), vec![0; PIECE]);
     loop {
@@ -170,6 +171,11 @@ fn append(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
     let (file, made) = files::append(place)?;
     let mut file = File::from(file);
     let before = file.metadata().map_err(failed)?.len();
+    if let Some(offset) = offset {
+        let size = made.is_none().then_some(before);
+        // A file that was created is removed again.
+        Misfit::check(offset, size).map_err(|why| Fault::new(why.code(), why.message(&place.path)))?;
+    }
     if let Err(error) = staging.append_to(&mut file) {
         // Some of the bytes may have been written.
         let _ = file.set_len(before);

@@ -1064,7 +1064,14 @@ bytes: Uint8Array,
 /**
  * Whether to append them.
  */
-append: boolean, };
+append: boolean, 
+/**
+ * The size of the file that they are appended to, of which they are the next piece. With 0, the file must not exist. Any
+ * other file is left unchanged, and is `unavailable` or `already_exists`. `null` for whatever file is there.
+ *
+ * A class that is older than this appends to whatever is there, so compare the new size.
+ */
+offset: number | null, };
 
 /**
  * The bytes to write to a process.

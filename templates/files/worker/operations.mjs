@@ -194,10 +194,10 @@ export class Operations {
   }
 
   /** @param {koze.Write} input @returns {Promise<koze.Reply<koze.Written>>} */
-  async write({ root, path, bytes, append }) {
+  async write({ root, path, bytes, append, offset = null }) {
     return this.#calls.files([path], async () => {
       checkPiece(bytes);
-      const { ok } = await this.#ask({ write: { root, path, append } }, { data: bytes });
+      const { ok } = await this.#ask({ write: { root, path, append, offset } }, { data: bytes });
       return { size: whole(ok.size) };
     });
   }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{
-    Edit, Edited, Entry, Kind, LineRange, LineReader, Lines, Piece, Place, Stat, Write, rejected,
+    Edit, Edited, Entry, Kind, LineRange, LineReader, Lines, Piece, Place, Stat, Write, misfit, rejected,
 };
+use koze_protocol::Misfit;
 use koze_protocol::edit::Applied;
 
 /// The maximum total size of all files in bytes.
@@ -83,6 +84,10 @@ impl Tree {
             Some(_) => return Err(is_directory(place)),
             None => None,
         };
+        if let Write::At(offset) = how {
+            let size = before.as_ref().map(|(content, _)| content.len() as u64);
+            Misfit::check(offset, size).map_err(|why| misfit(why, place.path))?;
+        }
         let (mut content, mode) = before.unwrap_or((Vec::new(), 0o644));
         let others = self.bytes() - content.len();
         if how == Write::Replace {

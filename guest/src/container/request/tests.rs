@@ -24,7 +24,7 @@ fn requests_as_they_are_written() {
         (r#"{"read": {"root": "/", "path": "/x", "offset": 0, "limit": 8388608}}"#, Request::Read(read)),
         (
             r#"{"write": {"root": "/", "path": "/x", "append": false}}"#,
-            Request::Write(Write { root: root.clone(), path: path.clone(), append: false }),
+            Request::Write(Write { root: root.clone(), path: path.clone(), append: false, offset: None }),
         ),
         (
             r#"{"edit": {"root": "/", "path": "/x", "old": 3, "all": true}}"#,

@@ -128,7 +128,11 @@ async fn write(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Result<An
     if bytes.len() > LARGEST_PIECE as usize {
         return Err(invalid(format!("one write takes at most {LARGEST_PIECE} bytes: append the rest")));
     }
-    let how = if input.append { sandbox::Write::Append } else { sandbox::Write::Replace };
+    let how = match input.offset {
+        Some(offset) if input.append => sandbox::Write::At(offset),
+        None if input.append => sandbox::Write::Append,
+        _ => sandbox::Write::Replace,
+    };
     let to = Place { root: &input.root, path: &input.path };
     let size = sandbox.write(to, bytes.to_vec(), how).await.map_err(failure)?;
     answer(&Written { size })

@@ -140,12 +140,16 @@ impl CloudflareSandbox {
         self.call(call::read(&input, WITHIN)).await
     }
 
-    /// Writes a piece in one call.
-    pub(super) async fn write_piece(&self, place: Place<'_>, bytes: &[u8], append: bool) -> Result<u64> {
+    /// Writes a file in one call.
+    pub(super) async fn write_once(&self, place: Place<'_>, bytes: Vec<u8>, how: Write) -> Result<u64> {
+        let (append, offset) = match how {
+            Write::Replace => (false, None),
+            Write::Append => (true, None),
+            Write::At(offset) => (true, Some(offset)),
+        };
         let (root, path) = (place.root.into(), place.path.into());
-        let input = contract::Write { root, path, bytes: bytes.to_vec().into(), append };
-        let written = self.call(call::write(&input, WITHIN)).await?;
-        Ok(written.size)
+        let input = contract::Write { root, path, bytes: bytes.into(), append, offset };
+        Ok(self.call(call::write(&input, WITHIN)).await?.size)
     }
 }
 
@@ -197,6 +201,11 @@ impl Sandbox for CloudflareSandbox {
         loop {
             let got = bytes.len() as u64;
             let piece = self.read_piece(path, offset.saturating_add(got), limit - got).await?;
+            // The rest of another file must not follow the beginning of this one.
+            if got > 0 && piece.size < offset.saturating_add(got) {
+                let message = format!("`{}` was replaced while it was read: try again", path.path);
+                return Err(Error::new(Code::Unavailable, message));
+            }
             let more = piece.bytes.len() == LARGEST_PIECE as usize;
             if bytes.is_empty() {
                 bytes = piece.bytes.into_vec();
@@ -213,10 +222,7 @@ impl Sandbox for CloudflareSandbox {
         if bytes.len() > LARGEST_PIECE as usize {
             return write::in_pieces(self, path, &bytes, how).await;
         }
-        let (root, path) = (path.root.into(), path.path.into());
-        let input = contract::Write { root, path, bytes: bytes.into(), append: how == Write::Append };
-        let written = self.call(call::write(&input, WITHIN)).await?;
-        Ok(written.size)
+        self.write_once(path, bytes, how).await
     }
 
     async fn edit(&self, path: Place<'_>, edit: &Edit) -> Result<Edited> {

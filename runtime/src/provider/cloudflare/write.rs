@@ -2,7 +2,7 @@
 
 use super::contract::LARGEST_PIECE;
 use koze_core::error::{Code, Error, Result};
-use koze_core::sandbox::{Kind, Place, Sandbox, Stat, Write};
+use koze_core::sandbox::{Kind, Place, Sandbox, Stat, Write, lost};
 
 /// The maximum number of symbolic links to follow, as on Linux.
 const LINKS: usize = 40;
@@ -16,6 +16,9 @@ pub(super) async fn in_pieces<S: Pieces>(
     bytes: &[u8],
     how: Write,
 ) -> Result<u64> {
+    if let Write::At(offset) = how {
+        return append(sandbox, place, offset, bytes).await;
+    }
     let (path, mode) = target(sandbox, place).await?;
     let place = Place { path: &path, ..place };
     let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -27,6 +30,10 @@ pub(super) async fn in_pieces<S: Pieces>(
         let _ = sandbox.remove(beside).await;
     }
     written.map_err(|mut error| {
+        // The first step creates missing directories, so what is missing later was there.
+        if error.code == Code::NotFound {
+            return lost(place.path).with_source(error);
+        }
         error.message = error.message.replace(beside.path, place.path);
         error
     })
@@ -34,13 +41,13 @@ pub(super) async fn in_pieces<S: Pieces>(
 
 /// A sandbox that writes one piece per call.
 pub(super) trait Pieces: Sandbox {
-    /// Writes a piece. Returns the size of the file.
-    async fn piece(&self, place: Place<'_>, bytes: &[u8], append: bool) -> Result<u64>;
+    /// Appends a piece to a file of this size, as [`Write::At`] does. Returns the file's size.
+    async fn piece(&self, place: Place<'_>, offset: u64, bytes: &[u8]) -> Result<u64>;
 }
 
 impl Pieces for super::CloudflareSandbox {
-    async fn piece(&self, place: Place<'_>, bytes: &[u8], append: bool) -> Result<u64> {
-        self.write_piece(place, bytes, append).await
+    async fn piece(&self, place: Place<'_>, offset: u64, bytes: &[u8]) -> Result<u64> {
+        self.write_once(place, bytes.to_vec(), Write::At(offset)).await
     }
 }
 
@@ -52,18 +59,16 @@ async fn put_together<S: Pieces>(
     how: Write,
     mode: Option<u32>,
 ) -> Result<u64> {
+    let is_continued = how == Write::Append && mode.is_some();
     for _ in 0..MAX_ATTEMPTS {
-        let mut size = sandbox.piece(beside, &[], false).await?;
-        let there =
-            if how == Write::Append && mode.is_some() { copy(sandbox, place, beside).await? } else { 0 };
-        for piece in bytes.chunks(LARGEST_PIECE as usize) {
-            size = sandbox.piece(beside, piece, true).await?;
-        }
+        let there = if is_continued { copy(sandbox, place, beside).await? } else { 0 };
+        let size = append(sandbox, beside, there, bytes).await?;
         if let Some(mode) = mode {
             sandbox.set_mode(beside, mode).await?;
         }
         // Bytes that were appended meanwhile must not be lost.
-        if how == Write::Append && mode.is_some() && sandbox.stat(place).await?.size != there {
+        if is_continued && sandbox.stat(place).await?.size != there {
+            sandbox.remove(beside).await?;
             continue;
         }
         sandbox.rename(beside, place).await?;
@@ -71,6 +76,19 @@ async fn put_together<S: Pieces>(
     }
     let message = format!("`{}` keeps changing: try again", place.path);
     Err(Error::new(Code::Unavailable, message))
+}
+
+/// Appends bytes to a file of this size, in pieces. Returns its new size.
+async fn append<S: Pieces>(sandbox: &S, place: Place<'_>, mut size: u64, bytes: &[u8]) -> Result<u64> {
+    for piece in bytes.chunks(LARGEST_PIECE as usize) {
+        let written = sandbox.piece(place, size, piece).await?;
+        size += piece.len() as u64;
+        // A guest or class that is older than the offset has appended to whatever was there.
+        if written != size {
+            return Err(lost(place.path));
+        }
+    }
+    Ok(size)
 }
 
 /// Copies a file. Returns its size.
@@ -81,8 +99,7 @@ async fn copy<S: Pieces>(sandbox: &S, from: Place<'_>, to: Place<'_>) -> Result<
         if piece.bytes.is_empty() {
             return Ok(offset);
         }
-        sandbox.piece(to, &piece.bytes, true).await?;
-        offset += piece.bytes.len() as u64;
+        offset = append(sandbox, to, offset, &piece.bytes).await?;
     }
 }
 
