@@ -104,7 +104,7 @@ async fn file<S: Sandbox, T: Sandbox>(
             break;
         }
     }
-    if offset > PIECE {
+    if stat.size.max(offset) > PIECE {
         check_unreplaced(from, source, stat, offset).await?;
     }
     to.set_mode(target, stat.mode).await.map_err(|error| lost_if_missing(error, target.path))?;
@@ -124,7 +124,9 @@ pub(crate) async fn check_unreplaced<S: Sandbox>(
 ) -> Result<()> {
     let is_replaced = match sandbox.stat(place).await {
         // What a link leads to is not described.
-        Ok(now) if now.kind == Kind::File => now.size < read || now.mtime < before.mtime,
+        Ok(now) if now.kind == Kind::File => {
+            read < before.size || now.size < read || now.mtime < before.mtime
+        }
         Ok(_) => false,
         Err(error) if error.code == Code::NotFound => true,
         Err(error) => return Err(error),

@@ -22,6 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("long_requests_and_long_paths", long_requests),
     ("big_files_in_little_memory", big_files),
     ("appends_are_whole", appends_are_whole),
+    ("files_are_continued_where_they_end", continued),
 ];
 
 fn read_all(client: &Client, path: &str) -> Vec<u8> {
@@ -314,4 +315,29 @@ fn appends_are_whole() {
     lines.sort_unstable();
     assert!(lines.into_iter().map(<[u8]>::to_vec).eq(b"abcdefgh".iter().map(|letter| line(*letter))));
     assert_eq!(names(stage.dir.path()), ["log"]);
+}
+
+fn continued() {
+    let stage = Stage::new();
+    let client = stage.client();
+    let path = stage.path("new/file");
+    let write = |offset: u64, bytes: &[u8]| {
+        let request = json!({ "root": "/", "path": path, "append": true, "offset": offset });
+        client.ask_with(&json!({ "write": request }), bytes).answer
+    };
+    let code = |answer: &Value| answer["failed"]["why"].clone();
+    assert_eq!(code(&write(5, b"lost")), "unavailable");
+    assert!(!fs::exists(&path).unwrap(), "nothing is created");
+    assert_eq!(write(0, b"one"), json!({ "ok": { "size": 3 } }));
+    let big = vec![7; 3_000_000];
+    assert_eq!(write(3, &big), json!({ "ok": { "size": 3_000_003 } }));
+    for (offset, expected) in [(0, "already_exists"), (3, "unavailable"), (3_000_004, "unavailable")] {
+        assert_eq!(code(&write(offset, b"x")), expected, "{offset}");
+    }
+    assert!(fs::read(&path).unwrap() == [b"one", &big[..]].concat());
+    fs::remove_file(&path).unwrap();
+    let lost = write(3_000_003, b"x");
+    assert_eq!(code(&lost), "unavailable");
+    assert!(lost.to_string().contains("restarted") && lost.to_string().contains(&path), "{lost}");
+    assert_eq!(names(&stage.dir.path().join("new")), [""; 0]);
 }

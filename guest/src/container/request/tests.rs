@@ -27,6 +27,14 @@ fn requests_as_they_are_written() {
             Request::Write(Write { root: root.clone(), path: path.clone(), append: false, offset: None }),
         ),
         (
+            r#"{"write": {"root": "/", "path": "/x", "append": true, "offset": null}}"#,
+            Request::Write(Write { root: root.clone(), path: path.clone(), append: true, offset: None }),
+        ),
+        (
+            r#"{"write": {"root": "/", "path": "/x", "append": true, "offset": 9}}"#,
+            Request::Write(Write { root: root.clone(), path: path.clone(), append: true, offset: Some(9) }),
+        ),
+        (
             r#"{"edit": {"root": "/", "path": "/x", "old": 3, "all": true}}"#,
             Request::Edit(Edit { root: root.clone(), path: path.clone(), old: 3, all: true }),
         ),

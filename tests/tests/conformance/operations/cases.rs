@@ -25,13 +25,14 @@ pub(crate) async fn check<S: Sandbox>(sandbox: &S) -> Result<usize> {
     paths(sandbox).await?;
     sizes(sandbox).await?;
     nothing_is_lost(sandbox).await?;
+    pieces(sandbox).await?;
     lines(sandbox).await?;
     whole_files(sandbox).await?;
     characters(sandbox).await?;
     binary_files(sandbox).await?;
     ranges(sandbox).await?;
     sandbox.remove(at("/workspace/operations")).await?;
-    Ok(13)
+    Ok(14)
 }
 
 fn at(path: &str) -> Place<'_> {
@@ -188,6 +189,35 @@ async fn nothing_is_lost<S: Sandbox>(sandbox: &S) -> Result<()> {
     assert!(appended.into_iter().eq((0..100).map(|number| format!("+{number}"))), "{text}");
     let left = sandbox.list(at("/workspace/operations")).await?;
     assert_eq!(left.len(), 1, "temporary files are left: {left:?}");
+    Ok(())
+}
+
+/// Several calls write a file, each where the last one has ended, and another file is left unchanged.
+async fn pieces<S: Sandbox>(sandbox: &S) -> Result<()> {
+    let piece = async |offset: u64, bytes: &[u8]| {
+        let written = sandbox.write_at(at(FILE), offset, bytes.to_vec()).await;
+        written.map_err(|error| (error.code, error.message))
+    };
+    sandbox.remove(at(FILE)).await?;
+    let gone = |offset: u64| async move {
+        let (code, message) = piece(offset, b"x").await.expect_err("the first part is gone");
+        assert_eq!(code, Code::Unavailable);
+        assert!(message.contains(FILE) && message.contains("send it again"), "{message}");
+    };
+    gone(3).await;
+    assert_eq!(sandbox.stat(at(FILE)).await.map_err(|error| error.code), Err(Code::NotFound));
+    assert_eq!(piece(0, b"abc").await, Ok(3));
+    assert_eq!(piece(3, b"").await, Ok(3));
+    assert_eq!(piece(3, b"\0d").await, Ok(5));
+    assert_eq!(piece(0, b"x").await.map_err(|error| error.0), Err(Code::AlreadyExists));
+    gone(3).await;
+    gone(6).await;
+    assert_eq!(content(sandbox).await?, b"abc\0d");
+    sandbox.remove(at(FILE)).await?;
+    assert_eq!(piece(0, b"").await, Ok(0));
+    assert_eq!(piece(0, b"x").await.map_err(|error| error.0), Err(Code::AlreadyExists));
+    let left = sandbox.list(at("/workspace/operations")).await?;
+    assert_eq!(left.len(), 1, "{left:?}");
     Ok(())
 }
 

@@ -641,6 +641,30 @@ export const lives = {
     assert.equal(await s.sh("echo again"), "again\n");
   },
 
+  async "a file is not continued in a new container"(s) {
+    await s.open();
+    const path = "/home/user/.staging";
+    const piece = (/** @type {string} */ letter) => Buffer.alloc(3 << 20, letter);
+    const write = (/** @type {number} */ offset, /** @type {string} */ letter) => s.write(path, piece(letter), { append: true, offset });
+    assert.deepEqual(await write(0, "a"), { size: 3 << 20 });
+    await refused(write(0, "a"), "already_exists");
+    assert.deepEqual(await write(3 << 20, "b"), { size: 6 << 20 });
+    await refused(write(3 << 20, "b"), "unavailable");
+    s.engine.kill(await s.id());
+    await eventually("the end of the container", async () => (await s.status()).status === "sleeping");
+    // The next container has nothing of the file, and must not begin it with a later piece.
+    const error = await refused(write(6 << 20, "c"), "unavailable", false);
+    assert.match(error.text, /`\/home\/user\/\.staging` was not written.*restarted.*send it again/);
+    await refused(s.stat(path), "not_found");
+    // It can be sent again, and a Worker of an earlier version still appends.
+    for (const [index, letter] of ["a", "b", "c"].entries()) await write(index * (3 << 20), letter);
+    assert.deepEqual(await s.write(path, "d", { append: true }), { size: (9 << 20) + 1 });
+    assert.deepEqual(await s.write(path, "e", { append: true, offset: null }), { size: (9 << 20) + 2 });
+    const whole = Buffer.concat(["a", "b", "c"].map(piece));
+    assert.ok((await s.read(path)).equals(whole.subarray(0, 8 << 20)));
+    assert.equal(String(await s.read(path, { offset: 9 << 20 })), "de");
+  },
+
   async "the network is what the attribute says"(s, _, stage) {
     await s.open();
     await s.sh("true");

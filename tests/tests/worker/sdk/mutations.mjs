@@ -75,6 +75,7 @@ export const mutations = [
   naive("append-over-all", "kozeWrite", NAIVE_APPEND, "bytes are appended atomically"),
   naive("edit-in-two-steps", "kozeEdit", NAIVE_EDIT, "edits and appends at once are all there"),
   naive("edit-as-text", "kozeEdit", NAIVE_EDIT, "a text in a file is replaced"),
+  operations("continued-anywhere", `path, append, offset }`, `path, append }`, "a file is not continued in a new container"),
   operations("half-a-binary", `binary ? new Uint8Array() : out`, `out`, "lines of a binary file are not returned"),
   naive("archive-file-by-file", "kozeArchive", unstreamed("kozeArchive"), "three thousand files are one archive, of one call"),
   naive("file-by-file", "kozePack", unstreamed("kozePack"), "a tree is copied to another sandbox as one stream"),

@@ -311,8 +311,8 @@ class Sandbox {
     return (await this.call("kozeRead", { root, path, offset, limit })).bytes;
   }
 
-  write(path, bytes, { root = "/", append = false } = {}) {
-    return this.call("kozeWrite", { root, path, bytes: new Bytes(bytes), append });
+  write(path, bytes, { root = "/", append = false, offset } = {}) {
+    return this.call("kozeWrite", { root, path, bytes: new Bytes(bytes), append, offset });
   }
 
   edit(path, old, replacement, { root = "/", all = false } = {}) {

@@ -1,5 +1,7 @@
 //! The route `files` of the Worker.
 
+use serde_json::json;
+
 use super::host::{Answer, Host, TOKEN};
 
 const AT: &str = "/sessions/s/sandboxes/default/files/home/user/new%20dir/%C3%BC%25.txt";
@@ -58,6 +60,45 @@ fn large_files_and_refusals() {
         assert_eq!(told, status, "{method} {path}");
     }
     assert_eq!(host.send("GET", at, &[], b"").status, 401);
+}
+
+/// The container of both classes restarts after the first piece. The class of `py` is older than offsets, and creates the
+/// file again.
+#[test]
+fn a_file_that_has_lost_its_beginning_is_not_written() {
+    let host = Host::start();
+    let large = "0123456789abcdef".repeat(1 << 20);
+    let create = json!({ "sandbox": "py", "image": "python" });
+    assert_eq!(host.call("s", "sandbox_create", &create).1["created"], true);
+    for sandbox in ["default", "py"] {
+        let of = format!("/sessions/s/sandboxes/{sandbox}/files/home/user");
+        let other = format!("{of}/other");
+        assert_eq!(ask(&host, "PUT", &other, &[], b"there").status, 201);
+        let at = format!("{of}/restarts/large");
+        let refused = ask(&host, "PUT", &at, &[], large.as_bytes());
+        let (status, code, _) = refused.refusal();
+        assert_eq!((status, &*code), (503, "unavailable"), "{refused:?}");
+        assert!(refused.body.contains("`/home/user/restarts/large`") || sandbox == "default", "{refused:?}");
+        assert!(refused.body.contains("its first part is gone"), "{refused:?}");
+        assert_eq!(ask(&host, "GET", &at, &[], b"").status, 404, "{sandbox}");
+        assert_eq!(ask(&host, "GET", &other, &[], b"").status, 404, "the container has restarted");
+        // A large `write_file` of the tools is one call, and several of the class.
+        let write = json!({ "sandbox": sandbox, "path": "/home/user/restarts/large", "content": large });
+        let (failed, error) = host.call("s", "write_file", &write);
+        let error = error.as_str().unwrap_or_default();
+        assert!(failed && error.contains("its first part is gone"), "{sandbox}: {error}");
+        assert_eq!(ask(&host, "GET", &at, &[], b"").status, 404, "{sandbox}");
+        // The staging file is removed, after the answer.
+        let rest = format!("{of}/restarts?archive=tar");
+        let is_empty = || ask(&host, "GET", &rest, &[], b"").status == 404;
+        for _ in 0..500 {
+            if is_empty() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert!(is_empty(), "{sandbox}");
+    }
 }
 
 /// Returns a tar archive with one entry of each name.

@@ -180,7 +180,14 @@ export class Plain extends DurableObject {
     return this.opened(async () => {
       if (input.bytes.length > 8 << 20) return failed("internal", "a piece is larger than the contract says");
       if (input.path.endsWith("/full")) return failed("too_large", "the disk is full");
-      const before = (input.append && (await this.file(input.path))) || new Uint8Array();
+      // In this directory, the container restarts after the first piece of a file.
+      if (input.path.includes("/restarts/") && (this.files.get(input.path)?.length ?? 0) >= 4 << 20) this.files.clear();
+      const there = await this.file(input.path);
+      // A class without streams is also older than offsets.
+      if (this instanceof Memory && input.offset !== null && (there?.length ?? 0) !== input.offset) {
+        return failed("unavailable", `${input.path} was not written: its first part is gone`);
+      }
+      const before = (input.append && there) || new Uint8Array();
       const bytes = new Uint8Array(before.length + input.bytes.length);
       bytes.set(before);
       bytes.set(input.bytes, before.length);
