@@ -339,5 +339,5 @@ fn continued() {
     let lost = write(3_000_003, b"x");
     assert_eq!(code(&lost), "unavailable");
     assert!(lost.to_string().contains("restarted") && lost.to_string().contains(&path), "{lost}");
-    assert_eq!(names(&stage.dir.path().join("new")), [""; 0]);
+    assert_eq!(names(stage.dir.path().join("new")), [""; 0]);
 }

@@ -129,3 +129,105 @@ async fn target<S: Sandbox>(sandbox: &S, place: Place<'_>) -> Result<(String, Op
     let message = format!("`{}` is a symbolic link to itself", place.path);
     Err(Error::new(Code::InvalidInput, message))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use futures_util::FutureExt as _;
+    use koze_core::path::anywhere;
+    use koze_core::provider::memory::{Memory, MemorySandbox};
+    use koze_core::provider::{Profile, Size};
+    use koze_core::{Profiles, Session, SessionId};
+
+    use super::*;
+
+    const FILE: &str = "/workspace/file";
+
+    thread_local! {
+        /// How many pieces are written before the container restarts, and whether its class is older than offsets.
+        static RESTART: Cell<(usize, bool)> = const { Cell::new((usize::MAX, false)) };
+    }
+
+    impl Pieces for MemorySandbox {
+        async fn piece(&self, place: Place<'_>, offset: u64, bytes: &[u8]) -> Result<u64> {
+            let (left, is_old) = RESTART.get();
+            RESTART.set((left.wrapping_sub(1), is_old));
+            if left == 0 {
+                self.remove(anywhere("/workspace")).await?;
+            }
+            let how = if is_old { Write::Append } else { Write::At(offset) };
+            self.write(place, bytes.to_vec(), how).await
+        }
+    }
+
+    /// A sandbox in memory waits for nothing.
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        work.now_or_never().unwrap()
+    }
+
+    async fn sandbox() -> MemorySandbox {
+        let profile = Profile::new("default", "debian", Size { memory_mib: 1, disk_mb: 1 });
+        let profiles = Profiles::new(vec![profile], "default").unwrap();
+        let session = Session::new(Memory::new(), SessionId::new("tenant", "a").unwrap(), profiles);
+        session.sandbox("default").await.unwrap()
+    }
+
+    /// The first bytes, which are in the file already, and those that are appended.
+    const BEFORE: usize = 3;
+    const MORE: usize = LARGEST_PIECE as usize + 5;
+
+    fn content() -> Vec<u8> {
+        (0..BEFORE + MORE).map(|at| (at / 1000 % 251).to_le_bytes()[0]).collect()
+    }
+
+    /// Appends to a file with a restart before a piece. Returns the result, and what is there afterward.
+    fn append_with_restart(pieces: usize, is_old: bool) -> (Result<u64>, Vec<(String, u64)>) {
+        run(async {
+            let (sandbox, content) = (sandbox().await, content());
+            sandbox.write(anywhere(FILE), content[..BEFORE].to_vec(), Write::Replace).await.unwrap();
+            RESTART.set((pieces, is_old));
+            let written = in_pieces(&sandbox, anywhere(FILE), &content[BEFORE..], Write::Append).await;
+            if written.is_ok() {
+                assert!(sandbox.read(anywhere(FILE), 0, u64::MAX).await.unwrap().bytes == content);
+            }
+            let there = sandbox.list(anywhere("/workspace")).await.unwrap_or_default();
+            (written, there.into_iter().map(|entry| (entry.name, entry.stat.size)).collect())
+        })
+    }
+
+    #[test]
+    fn what_a_restart_has_interrupted_is_not_written() {
+        for is_old in [false, true] {
+            // The copy of what was there, and two pieces.
+            for pieces in 0..3 {
+                let (written, there) = append_with_restart(pieces, is_old);
+                let error = written.unwrap_err();
+                assert_eq!(error.code, Code::Unavailable, "{pieces}: {error}");
+                assert!(error.message.starts_with("`/workspace/file` was not written"), "{error}");
+                assert_eq!(there, [], "{pieces}");
+            }
+            let (written, there) = append_with_restart(usize::MAX, is_old);
+            let size = (BEFORE + MORE) as u64;
+            assert_eq!((written, there), (Ok(size), vec![("file".to_owned(), size)]));
+        }
+    }
+
+    #[test]
+    fn a_piece_may_be_larger_than_a_call() {
+        run(async {
+            let (sandbox, content) = (sandbox().await, content());
+            let write = async |offset: u64, bytes: &[u8]| {
+                in_pieces(&sandbox, anywhere(FILE), bytes, Write::At(offset)).await
+            };
+            RESTART.set((usize::MAX, false));
+            assert_eq!(write(0, &content[..BEFORE]).await, Ok(BEFORE as u64));
+            assert_eq!(write(BEFORE as u64, &content[BEFORE..]).await, Ok(content.len() as u64));
+            assert!(sandbox.read(anywhere(FILE), 0, u64::MAX).await.unwrap().bytes == content);
+            assert_eq!(write(0, &content).await.unwrap_err().code, Code::AlreadyExists);
+            sandbox.remove(anywhere(FILE)).await.unwrap();
+            RESTART.set((1, false));
+            assert_eq!(write(0, &content).await.unwrap_err().code, Code::Unavailable);
+        });
+    }
+}
