@@ -214,6 +214,24 @@ mod tests {
     }
 
     #[test]
+    fn a_new_file_does_not_lack_its_beginning() {
+        for (pieces, is_old) in [(1, false), (1, true), (0, false)] {
+            run(async {
+                let (sandbox, content) = (sandbox().await, content());
+                // So that the directory is there.
+                sandbox.write(anywhere("/workspace/other"), Vec::new(), Write::Replace).await.unwrap();
+                RESTART.set((pieces, is_old));
+                let written = in_pieces(&sandbox, anywhere(FILE), &content, Write::Replace).await;
+                let there = sandbox.read(anywhere(FILE), 0, u64::MAX).await.map(|piece| piece.bytes);
+                // Nothing of a file is lost before its first piece.
+                let is_lost = pieces > 0;
+                assert_eq!(written.map_err(|error| error.code).err(), is_lost.then_some(Code::Unavailable));
+                assert!(there.ok() == (!is_lost).then_some(content), "{pieces}, {is_old}");
+            });
+        }
+    }
+
+    #[test]
     fn a_piece_may_be_larger_than_a_call() {
         run(async {
             let (sandbox, content) = (sandbox().await, content());
