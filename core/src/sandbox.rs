@@ -5,13 +5,13 @@ pub mod process;
 use std::future::Future;
 use std::time::Duration;
 
+use koze_protocol::Misfit;
 pub use koze_protocol::edit::{
     Edit, Edited, MAX_EDIT_TEXT, MAX_EDITED, MAX_NAMED_LINES, MAX_NEAREST_TEXT, NearestLine, Rejected,
 };
 pub use koze_protocol::lines::{InvalidRange, LineRange, LineReader, Lines, MAX_CHARS, MAX_UNSIZED};
 pub use koze_protocol::search::{End, Include, Match, Search, Searched};
 pub use koze_protocol::{Entry, Kind, Stat};
-use koze_protocol::Misfit;
 
 use crate::archive::{self, Bytes, Contents, Tar};
 use crate::error::{Code, Error, Result};

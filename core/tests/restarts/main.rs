@@ -115,8 +115,7 @@ fn an_upload_is_whole_or_refused() {
             let expected = BTreeMap::from([("/workspace/new".to_owned(), content.clone())]);
             let calls = check(&expected, async |sandbox| {
                 let upload = async {
-                    let mut upload =
-                        Upload::begin(sandbox, "/workspace/new", Conditions::default()).await?;
+                    let mut upload = Upload::begin(sandbox, "/workspace/new", Conditions::default()).await?;
                     upload.set_mode_of_new(0o755);
                     for part in content.chunks(100_000) {
                         upload.push(part).await?;
@@ -140,7 +139,8 @@ fn an_upload_is_whole_or_refused() {
 /// Returns a sandbox with a tree of small and large files.
 async fn source() -> MemorySandbox {
     let source = memory("source").await;
-    for (path, content) in [("large", bytes(3 << 20)), ("d/small", b"small".to_vec()), ("e/f/empty", vec![])] {
+    for (path, content) in [("large", bytes(3 << 20)), ("d/small", b"small".to_vec()), ("e/f/empty", vec![])]
+    {
         let path = format!("/tmp/from/{path}");
         source.write(anywhere(&path), content, Write::Replace).await.unwrap();
     }
@@ -170,7 +170,8 @@ fn a_copy_in_pieces_is_whole_or_refused() {
 fn an_archive_is_extracted_whole_or_refused() {
     run(async {
         let source = source().await;
-        let tar = source.archive(anywhere("/tmp/from")).map_ok(|(bytes, _)| bytes).try_concat().await.unwrap();
+        let tar =
+            source.archive(anywhere("/tmp/from")).map_ok(|(bytes, _)| bytes).try_concat().await.unwrap();
         let expected = moved(&source).await;
         let calls = check(&expected, async |sandbox| {
             let pieces: Vec<Result<Vec<u8>>> = tar.chunks(50_000).map(|piece| Ok(piece.to_vec())).collect();
@@ -200,7 +201,10 @@ fn a_source_that_was_replaced_is_not_copied() {
                 }
                 Err(error) => {
                     refused += 1;
-                    assert!(error.code == Code::Unavailable && error.message.contains("try again"), "{error}");
+                    assert!(
+                        error.code == Code::Unavailable && error.message.contains("try again"),
+                        "{error}"
+                    );
                     assert!(tree.is_empty(), "before call {calls}");
                 }
             }

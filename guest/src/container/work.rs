@@ -133,7 +133,8 @@ fn read(call: &Call, what: Read) -> Result<Done, End> {
 fn write(guest: &Guest, call: &Call, what: Write) -> Result<Done, End> {
     let Write { root, path, append, offset } = what;
     let place = Place { root, path };
-    let size = if append { self::append(guest, call, &place, offset)? } else { replace(guest, call, &place)? };
+    let size =
+        if append { self::append(guest, call, &place, offset)? } else { replace(guest, call, &place)? };
     Ok(Done::Size { size })
 }
 

@@ -241,10 +241,17 @@ fn limits(spec: &Spec) -> io::Result<()> {
         (Resource::Core, 1),
         (Resource::Nofile, if spec.task == Task::Guest { 4096 } else { 16 }),
         (Resource::Memlock, 8 << 20),
+        // Timers and queued signals count for the host user, too.
+        (Resource::Sigpending, share_of(Resource::Sigpending)),
     ] {
         limit(resource, most)?;
     }
     Ok(())
+}
+
+/// Returns the part of a host user's limit that one sandbox gets.
+fn share_of(resource: Resource) -> u64 {
+    rustix::process::getrlimit(resource).maximum.map_or(u64::MAX, |host| (host / proc::SHARE).max(1))
 }
 
 /// Clears the bounding set. This process keeps its capabilities, but programs that it executes get none.

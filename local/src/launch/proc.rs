@@ -25,13 +25,14 @@ const EMPTY: &[&str] = &[
     "timer_list",
     "timer_stats",
 ];
-/// Such directories. They are replaced by the empty `/run`.
-const EMPTY_DIRECTORIES: &[&str] = &["acpi", "asound", "scsi"];
+/// Such directories, and the one whose files any user can register triggers in, which cost the kernel time. They are
+/// replaced by the empty `/run`.
+const EMPTY_DIRECTORIES: &[&str] = &["acpi", "asound", "pressure", "scsi"];
 /// Files that only the host's root could change. They are mounted read-only.
 const READ_ONLY: &[&str] = &["bus", "fs", "irq", "sys"];
 
 /// The fraction of a host user's limits that one sandbox gets. All sandboxes of a user share the user's limits.
-const SHARE: u64 = 4;
+pub(super) const SHARE: u64 = 4;
 
 /// Lowers the limits that count for all processes of a user, inside and outside of sandboxes. The kernel enforces the
 /// minimum of this namespace's and the host's.

@@ -63,13 +63,13 @@ pub(super) fn control(name: &str) -> Option<Control> {
         "core_files_for_a_helper_of_the_host" => Control::Weak(&[Filter, Limits]),
         "new_user_namespace" | "clone_into_namespaces" => Control::Weak(&[Filter, Counters]),
         "inotify_of_the_whole_machine" => Control::Weak(&[Counters]),
-        "what_the_kernel_tells" => Control::Weak(&[Proc]),
+        "what_the_kernel_tells" | "triggers_on_pressure" => Control::Weak(&[Proc]),
         "see_host_processes" | "signal_host_processes" => Control::Weak(&[Processes, SharedUser]),
         "environment_of_the_host_program" => Control::Weak(&[Environment]),
         "environment_of_the_guest" | "descriptors_of_the_guest" | "root_of_the_guest" => {
             Control::Weak(&[Dumpable])
         }
-        "raise_a_limit" => Control::Weak(&[Limits]),
+        "raise_a_limit" | "timers_of_the_host_user" => Control::Weak(&[Limits]),
         "mount_something" | "remount_to_write" | "join_a_namespace" | "change_the_root" => {
             Control::Weak(&[Filter, Capabilities])
         }

@@ -57,6 +57,9 @@ const WORDS: &[(&str, &str)] = &[
     ("inotify_of_the_whole_machine", "use up the inotify instances of a user of the host"),
     ("other_kinds_of_netlink", "make a netlink socket that does not only show the sandbox's own network"),
     ("what_the_kernel_tells", "read what /proc tells of keys, the kernel's command line and devices"),
+    ("triggers_on_pressure", "have the kernel watch the pressure of the whole machine (/proc/pressure)"),
+    ("timers_of_the_host_user", "use up the timers of a user of the host"),
+    ("call_setxattrat", "make the system call `setxattrat`, and others that are newer than koze's list"),
     ("core_files_for_a_helper_of_the_host", "have the host's helper for core files (core_pattern) run"),
     ("x32_calls", "make a system call by its x32 number"),
 ];

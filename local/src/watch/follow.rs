@@ -110,7 +110,7 @@ impl Follower {
             if !sandbox.weak.has(&Weakness::Sockets)
                 && let Some(sockets) = &running.sockets
             {
-                self.sockets = sockets::memory(sockets, budget)?;
+                self.sockets = sockets::memory(sockets, running.pid, budget)?;
             }
             self.files_pace.took(thread_time().saturating_sub(start));
         }

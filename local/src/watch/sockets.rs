@@ -31,11 +31,25 @@ struct SocketQuery {
     unix: bool,
 }
 
-/// Returns the memory of all sockets in bytes. What the kernel does not report counts as zero.
-pub(super) fn memory(socket: &OwnedFd, budget: &Budget) -> Result<u64, Over> {
-    let mut sum = 0;
+/// Returns the memory of all sockets in bytes. `pid` is a process in their network. What the kernel does not report counts
+/// as zero.
+pub(super) fn memory(socket: &OwnedFd, pid: u32, budget: &Budget) -> Result<u64, Over> {
+    let mut sum = netlink(pid, budget)?;
     for kind in kinds() {
         sum += dump(socket, &kind, budget)?;
+    }
+    Ok(sum)
+}
+
+/// Returns the memory of netlink sockets, which not every kernel reports through `sock_diag`. No control group counts it.
+fn netlink(pid: u32, budget: &Budget) -> Result<u64, Over> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/net/netlink")).unwrap_or_default();
+    let mut sum = 0;
+    for line in list.lines().skip(1) {
+        budget.time()?;
+        // The fifth field is the size of the received data.
+        let received = line.split_whitespace().nth(4).and_then(|size| size.parse::<u64>().ok());
+        sum += SOCKET + received.unwrap_or(0);
     }
     Ok(sum)
 }
@@ -160,7 +174,7 @@ mod tests {
             Some(netlink::SOCK_DIAG),
         )
         .unwrap();
-        let before = memory(&kernel, &Budget::new()).unwrap();
+        let before = memory(&kernel, std::process::id(), &Budget::new()).unwrap();
         let pairs: Vec<_> = (0..50).map(|_| UnixStream::pair().unwrap()).collect();
         let mut readers = Vec::new();
         for (number, (mut writer, reader)) in pairs.into_iter().enumerate() {
@@ -169,7 +183,7 @@ mod tests {
             // Half of the writers are closed.
             readers.push((reader, (number % 2 == 0).then_some(writer)));
         }
-        let after = memory(&kernel, &Budget::new()).unwrap();
+        let after = memory(&kernel, std::process::id(), &Budget::new()).unwrap();
         // Other tests have sockets too.
         assert!(after.saturating_sub(before) > 50 * 80_000, "{before} {after}");
     }

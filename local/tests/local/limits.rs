@@ -21,6 +21,9 @@ pub(crate) const DESCRIPTORS: &str = "--many-descriptors";
 /// The argument that makes this program hold much data in the kernel.
 pub(crate) const SOCKETS: &str = "--full-sockets";
 
+/// The same with netlink sockets.
+pub(crate) const NETLINK: &str = "--full-netlink";
+
 pub(crate) const TESTS: &[Test] = &[
     ("fork_bomb", fork_bomb),
     ("memory_hog", memory_hog),
@@ -33,6 +36,8 @@ pub(crate) const TESTS: &[Test] = &[
     ),
     ("socket_memory_hog", socket_memory_hog),
     ("control_socket_memory_unseen", socket_memory_unseen),
+    ("netlink_memory_hog", netlink_memory_hog),
+    ("control_netlink_memory_unseen", netlink_memory_unseen),
     ("a_tree_without_an_end", a_tree_without_an_end),
     ("disk_filler", disk_filler),
     ("nameless_disk_filler", nameless_disk_filler),
@@ -198,6 +203,57 @@ fn socket_memory_unseen() -> Result<(), libtest_mimic::Failed> {
             assert_eq!(held.unwrap().exit_code, 0);
         }
     })
+}
+
+/// The same with sockets of the kernel, which no control group counts. A sandbox may have little: the queue of one holds
+/// 200 kB.
+async fn holding_netlink(stage: &Stage, seconds: &str) -> koze_core::Result<koze_core::sandbox::Output> {
+    let bad = stage.sized(64, 200).await;
+    put_probe(&bad).await;
+    bad.exec(command(&["/home/user/probe", NETLINK, seconds])).await
+}
+
+fn netlink_memory_hog() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        match holding_netlink(&Stage::new(), FOR_GOOD).await {
+            Ok(ended) => {
+                assert_eq!(ended.exit_code, 137, "{ended:?}");
+                let why = String::from_utf8(ended.stderr).unwrap();
+                assert!(why.contains("MiB of memory"), "{why}");
+            }
+            Err(error) => assert_eq!(error.code, koze_core::Code::Unavailable, "{error}"),
+        }
+    })
+}
+
+fn netlink_memory_unseen() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let held = holding_netlink(&Stage::weakened(vec![Weakness::Sockets]), FOR_A_WHILE).await.unwrap();
+        assert_eq!(held.exit_code, 0, "{held:?}");
+    })
+}
+
+/// Fills the unread queues of netlink sockets with about 150 MB, for some seconds: the error of an unknown request carries
+/// the request back.
+pub(crate) fn hold_in_netlink() -> ExitCode {
+    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
+
+    let mut request = vec![0; 32 << 10];
+    let header = [(32_u32 << 10).to_ne_bytes(), [0xe7, 3, 5, 0]].concat();
+    request[..header.len()].copy_from_slice(&header);
+    let mut all = Vec::new();
+    for _ in 0..800 {
+        let socket =
+            socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).unwrap();
+        for _ in 0..10 {
+            if send(&socket, &request, SendFlags::DONTWAIT).is_err() {
+                break;
+            }
+        }
+        all.push(socket);
+    }
+    std::thread::sleep(told());
+    ExitCode::SUCCESS
 }
 
 /// Fills unread sockets with about 300 MB, for some seconds; half of the writers are closed.

@@ -92,6 +92,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(limits::SOCKETS) {
         return limits::hold_in_sockets();
     }
+    if std::env::args().nth(1).as_deref() == Some(limits::NETLINK) {
+        return limits::hold_in_netlink();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "system calls that have no safe form")]
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -101,4 +101,28 @@ pub(super) fn core(_: &Target) -> io::Result<()> {
         libc::getrlimit(libc::RLIMIT_CORE, &raw mut now);
     }
     if now.rlim_cur == 1 { Err(nothing("it stays 1")) } else { Ok(()) }
+}
+
+/// Registers a trigger, whose file must stay open.
+pub(super) fn pressure(_: &Target) -> io::Result<()> {
+    let mut file = File::options().read(true).write(true).open("/proc/pressure/cpu")?;
+    file.write_all(b"some 150000 2000000\0")
+}
+
+/// Creates more than half of the timers that a host user may have by default, which is half of the number of threads.
+pub(super) fn timers(_: &Target) -> io::Result<()> {
+    let threads = fs::read_to_string("/proc/sys/kernel/threads-max")?;
+    let threads: u32 = threads.trim().parse().map_err(io::Error::other)?;
+    for _ in 0..threads / 2 * 3 / 5 {
+        let mut timer: libc::c_int = 0;
+        // SAFETY: without an event, the kernel only writes the number of the timer.
+        let made = unsafe {
+            let event = std::ptr::null::<libc::sigevent>();
+            libc::syscall(libc::SYS_timer_create, libc::CLOCK_MONOTONIC, event, &raw mut timer)
+        };
+        if made < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }

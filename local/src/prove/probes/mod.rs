@@ -128,6 +128,8 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("inotify_of_the_whole_machine", machine::inotify),
     ("other_kinds_of_netlink", machine::netlink),
     ("what_the_kernel_tells", machine::told),
+    ("triggers_on_pressure", machine::pressure),
+    ("timers_of_the_host_user", machine::timers),
     ("core_files_for_a_helper_of_the_host", machine::core),
     #[cfg(target_arch = "x86_64")]
     ("x32_calls", kernel::x32),
