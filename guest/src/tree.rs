@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
+use koze_protocol::tar::MODE;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -99,7 +100,8 @@ fn copy_below(
         return Err(Errno::NAMETOOLONG.into());
     }
     let stat = rustix::fs::statat(from, old, AtFlags::SYMLINK_NOFOLLOW)?;
-    let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
+    // The copy belongs to the guest's user, as whom a set-user-ID program must not run.
+    let mode = Mode::from_raw_mode(stat.st_mode & MODE);
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
             let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

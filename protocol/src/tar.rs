@@ -9,6 +9,9 @@ pub const MAX_ENTRIES: u64 = 1_000_000;
 const BLOCK: usize = 512;
 /// The largest file, in bytes. No disk is larger.
 const MAX_FILE: u64 = 1 << 53;
+/// The permission bits that an archive can have. Those that change the user or group of a program, and the sticky bit, are left out:
+/// the files get another owner.
+pub const MODE: u32 = 0o777;
 /// The longest name or link target.
 const MAX_NAME: u64 = 16 << 10;
 /// The name of the entries that hold a long name or link target.
@@ -39,7 +42,7 @@ pub struct Entry {
     pub name: String,
     /// What it is.
     pub what: What,
-    /// Its permission bits.
+    /// Its permission bits, of which [`MODE`] are kept.
     pub mode: u32,
     /// In seconds since 1970.
     pub mtime: u64,
@@ -66,7 +69,7 @@ pub fn write_header(entry: &Entry, archive: &mut Vec<u8>) {
     };
     header.set_entry_type(kind);
     header.set_size(size);
-    header.set_mode(entry.mode);
+    header.set_mode(entry.mode & MODE);
     header.set_mtime(entry.mtime);
     header.set_uid(0);
     header.set_gid(0);
@@ -239,7 +242,7 @@ impl Reader {
         if !is_root && name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Damaged("a name leads outside of it"));
         }
-        let mode = header.mode().map_err(|_| Damaged("an entry has no mode"))? & 0o7777;
+        let mode = header.mode().map_err(|_| Damaged("an entry has no mode"))? & MODE;
         Ok(Entry { name, what, mode, mtime: header.mtime().unwrap_or_default() })
     }
 }
@@ -276,8 +279,8 @@ mod tests {
         let target = "t".repeat(300);
         let list = [
             (entry("", What::Directory, 0o750), Vec::new()),
-            (entry("empty", What::Directory, 0o1777), Vec::new()),
-            (entry("a b\n\"c\\", What::File(3), 0o4755), b"abc".to_vec()),
+            (entry("empty", What::Directory, 0o777), Vec::new()),
+            (entry("a b\n\"c\\", What::File(3), 0o755), b"abc".to_vec()),
             (entry("none", What::File(0), 0o600), Vec::new()),
             (entry(&long, What::File(1024), 0o644), vec![5; 1024]),
             (entry("link", What::Link("../outside".into()), 0o777), Vec::new()),
@@ -307,6 +310,21 @@ mod tests {
             other.entries().unwrap().map(|entry| entry.unwrap().path_bytes().into_owned()).collect();
         assert_eq!(names.len(), 8);
         assert_eq!(names[4], format!("./{long}").into_bytes());
+    }
+
+    #[test]
+    fn special_permission_bits_are_dropped() {
+        for what in [What::File(0), What::Directory] {
+            let mut archive = Vec::new();
+            write_header(&entry("a", what.clone(), 0o7755), &mut archive);
+            assert_eq!(Header::from_byte_slice(&archive).mode().unwrap(), 0o755, "for other programs");
+            // As another program writes it.
+            let mut header = Header::from_byte_slice(&archive).clone();
+            header.set_mode(0o7755);
+            header.set_cksum();
+            let archive = [header.as_bytes().to_vec(), end()].concat();
+            assert_eq!(read(&archive, 512).unwrap(), [Part::Entry(entry("a", what, 0o755))]);
+        }
     }
 
     #[test]

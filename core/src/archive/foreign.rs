@@ -4,15 +4,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as Slot;
-
 use futures_util::stream::{TryStreamExt as _, try_unfold};
-use koze_protocol::tar::{Entry, MAX_ENTRIES, What, end, padding, write_header};
-use sha2::{Digest as _, Sha256};
+use koze_protocol::tar::{Entry, What, end, padding, write_header};
 use tar::{EntryType, Header};
 
-use super::Bytes;
+use super::names::{MAX_DEPTH, Names};
+use super::{Bytes, refused, shown};
 use crate::error::{Code, Error, Result};
 
 /// The size of a block.
@@ -21,12 +18,8 @@ const BLOCK: usize = 512;
 const MAX_EXTENSION: u64 = 1 << 20;
 /// The longest name and link target, in bytes.
 const MAX_NAME: usize = 4096;
-/// The maximum number of directories above an entry, as in a guest.
-const MAX_DEPTH: usize = 400;
 /// The largest file, in bytes. No disk is larger.
 const MAX_FILE: u64 = 1 << 53;
-/// How much of a name an error contains, in characters.
-const MAX_SHOWN: usize = 200;
 
 /// Returns an archive of another program as one that [`extract`](crate::Sandbox::extract) reads. Its permission bits are kept,
 /// without those that change the user or group of a program.
@@ -57,8 +50,7 @@ struct Foreign {
     collected: Vec<u8>,
     /// What extensions say about the next entry.
     next: Extended,
-    /// The entries so far, by the hashes of their names.
-    seen: HashMap<[u8; 16], Seen>,
+    names: Names,
     /// The name of the last entry.
     last: String,
     /// What is left of a file's content and of the padding after it, and the padding in the result.
@@ -74,16 +66,6 @@ struct Extended {
     link: Option<Vec<u8>>,
     size: Option<u64>,
     is_sparse: bool,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Seen {
-    /// A directory that the archive lists.
-    Directory,
-    /// A directory above an entry, which may be listed later.
-    Implied,
-    /// A file or link.
-    Other,
 }
 
 impl Foreign {
@@ -256,33 +238,10 @@ impl Foreign {
             }
             _ => {}
         }
-        self.enter(&name, what == What::Directory)?;
+        self.names.enter(&name, what == What::Directory)?;
         let Ok(mode) = header.mode() else { return refuse("has no valid mode") };
         self.last = if name.is_empty() { ".".to_owned() } else { name.clone() };
         Ok(Entry { name, what, mode: mode & 0o777, mtime: header.mtime().unwrap_or_default() })
-    }
-
-    /// Checks that an entry has a name of its own, below directories.
-    fn enter(&mut self, name: &str, is_directory: bool) -> Result<()> {
-        for (at, _) in name.match_indices('/') {
-            let above = &name[..at];
-            if *self.seen.entry(hash(above)).or_insert(Seen::Implied) == Seen::Other {
-                return Err(refused(name, &format!("is below `{}`, which is not a directory", shown(above))));
-            }
-        }
-        let now = if is_directory { Seen::Directory } else { Seen::Other };
-        let slot = self.seen.entry(hash(name));
-        if let Slot::Occupied(before) = &slot
-            && !(is_directory && *before.get() == Seen::Implied)
-        {
-            return Err(refused(if name.is_empty() { "." } else { name }, "occurs more than once"));
-        }
-        slot.insert_entry(now);
-        if self.seen.len() as u64 > MAX_ENTRIES {
-            let message = format!("the archive has more than {MAX_ENTRIES} files and directories");
-            return Err(Error::new(Code::TooLarge, message));
-        }
-        Ok(())
     }
 
     /// Returns the end of the result.
@@ -364,23 +323,4 @@ fn target(name: &str, target: &[u8]) -> Result<String> {
         return Err(refused(name, &why));
     }
     Ok(text.to_owned())
-}
-
-fn hash(name: &str) -> [u8; 16] {
-    let mut hash = [0; 16];
-    hash.copy_from_slice(&Sha256::digest(name)[..16]);
-    hash
-}
-
-fn refused(name: &str, why: &str) -> Error {
-    Error::new(Code::InvalidInput, format!("the archive's entry `{}` {why}", shown(name)))
-}
-
-fn shown(name: &str) -> String {
-    if name.chars().nth(MAX_SHOWN).is_none() {
-        return name.to_owned();
-    }
-    let mut shown: String = name.chars().take(MAX_SHOWN).collect();
-    shown.push('…');
-    shown
 }

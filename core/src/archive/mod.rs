@@ -1,6 +1,7 @@
 //! Directories as tar archives, through the other operations of a sandbox, for those that have no faster way.
 
 mod foreign;
+mod names;
 mod pack;
 mod unpack;
 
@@ -12,6 +13,7 @@ use koze_protocol::tar::Damaged;
 pub use koze_protocol::tar::Contents;
 
 pub use self::foreign::foreign;
+pub(crate) use self::names::Names;
 pub use self::pack::pack;
 pub use self::unpack::unpack;
 use crate::error::{Code, Error, Result};
@@ -35,4 +37,21 @@ pub type Bytes<'a> = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + 'a>>;
 /// Returns the error for an archive that cannot be read.
 pub(crate) fn damaged(Damaged(why): Damaged) -> Error {
     Error::new(Code::InvalidInput, format!("the archive of the snapshot is damaged: {why}"))
+}
+
+/// How much of a name an error contains, in characters.
+const MAX_SHOWN: usize = 200;
+
+/// Returns the error for an entry of an archive.
+fn refused(name: &str, why: &str) -> Error {
+    Error::new(Code::InvalidInput, format!("the archive's entry `{}` {why}", shown(name)))
+}
+
+fn shown(name: &str) -> String {
+    if name.chars().nth(MAX_SHOWN).is_none() {
+        return name.to_owned();
+    }
+    let mut shown: String = name.chars().take(MAX_SHOWN).collect();
+    shown.push('…');
+    shown
 }

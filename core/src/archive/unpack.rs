@@ -1,9 +1,9 @@
 //! Creates the files of an archive in a sandbox. The archive is not trusted: nothing is created outside of the directory.
 
 use futures_util::stream::TryStreamExt as _;
-use koze_protocol::tar::{Damaged, Entry, MAX_ENTRIES, Part, Reader, What};
+use koze_protocol::tar::{Entry, Part, Reader, What};
 
-use super::{Bytes, Contents, damaged};
+use super::{Bytes, Contents, Names, damaged};
 use crate::error::Result;
 use crate::sandbox::{Place, Sandbox};
 use crate::together::try_join_all;
@@ -33,6 +33,7 @@ struct Unpacker<S> {
     sandbox: S,
     dir: String,
     reader: Reader,
+    names: Names,
     /// The file whose content arrives: its path, mode, size and content so far.
     file: Option<File>,
     /// The small files that are complete.
@@ -60,6 +61,7 @@ impl<S: Sandbox> Unpacker<S> {
             sandbox,
             dir,
             reader: Reader::default(),
+            names: Names::default(),
             file: None,
             small: Vec::new(),
             modes: Vec::new(),
@@ -102,13 +104,11 @@ impl<S: Sandbox> Unpacker<S> {
     }
 
     async fn entry(&mut self, entry: Entry) -> Result<()> {
+        self.names.check(&entry)?;
         let Entry { name, what, mode, .. } = entry;
         let path = if name.is_empty() { self.dir.clone() } else { format!("{}/{name}", self.dir) };
         if !name.is_empty() {
             self.contents.entries += 1;
-        }
-        if self.contents.entries > MAX_ENTRIES {
-            return Err(damaged(Damaged("it has too many entries")));
         }
         if self.contents.entries == 1 && self.witness.is_none() {
             self.witness = Some(Witness::create(&self.sandbox, self.at(&self.dir)).await?);

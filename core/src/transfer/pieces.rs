@@ -1,5 +1,7 @@
 //! Copies with the basic operations, which every sandbox supports.
 
+use koze_protocol::tar::MODE;
+
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Entry, Kind, Place, Sandbox, Stat};
 use crate::transfer::{Witness, lost_if_missing};
@@ -49,7 +51,7 @@ pub async fn copy<S: Sandbox, T: Sandbox>(
     // Set modes last, deepest first: a directory may be read-only.
     for (entry, stat) in tree.iter().rev().filter(|(_, stat)| stat.kind == Kind::Directory) {
         let path = under(target, entry);
-        let set = to.set_mode(Place { path: &path, ..target }, stat.mode).await;
+        let set = to.set_mode(Place { path: &path, ..target }, stat.mode & MODE).await;
         set.map_err(|error| lost_if_missing(error, target.path))?;
     }
     Ok(bytes)
@@ -107,7 +109,7 @@ async fn file<S: Sandbox, T: Sandbox>(
     if stat.size.max(offset) > PIECE {
         check_unreplaced(from, source, stat, offset).await?;
     }
-    to.set_mode(target, stat.mode).await.map_err(|error| lost_if_missing(error, target.path))?;
+    to.set_mode(target, stat.mode & MODE).await.map_err(|error| lost_if_missing(error, target.path))?;
     Ok(offset)
 }
 

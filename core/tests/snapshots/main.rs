@@ -2,6 +2,7 @@
 
 mod failures;
 mod faulty;
+mod hostile;
 
 use std::time::Duration;
 

@@ -86,7 +86,7 @@ fn everything_survives() {
     assert_eq!(fs::read(copied("sub/nothing")).unwrap(), b"");
     assert_eq!(fs::read_link(copied("sub/link")).unwrap(), Path::new("/etc/passwd"));
     let mode = |name: &str| fs::metadata(copied(name)).unwrap().permissions().mode() & 0o7777;
-    assert_eq!((mode("sub/small"), mode("sub/empty")), (0o4750, 0o500));
+    assert_eq!((mode("sub/small"), mode("sub/empty")), (0o750, 0o500), "without set-user-ID");
     assert!(!copied("pipe").exists());
 }
 
@@ -153,6 +153,36 @@ fn nothing_is_created_elsewhere() {
     let (dir, done) = unpacked(&archive(&[("a/b/c", What::File(1), b"x")]), 1 << 20);
     assert_eq!(done.unwrap().entries, 1);
     assert_eq!(fs::read(dir.path().join("a/b/c")).unwrap(), b"x");
+}
+
+/// What the host accepts of an archive that it has not written (`core/src/archive/names.rs`), at its limits.
+#[test]
+fn what_can_be_created_is_created() {
+    let (long, target) = ("n".repeat(255), "t".repeat(4095));
+    let deep = vec!["d"; 400].join("/");
+    let file = |content: &'static [u8]| (What::File(content.len() as u64), content);
+    let (below, beyond) = (format!("{deep}/x"), format!("{deep}/d/x"));
+    let (directory, link) = (What::Directory, |target: &str| What::Link(target.to_owned()));
+    for (is_created, entries) in [
+        (true, vec![(&*long, file(b"x").0, &b"x"[..]), ("l", link(&target), b"")]),
+        (true, vec![("a/b", file(b"x").0, b"x"), ("a", directory.clone(), b"")]),
+        (true, vec![(&*below, file(b"").0, b""), (&*deep, directory.clone(), b"")]),
+        (false, vec![(&*beyond, file(b"").0, b"")]),
+        (false, vec![(&*below, directory.clone(), b"")]),
+        (false, vec![("a", file(b"x").0, b"x"), ("a", file(b"x").0, b"x")]),
+        (false, vec![("a", file(b"x").0, b"x"), ("a", link("b"), b"")]),
+        (false, vec![("a", link("b"), b""), ("a", file(b"x").0, b"x")]),
+        (false, vec![("a", directory.clone(), b""), ("a", file(b"x").0, b"x")]),
+        (false, vec![("a", file(b"x").0, b"x"), ("a", directory.clone(), b"")]),
+        (false, vec![("a/b", file(b"x").0, b"x"), ("a", link("b"), b"")]),
+        (false, vec![("a", file(b"x").0, b"x"), ("a/b", file(b"x").0, b"x")]),
+        (false, vec![("l", link(""), b"")]),
+        (false, vec![("l", link(&format!("{target}t")), b"")]),
+        (false, vec![("nn", file(b"").0, b""), (&*format!("{long}n"), file(b"").0, b"")]),
+    ] {
+        let (_dir, done) = unpacked(&archive(&entries), 1 << 20);
+        assert_eq!(done.is_ok(), is_created, "{entries:?}: {done:?}");
+    }
 }
 
 /// Hands over what has changed. Returns the paths and the content of the files that are handed over, and the marks of all.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use koze_protocol::tar::{Contents, Damaged, Entry, MAX_ENTRIES, Part, Reader, What};
+use koze_protocol::tar::{Contents, Damaged, Entry, MAX_ENTRIES, MODE, Part, Reader, What};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -118,7 +118,7 @@ impl Unpack<'_> {
         file.write_all(content).map_err(|error| fault(&error, &self.place.path))?;
         *left -= content.len() as u64;
         if *left == 0 {
-            let mode = Mode::from_raw_mode(*mode & 0o7777);
+            let mode = Mode::from_raw_mode(*mode & MODE);
             rustix::fs::fchmod(&*file, mode).map_err(|error| fault(&error.into(), &self.place.path))?;
             self.file = None;
         }
@@ -128,7 +128,7 @@ impl Unpack<'_> {
     fn finish(mut self) -> Result<Contents, Fault> {
         for (name, mode) in std::mem::take(&mut self.modes).into_iter().rev() {
             self.enter(&name)?;
-            let mode = Mode::from_raw_mode(mode & 0o7777);
+            let mode = Mode::from_raw_mode(mode & MODE);
             rustix::fs::fchmod(self.innermost(), mode)
                 .map_err(|error| fault(&error.into(), &self.absolute(&name)))?;
         }

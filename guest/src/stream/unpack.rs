@@ -6,6 +6,7 @@ use std::io::{BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
+use koze_protocol::tar::MODE;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -80,7 +81,7 @@ impl<R: Read> Unpack<'_, R> {
                 }
                 Record::Up => {
                     if let Some((directory, mode)) = self.open.pop() {
-                        let mode = Mode::from_raw_mode(mode & 0o7777);
+                        let mode = Mode::from_raw_mode(mode & MODE);
                         rustix::fs::fchmod(&directory, mode).map_err(|error| self.failed(error))?;
                     }
                 }
@@ -155,7 +156,7 @@ impl<R: Read> Unpack<'_, R> {
             file.write_all(&self.buffer[..length]).map_err(|error| fault(&error, self.path))?;
         }
         self.bytes += size;
-        rustix::fs::fchmod(&*file, Mode::from_raw_mode(mode & 0o7777)).map_err(|error| self.failed(error))
+        rustix::fs::fchmod(&*file, Mode::from_raw_mode(mode & MODE)).map_err(|error| self.failed(error))
     }
 
     fn record(&mut self) -> Result<Record, Fault> {

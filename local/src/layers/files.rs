@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use koze_protocol::tar::MODE;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 
@@ -115,7 +116,7 @@ fn below(top: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> 
 }
 
 fn bits(mode: u32) -> Mode {
-    Mode::from_raw_mode(mode & 0o7777)
+    Mode::from_raw_mode(mode & MODE)
 }
 
 #[cfg(test)]

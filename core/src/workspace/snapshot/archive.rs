@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::frames::{CONTENT, Frames, content, damaged, frame};
 use super::manifest::Snapshot;
-use crate::archive::{self, Bytes, Contents, Tar};
+use crate::archive::{self, Bytes, Contents, Names, Tar};
 use crate::error::{Code, Error, Result};
 use crate::sandbox::MaybeSend;
 use crate::store::{Key, Store};
@@ -175,11 +175,12 @@ impl Check {
     }
 }
 
-/// Reads an archive without creating its files, to know that it can be read.
+/// Reads an archive without creating its files, to know that it can be read and that its files can be created.
 #[derive(Default)]
 pub(super) struct Verifier {
     frames: Frames,
     tar: Reader,
+    names: Names,
     contents: Contents,
 }
 
@@ -187,9 +188,15 @@ impl Verifier {
     pub(super) fn add(&mut self, bytes: &[u8]) -> Result<()> {
         self.frames.add(bytes);
         while let Some(frame) = self.frames.next()? {
-            self.tar.add(&content(&frame)?);
+            let content = content(&frame)?;
+            // What follows the end is not kept.
+            if self.tar.finish().is_ok() {
+                continue;
+            }
+            self.tar.add(&content);
             while let Some(part) = self.tar.part().map_err(archive::damaged)? {
                 let Part::Entry(entry) = part else { continue };
+                self.names.check(&entry)?;
                 self.contents.entries += u64::from(!entry.name.is_empty());
                 if let What::File(size) = entry.what {
                     self.contents.bytes = self.contents.bytes.saturating_add(size);
