@@ -7,6 +7,7 @@ use koze_core::provider::memory::{Memory, MemorySandbox};
 use koze_core::provider::{Profile, Size};
 use koze_core::sandbox::{Kind, Write};
 use koze_core::{Code, Error, Profiles, Result, Sandbox, Session, SessionId};
+use koze_protocol::tar::{Entry, What, end, write_header};
 
 async fn sandbox() -> MemorySandbox {
     let profile = Profile::new("default", "debian", Size { memory_mib: 1, disk_mb: 1 });
@@ -73,5 +74,31 @@ fn a_directory_is_created_whole_or_not_at_all() {
         let error = files::extract(&sandbox, "/tmp/none", cut.boxed()).await.unwrap_err();
         assert_eq!(error.message, "cut off");
         assert_eq!(names(&sandbox, "/tmp").await, ["file", "from", "name", "new", "some"]);
+    });
+}
+
+#[test]
+fn an_entry_that_another_one_is_in_the_way_of_is_refused() {
+    pollster::block_on(async {
+        let sandbox = sandbox().await;
+        let (file, link) = (What::File(0), What::Link("b".to_owned()));
+        for (first, second, message) in [
+            (("a", &file), ("a", &file), "`a` occurs more than once"),
+            (("a", &link), ("a", &file), "`a` occurs more than once"),
+            (("a", &link), ("a/x", &file), "`a/x` is below `a`, which is not a directory"),
+            (("a", &What::Directory), ("a", &What::Directory), "`a` occurs more than once"),
+        ] {
+            let mut tar = Vec::new();
+            for (name, what) in [first, second] {
+                let entry = Entry { name: name.to_owned(), what: what.clone(), mode: 0o644, mtime: 0 };
+                write_header(&entry, &mut tar);
+            }
+            tar.extend(end());
+            sandbox.make_dir(anywhere("/tmp/to")).await.unwrap();
+            let error =
+                sandbox.extract(anywhere("/tmp/to"), stream::iter([Ok(tar)]).boxed()).await.unwrap_err();
+            assert!(error.code == Code::InvalidInput && error.message.contains(message), "{error}");
+            sandbox.remove(anywhere("/tmp/to")).await.unwrap();
+        }
     });
 }
