@@ -304,7 +304,8 @@ impl Local {
         ahead::sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
-        let (scripts, databases) = (Scripts::new(&state), Arc::new(Databases::new(&state)));
+        let scripts = Scripts::new(&state);
+        let databases = Arc::new(Databases::new(&state, &weak));
         let internet = Arc::new(internet);
         let fetching = Fetching::new(&state, Arc::clone(&internet));
         let shared = Arc::new(Shared {

@@ -52,6 +52,8 @@ pub enum Weakness {
     Sockets,
     /// The watch does not limit runnable threads.
     Processors,
+    /// Statements in the databases of scripts run in this program, without limits.
+    Statements,
 }
 
 /// The weaknesses of a sandbox. Empty outside of tests.

@@ -8,9 +8,9 @@ use std::process::Command as Process;
 
 use super::super::LocalSandbox;
 use super::super::launch::Weakness;
-use super::Fault;
 use super::probes::{CALLS, Needs, PROBE, Target};
 use super::stage::{at, command};
+use super::{Fault, inputs};
 use koze_core::sandbox::{Sandbox, Write};
 
 /// Where an attempt must succeed.
@@ -31,6 +31,9 @@ pub(super) fn control(name: &str) -> Option<Control> {
         Capabilities, Counters, Descriptors, Dumpable, Egress, Environment, Filter, Ipc, Limits, Network,
         Proc, Processes, SharedUser, Writable,
     };
+    if let Some(input) = inputs::find(name) {
+        return Some(Control::Weak(input.without));
+    }
     if let Some(call) = CALLS.iter().find(|call| call.name == name) {
         return Some(match call.needs {
             Needs::Nothing => Control::Weak(&[Filter]),

@@ -4,10 +4,13 @@
 //! protection, where it must succeed, because otherwise the attempt would prove nothing. If the kernel itself prevents
 //! it, the control runs on the host.
 //!
+//! Attempts by the input of a tool run in child processes, with the same two runs: see [`inputs`].
+//!
 //! Sandboxes that lack protections are created only here, in temporary directories. No environment variable and no
-//! program argument can create one.
+//! program argument can create one, except in the child processes of attempts by input, which make only that attempt.
 
 mod attempt;
+mod inputs;
 mod janitor;
 mod probes;
 mod scene;
@@ -21,6 +24,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use self::attempt::Control;
+use self::inputs::{INPUT, INPUTS};
 use self::janitor::Janitor;
 use self::probes::{ATTEMPTS, CALLS, PROBE};
 use self::scene::Scene;
@@ -47,6 +51,7 @@ pub fn init() -> Option<ExitCode> {
     let first = std::env::args_os().nth(1)?;
     match first.to_str()? {
         PROBE => Some(probes::run()),
+        INPUT => Some(inputs::run()),
         janitor::JANITOR => Some(janitor::run()),
         _ => None,
     }
@@ -54,7 +59,8 @@ pub fn init() -> Option<ExitCode> {
 
 /// Returns the names of all attempts.
 pub fn attempts() -> impl Iterator<Item = &'static str> {
-    ATTEMPTS.iter().map(|(name, _)| *name).chain(CALLS.iter().map(|call| call.name))
+    let of_programs = ATTEMPTS.iter().map(|(name, _)| *name).chain(CALLS.iter().map(|call| call.name));
+    of_programs.chain(INPUTS.iter().map(|input| input.name))
 }
 
 /// Describes an attempt.
@@ -86,6 +92,8 @@ pub struct Prover {
     as_it_is: Vec<Weakness>,
     /// The sandboxes by the protections that they lack.
     sandboxes: HashMap<String, (Stage, LocalSandbox)>,
+    /// How many attempts were made by input.
+    inputs: usize,
     _stage: Stage,
     /// Dropped last: it removes the directory.
     _janitor: Janitor,
@@ -121,7 +129,8 @@ impl Prover {
         let scene = Scene::new(dir, &stage).await?;
         let sandboxes = HashMap::new();
         let dir = dir.to_owned();
-        let mut prover = Prover { scene, dir, as_it_is, sandboxes, _stage: stage, _janitor: janitor };
+        let mut prover =
+            Prover { scene, dir, as_it_is, sandboxes, inputs: 0, _stage: stage, _janitor: janitor };
         prover.sandbox(prover.as_it_is.clone()).await?;
         Ok(prover)
     }
@@ -177,8 +186,19 @@ impl Prover {
     /// # Errors
     /// If it cannot be run.
     pub async fn attempt(&mut self, name: &str) -> Result<String, Fault> {
+        let weak = self.as_it_is(name);
+        self.attempt_without(name, weak).await
+    }
+
+    /// Returns the output of an attempt that lacks these protections.
+    async fn attempt_without(&mut self, name: &str, weak: Vec<Weakness>) -> Result<String, Fault> {
+        if let Some(input) = inputs::find(name) {
+            self.inputs += 1;
+            let dir = self.dir.join(format!("input-{}", self.inputs));
+            return inputs::attempt(input, &weak, &dir).await;
+        }
         let target = self.scene.target.clone();
-        attempt::attempt(self.sandbox(self.as_it_is(name)).await?, name, &target).await
+        attempt::attempt(self.sandbox(weak).await?, name, &target).await
     }
 
     /// Runs an attempt without the relevant protection. Returns the output if it fails.
@@ -196,9 +216,9 @@ impl Prover {
         let output = if weak.is_empty() {
             attempt::on_host(name, &target)?
         } else {
-            attempt::attempt(self.sandbox(weak).await?, name, &target).await?
+            self.attempt_without(name, weak).await?
         };
-        Ok(if output == "taken" { Ok(()) } else { Err(output) })
+        Ok(if output.starts_with("taken") { Ok(()) } else { Err(output) })
     }
 
     /// Returns the protections that a regular sandbox lacks for an attempt.

@@ -19,7 +19,7 @@ use koze_core::sandbox::{Command, Place};
 
 /// A state directory, and a provider on it.
 pub(super) struct Stage {
-    local: Local,
+    pub(super) local: Local,
     /// The hosts that sandboxes may reach.
     allowed_hosts: Vec<String>,
     pub(super) state: PathBuf,

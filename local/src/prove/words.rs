@@ -61,5 +61,6 @@ const WORDS: &[(&str, &str)] = &[
     ("timers_of_the_host_user", "use up the timers of a user of the host"),
     ("call_setxattrat", "make the system call `setxattrat`, and others that are newer than koze's list"),
     ("core_files_for_a_helper_of_the_host", "have the host's helper for core files (core_pattern) run"),
+    ("a_statement_without_end", "run a statement in a script's database that does not end"),
     ("x32_calls", "make a system call by its x32 number"),
 ];

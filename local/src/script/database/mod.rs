@@ -22,6 +22,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use serde_json::Value;
 
+use super::super::launch::{Weakness, Weaknesses};
 use super::super::{engine, layout};
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Query;
@@ -55,6 +56,8 @@ const LIMITS: &[(Limit, i32)] = &[
 #[derive(Debug)]
 pub(in super::super) struct Databases {
     directory: PathBuf,
+    /// Whether statements are limited.
+    limited: bool,
     open: Mutex<BTreeMap<String, Open>>,
 }
 
@@ -72,8 +75,9 @@ struct Database {
 }
 
 impl Databases {
-    pub(in super::super) fn new(state: &Path) -> Self {
-        Databases { directory: state.join("scripts").join("databases"), open: Mutex::default() }
+    pub(in super::super) fn new(state: &Path, weak: &Weaknesses) -> Self {
+        let directory = state.join("scripts").join("databases");
+        Databases { directory, limited: !weak.has(&Weakness::Statements), open: Mutex::default() }
     }
 
     /// Answers a query of an agent.
@@ -102,7 +106,7 @@ impl Databases {
             Error::new(Code::Unavailable, text).with_source(error)
         })?;
         let path = layout::directory(&self.directory, agent).with_extension("db");
-        let database = Arc::new(Mutex::new(Database::open(&path).map_err(unusable)?));
+        let database = Arc::new(Mutex::new(Database::open(&path, self.limited).map_err(unusable)?));
         if open.len() >= OPEN {
             let oldest = open.iter().min_by_key(|(_, (used, _))| *used).map(|(agent, _)| agent.clone());
             oldest.and_then(|oldest| open.remove(&oldest));
@@ -113,8 +117,13 @@ impl Databases {
 }
 
 impl Database {
-    fn open(path: &Path) -> rusqlite::Result<Self> {
+    fn open(path: &Path, limited: bool) -> rusqlite::Result<Self> {
         let mut connection = Connection::open(path)?;
+        let refusal = Refusal::default();
+        let end = Arc::new(Mutex::new(None));
+        if !limited {
+            return Ok(Database { connection, refusal, end });
+        }
         connection.busy_timeout(TIME)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "normal")?;
@@ -127,9 +136,7 @@ impl Database {
         for (limit, most) in LIMITS {
             connection.set_limit(*limit, *most)?;
         }
-        let refusal = Refusal::default();
         connection.authorizer(Some(refusal.authorizer()))?;
-        let end = Arc::new(Mutex::new(None));
         let until = Arc::clone(&end);
         let is_over = move || {
             let until = until.lock().unwrap_or_else(PoisonError::into_inner);

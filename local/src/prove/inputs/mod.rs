@@ -1,0 +1,124 @@
+//! Attempts by the input of a tool, not by a program in a sandbox: what the input costs this program.
+//!
+//! Each runs in a child process, so that a success ends that process and not the proof. It succeeds if the child process
+//! and its own children take more memory or time than the attempt allows, or if the child process crashes. The child
+//! process ends as soon as a bound is passed, so that a control harms nothing else.
+
+mod script;
+mod watch;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
+
+use super::Fault;
+use super::stage::Stage;
+use crate::launch::Weakness;
+
+/// The argument that makes this program run an attempt; the name, an empty directory and the missing protections follow.
+pub(super) const INPUT: &str = "--koze-input";
+/// How often a child process is checked for its end.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// An attempt.
+pub(super) struct Input {
+    pub(super) name: &'static str,
+    /// The protections that its control leaves out.
+    pub(super) without: &'static [Weakness],
+    /// How much memory its processes may gain, in MiB.
+    memory_mib: u64,
+    /// How long it may take.
+    time: Duration,
+    /// Makes the attempt. `Ok` means that it succeeded, even if no bound was passed.
+    make: fn(&Target) -> io::Result<()>,
+}
+
+/// What an attempt is made on.
+struct Target {
+    /// An empty directory.
+    dir: PathBuf,
+    /// The protections that are missing.
+    weak: Vec<Weakness>,
+}
+
+impl Target {
+    /// Returns a state directory, and a provider on it, without the missing protections.
+    fn stage(&self) -> io::Result<Stage> {
+        Stage::new(self.dir.join("state"), self.weak.clone()).map_err(io::Error::other)
+    }
+}
+
+/// All attempts.
+pub(super) const INPUTS: &[Input] = &[Input {
+    name: "a_statement_without_end",
+    without: &[Weakness::Statements],
+    memory_mib: 256,
+    time: Duration::from_secs(15),
+    make: script::endless_statement,
+}];
+
+/// Returns the attempt with this name.
+pub(super) fn find(name: &str) -> Option<&'static Input> {
+    INPUTS.iter().find(|input| input.name == name)
+}
+
+/// Makes an attempt in a child process that lacks these protections. Returns its output: `taken`, or `refused: ` with the
+/// reason.
+pub(super) async fn attempt(input: &Input, weak: &[Weakness], dir: &Path) -> Result<String, Fault> {
+    std::fs::create_dir(dir)?;
+    let child = Command::new("/proc/self/exe")
+        .arg(INPUT)
+        .arg(input.name)
+        .arg(dir)
+        .arg(serde_json::to_string(weak)?)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut process = Process(child);
+    let status = loop {
+        match process.0.try_wait()? {
+            Some(status) => break status,
+            None => tokio::time::sleep(PAUSE).await,
+        }
+    };
+    let output = io::read_to_string(process.0.stdout.take().ok_or("the attempt has no output")?)?;
+    judge(status, output.trim_end())
+}
+
+/// Returns the result of an attempt from the end of its process.
+fn judge(status: ExitStatus, output: &str) -> Result<String, Fault> {
+    match status.code() {
+        Some(0) => Ok(output.to_owned()),
+        Some(code) => Err(format!("the attempt ended with {code}").into()),
+        None => Ok(format!("taken: the process ended with {status}")),
+    }
+}
+
+/// A child process. It is killed when this is dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Makes the attempt that the arguments name, in the child process.
+pub(super) fn run() -> ExitCode {
+    let mut arguments = std::env::args().skip(2);
+    let input = arguments.next().and_then(|name| find(&name));
+    let dir = arguments.next().map(PathBuf::from);
+    let weak = arguments.next().and_then(|weak| serde_json::from_str(&weak).ok());
+    let (Some(input), Some(dir), Some(weak)) = (input, dir, weak) else { return ExitCode::from(2) };
+    if watch::start(input.memory_mib, input.time).is_err() {
+        return ExitCode::from(2);
+    }
+    match (input.make)(&Target { dir, weak }) {
+        Ok(()) => watch::end("taken"),
+        Err(error) => watch::end(&format!("refused: {error}")),
+    }
+}
