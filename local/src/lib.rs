@@ -304,7 +304,7 @@ impl Local {
         ahead::sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
-        let scripts = Scripts::new(&state);
+        let scripts = Scripts::new(&state, &weak);
         let databases = Arc::new(Databases::new(&state, &weak));
         let internet = Arc::new(internet);
         let fetching = Fetching::new(&state, Arc::clone(&internet));

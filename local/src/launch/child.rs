@@ -70,7 +70,7 @@ fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
         return Ok(());
     };
     rustix::thread::set_name(c"koze-guest")?;
-    if order.spec.task == Task::Script {
+    if order.spec.task != Task::Guest {
         sys::use_utc();
     }
     match prepare(&order, descriptors) {
@@ -83,6 +83,7 @@ fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
             match task {
                 Task::Guest => koze_guest::serve(socket),
                 Task::Script => script::serve(socket),
+                Task::Database => script::serve_database(socket),
             }
         }
         Err((stage, error)) => fail(&socket, stage, &error),
@@ -145,8 +146,10 @@ fn prepare(Order { spec, groups }: &Order<Spec>, mut doors: Vec<OwnedFd>) -> Res
     let overlaid = spec.overlay.as_ref().map(|overlay| Ok((overlay, overlay::sources(overlay, layer)?)));
     let overlaid = overlaid.transpose().map_err(at(Stage::Layer))?;
     become_user(*groups).map_err(at(Stage::User))?;
-    if spec.task == Task::Script {
-        return prepare_script(spec);
+    match spec.task {
+        Task::Script => return prepare_script(spec),
+        Task::Database => return prepare_database(spec, sources),
+        Task::Guest => {}
     }
     mounts::root(spec, sources).map_err(at(Stage::Root))?;
     if let Some((overlay, sources)) = overlaid {
@@ -180,8 +183,20 @@ fn prepare_script(spec: &Spec) -> Result<(), (Stage, io::Error)> {
     shut(spec).map_err(at(Stage::Shut))
 }
 
-/// Returns the address space for scripts in bytes: that of this process, what a script may use, and as much again for
-/// its source and messages.
+/// The rest of the setup for a database, which sees its files, but not even `/proc`.
+fn prepare_database(spec: &Spec, sources: Vec<OwnedFd>) -> Result<(), (Stage, io::Error)> {
+    let at = |stage| move |error: io::Error| (stage, error);
+    rustix::thread::set_name(c"koze-database").map_err(|error| (Stage::Root, error.into()))?;
+    let memory = script_memory().map_err(at(Stage::Root))?;
+    mounts::root(spec, sources).map_err(at(Stage::Root))?;
+    mounts::pivot().map_err(at(Stage::Pivot))?;
+    take_null().map_err(at(Stage::Pivot))?;
+    limit(Resource::As, memory).map_err(at(Stage::Shut))?;
+    shut(spec).map_err(at(Stage::Shut))
+}
+
+/// Returns the address space for scripts and their databases in bytes: that of this process, what a script may use, and as much
+/// again for its source and messages.
 fn script_memory() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 =

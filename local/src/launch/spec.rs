@@ -95,6 +95,8 @@ pub(crate) enum Task {
     Guest,
     /// It runs scripts itself. Its root is empty, and it has nothing open but its socket.
     Script,
+    /// It runs the statements of a database itself. Its root has what the specification binds.
+    Database,
 }
 
 /// An entry of the host that is visible in a sandbox. Its target must exist.

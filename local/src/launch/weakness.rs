@@ -54,6 +54,8 @@ pub enum Weakness {
     Processors,
     /// Statements in the databases of scripts run in this program, without limits.
     Statements,
+    /// What the pending calls of a script and their answers hold is not limited.
+    Pending,
 }
 
 /// The weaknesses of a sandbox. Empty outside of tests.

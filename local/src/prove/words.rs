@@ -62,5 +62,12 @@ const WORDS: &[(&str, &str)] = &[
     ("call_setxattrat", "make the system call `setxattrat`, and others that are newer than koze's list"),
     ("core_files_for_a_helper_of_the_host", "have the host's helper for core files (core_pattern) run"),
     ("a_statement_without_end", "run a statement in a script's database that does not end"),
+    ("a_function_without_end", "run a statement in a script's database that does not end in one function"),
+    ("temporary_tables", "fill memory by a temporary table in a script's database"),
+    ("memory_of_a_sort", "fill memory by a statement that sorts in a script's database"),
+    ("memory_of_a_recursive_query", "fill memory by a recursive query in a script's database"),
+    ("threads_that_wait", "take all threads of koze by statements that wait"),
+    ("arguments_that_wait", "fill memory by the arguments of a script's pending calls"),
+    ("answers_that_wait", "fill memory by the answers to a script's calls, which it does not read"),
     ("x32_calls", "make a system call by its x32 number"),
 ];

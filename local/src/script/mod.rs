@@ -9,10 +9,12 @@
 //! |---|---|
 //! | `pool` | prepared and idle processes |
 //! | `worker` | one process: starts it, and runs a script in it |
+//! | `line` | the socket to a process of scripts or of a database |
 //! | `serve` | the process itself |
 //! | `database` | the databases of agents |
 
 mod database;
+mod line;
 mod pool;
 mod serve;
 mod worker;
@@ -28,13 +30,14 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::engine::engine;
 use super::errors::gone;
+use super::launch::Weaknesses;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::{Calls, Ran};
 
-pub(super) use self::database::Databases;
+pub(super) use self::database::{Databases, serve as serve_database};
 use self::pool::Pool;
 pub(super) use self::serve::serve;
-use self::worker::Talk;
+use self::worker::{Bounds, Talk};
 
 /// The maximum number of concurrent scripts.
 const RUNNING: usize = 16;
@@ -45,14 +48,19 @@ const OF_ONE_AGENT: usize = 8;
 #[derive(Debug)]
 pub(super) struct Scripts {
     pool: Arc<Pool>,
+    bounds: Bounds,
     running: Arc<Semaphore>,
     agents: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
 impl Scripts {
-    pub(super) fn new(state: &Path) -> Self {
-        let pool = Arc::new(Pool::new(state.join("scripts")));
-        Scripts { pool, running: Arc::new(Semaphore::new(RUNNING)), agents: Mutex::default() }
+    pub(super) fn new(state: &Path, weak: &Weaknesses) -> Self {
+        Scripts {
+            pool: Arc::new(Pool::new(state.join("scripts"))),
+            bounds: Bounds::new(weak),
+            running: Arc::new(Semaphore::new(RUNNING)),
+            agents: Mutex::default(),
+        }
     }
 
     /// Sends a script to a process of an agent, answers its calls, and returns what it did.
@@ -61,12 +69,13 @@ impl Scripts {
         let _turn = of_agent.acquire().await.map_err(|_| gone())?;
         let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_| gone())?;
         let (asking, mut asked) = mpsc::unbounded_channel();
-        let (answering, answers) = mpsc::unbounded_channel();
+        let bounds = self.bounds;
+        let (answering, answers) = mpsc::channel(bounds.ready);
         let (pool, agent) = (Arc::clone(&self.pool), agent.to_owned());
         let mut task = engine()?.spawn(async move {
             // Held until the process is free again, even if the caller stops waiting.
             let _running = running;
-            pool.run(&agent, &message, Talk { asking, answers }).await
+            pool.run(&agent, &message, Talk { bounds, asking, answers }).await
         });
         let mut pending = FuturesUnordered::new();
         loop {
@@ -75,7 +84,11 @@ impl Scripts {
                     return ran.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
                 }
                 Some((id, call)) = asked.recv() => pending.push(async move { (id, calls.answer(&call).await) }),
-                Some(answer) = pending.next() => drop(answering.send(answer)),
+                Some(()) = async {
+                    let room = answering.reserve().await.ok()?;
+                    room.send(pending.next().await?);
+                    Some(())
+                } => {}
             }
         }
     }

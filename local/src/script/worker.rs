@@ -1,25 +1,15 @@
 //! One process of scripts, as seen by the host.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
-use koze_script::frame::{self, Incoming};
 use koze_script::limits::{CALLS, LOG_BYTES, LOG_LINES, Limit, Limits};
 use koze_script::protocol::{Failure, FromScript, Json, ToScript};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
-use rustix::process::{Signal, WaitId, WaitIdOptions};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{Receiver, UnboundedSender};
 
-use super::super::engine::engine;
-use super::super::launch::{self, Launched, Spec};
-use super::super::ready::watched;
-use super::serve::PACKET;
+use super::super::launch::{Spec, Weakness, Weaknesses};
+use super::line::Line;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Ran;
 
@@ -27,14 +17,37 @@ use koze_core::script::Ran;
 const GRACE: Duration = Duration::from_millis(50);
 /// The timeout for compiling.
 const CHECK: Duration = Duration::from_secs(10);
+/// The maximum size of all pending calls of a script in bytes, as in a Worker.
+const HELD: usize = 16 << 20;
+/// The size of unsent answers in bytes from which on no further answer is taken. A script that computes reads none.
+const UNSENT: usize = 4 << 20;
+
+/// How much the calls of a script may hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    held: usize,
+    unsent: usize,
+    /// How many answers are ready to be sent: the others are held where they come from.
+    pub(super) ready: usize,
+}
+
+impl Bounds {
+    pub(super) fn new(weak: &Weaknesses) -> Self {
+        if weak.has(&Weakness::Pending) {
+            return Bounds { held: usize::MAX, unsent: usize::MAX, ready: CALLS };
+        }
+        Bounds { held: HELD, unsent: UNSENT, ready: 1 }
+    }
+}
 
 /// The connection between a script and its caller.
 #[derive(Debug)]
 pub(super) struct Talk {
+    pub(super) bounds: Bounds,
     /// The calls of the script, by number.
     pub(super) asking: UnboundedSender<(u64, Json)>,
     /// The answers. Closed when the caller no longer waits for the script.
-    pub(super) answers: UnboundedReceiver<(u64, std::result::Result<Json, String>)>,
+    pub(super) answers: Receiver<(u64, std::result::Result<Json, String>)>,
 }
 
 /// The state of a process after a script.
@@ -49,34 +62,14 @@ pub(super) enum End {
 /// A process of scripts. It is killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Worker {
-    reading: AsyncFd<Arc<OwnedFd>>,
-    writing: AsyncFd<Arc<OwnedFd>>,
-    process: Arc<OwnedFd>,
-    incoming: Incoming,
+    line: Line,
     scripts: u32,
 }
 
 impl Worker {
     /// Starts a process. Call this within the engine's runtime.
     pub(super) async fn start(spec: Spec) -> Result<Self> {
-        let (Launched { socket, process, .. }, _) = launch::launch(spec, None).await?;
-        let process = Arc::new(process.descriptor);
-        let made = || {
-            let flags = rustix::fs::fcntl_getfl(&socket)?;
-            rustix::fs::fcntl_setfl(&socket, flags | rustix::fs::OFlags::NONBLOCK)?;
-            let reading = watched(Arc::new(socket.try_clone()?), Interest::READABLE)?;
-            Ok::<_, io::Error>((reading, watched(Arc::new(socket), Interest::WRITABLE)?))
-        };
-        match made() {
-            Ok((reading, writing)) => {
-                Ok(Worker { reading, writing, process, incoming: Incoming::default(), scripts: 0 })
-            }
-            Err(error) => {
-                end(&process);
-                let text = format!("the process of a script cannot be reached: {error}");
-                Err(Error::new(Code::Internal, text).with_source(error))
-            }
-        }
+        Ok(Worker { line: Line::start(spec).await?, scripts: 0 })
     }
 
     /// Returns how many scripts it has run.
@@ -85,8 +78,7 @@ impl Worker {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        !matches!(rustix::process::waitid(WaitId::PidFd(self.process.as_fd()), look), Ok(None))
+        self.line.has_ended()
     }
 
     /// Runs a script. Kills the process if the script does not end within its time.
@@ -98,8 +90,8 @@ impl Worker {
                 Limits { time_ms: u64::try_from(CHECK.as_millis()).unwrap_or(u64::MAX), ..Limits::default() }
             }
         };
-        let mut run = Run { outgoing: VecDeque::new(), logs: Vec::new(), bytes: 0, calls: 0 };
-        run.queue(message).map_err(|error| {
+        let mut run = Run::default();
+        self.line.queue(message).map_err(|error| {
             Error::new(Code::TooLarge, "the script, its arguments and its libraries are too long")
                 .with_source(error)
         })?;
@@ -107,6 +99,7 @@ impl Worker {
         let (result, end) = match tokio::time::timeout(time, self.exchange(&mut run, talk)).await {
             Ok(Ok(result)) => (result, End::Reusable),
             Ok(Err(Broken::Gone)) => (Err(ended(&limits)), End::Over),
+            Ok(Err(Broken::Full)) => (Err(full()), End::Over),
             Ok(Err(Broken::Unwanted)) => {
                 return Err(Error::new(Code::Unavailable, "nobody waits for the script anymore"));
             }
@@ -119,63 +112,32 @@ impl Worker {
     }
 
     async fn exchange(&mut self, run: &mut Run, talk: &mut Talk) -> std::result::Result<Outcome, Broken> {
+        let line = &mut self.line;
         loop {
-            while let Some(message) = self.incoming.take::<FromScript>()? {
+            while let Some(message) = line.take::<FromScript>()? {
                 match message {
                     FromScript::Done(done) => return Ok(done),
                     FromScript::Log(line) => run.log(line)?,
                     FromScript::Timer(_) => {}
                     FromScript::Call { id, call } => {
-                        run.calls += 1;
-                        // The engine never has more pending calls.
-                        if run.calls > CALLS {
-                            return Err(Broken::Gone);
-                        }
+                        run.hold(id, call.text().len(), talk.bounds.held)?;
                         talk.asking.send((id, call)).map_err(|_| Broken::Unwanted)?;
                     }
                 }
             }
+            let may_answer = line.queued() < talk.bounds.unsent;
             tokio::select! {
-                ready = self.reading.readable() => {
-                    let mut packet = [0; PACKET];
-                    let receive = |socket: &AsyncFd<Arc<OwnedFd>>| {
-                        let (length, _) = rustix::net::recv(socket.get_ref(), &mut packet, RecvFlags::empty())?;
-                        Ok(length)
-                    };
-                    match ready?.try_io(receive) {
-                        Ok(Ok(0)) => return Err(Broken::Gone),
-                        Ok(Ok(length)) => self.incoming.push(&packet[..length]),
-                        Ok(Err(error)) => return Err(error.into()),
-                        Err(_) => {}
-                    }
-                }
-                ready = self.writing.writable(), if !run.outgoing.is_empty() => {
-                    let send = |socket: &AsyncFd<Arc<OwnedFd>>| {
-                        let packet = run.outgoing.front().map_or(&[][..], |packet| packet);
-                        Ok(rustix::net::send(socket.get_ref(), packet, SendFlags::NOSIGNAL)?)
-                    };
-                    match ready?.try_io(send) {
-                        Ok(Ok(_)) => drop(run.outgoing.pop_front()),
-                        Ok(Err(error)) => return Err(error.into()),
-                        Err(_) => {}
-                    }
-                }
-                answer = talk.answers.recv() => {
+                turn = line.turn() => turn?,
+                answer = talk.answers.recv(), if may_answer => {
                     let (id, result) = answer.ok_or(Broken::Unwanted)?;
-                    run.calls = run.calls.saturating_sub(1);
-                    if run.queue(&ToScript::Answer { id, result }).is_err() {
+                    run.release(id);
+                    if line.queue(&ToScript::Answer { id, result }).is_err() {
                         let result = Err("the answer of the host is too long".to_owned());
-                        run.queue(&ToScript::Answer { id, result })?;
+                        line.queue(&ToScript::Answer { id, result })?;
                     }
                 }
             }
         }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        end(&self.process);
     }
 }
 
@@ -185,6 +147,8 @@ type Outcome = std::result::Result<Json, Failure>;
 enum Broken {
     /// Its process is gone, or has violated the protocol.
     Gone,
+    /// Its pending calls hold too much.
+    Full,
     /// Its caller no longer waits.
     Unwanted,
 }
@@ -195,27 +159,32 @@ impl From<io::Error> for Broken {
     }
 }
 
-impl From<Errno> for Broken {
-    fn from(_: Errno) -> Self {
-        Broken::Gone
-    }
-}
-
 /// The state of one run.
+#[derive(Default)]
 struct Run {
-    /// The packets to send.
-    outgoing: VecDeque<Vec<u8>>,
     logs: Vec<String>,
     /// The bytes of the log.
     bytes: usize,
-    /// The pending calls.
-    calls: usize,
+    /// The sizes of the pending calls in bytes, by number.
+    calls: HashMap<u64, usize>,
+    /// The sum of the sizes.
+    held: usize,
 }
 
 impl Run {
-    fn queue(&mut self, message: &ToScript) -> io::Result<()> {
-        self.outgoing.extend(frame::encode(message)?.chunks(PACKET).map(<[u8]>::to_vec));
-        Ok(())
+    /// Counts a call as pending.
+    fn hold(&mut self, id: u64, size: usize, most: usize) -> std::result::Result<(), Broken> {
+        // The engine never has more pending calls, and numbers them.
+        if self.calls.len() >= CALLS || self.calls.insert(id, size).is_some() {
+            return Err(Broken::Gone);
+        }
+        self.held += size;
+        if self.held > most { Err(Broken::Full) } else { Ok(()) }
+    }
+
+    /// Counts a call as answered.
+    fn release(&mut self, id: u64) {
+        self.held -= self.calls.remove(&id).unwrap_or(0);
     }
 
     fn log(&mut self, line: String) -> std::result::Result<(), Broken> {
@@ -240,11 +209,9 @@ fn ended(limits: &Limits) -> Failure {
     Failure { limit: Some(Limit::Memory), ..Failure::new(message) }
 }
 
-/// Kills a process, and reaps it.
-fn end(process: &Arc<OwnedFd>) {
-    let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
-    if let Ok(engine) = engine() {
-        let process = Arc::clone(process);
-        engine.spawn_blocking(move || launch::reap(&process));
-    }
+/// Returns the failure of a script whose pending calls hold too much.
+fn full() -> Failure {
+    let message =
+        format!("calls without an answer hold more than {} MiB: await some of them first", HELD >> 20);
+    Failure { limit: Some(Limit::Memory), ..Failure::new(message) }
 }

@@ -13,16 +13,31 @@ use koze_core::error::Result;
 use koze_core::id::SessionId;
 use koze_core::sandbox::{MaybeSend, Piece};
 use koze_core::store::{Expected, Key, Listed, ListedBlob, Range, Store, Value, check_size};
+use tokio::sync::Semaphore;
 
 use self::blobs::{Blobs, Upload};
 use self::database::Database;
+use super::errors::gone;
 use super::layers::{Base, Layer, Layers};
 use super::layout::Own;
 use super::{Shared, engine};
 
+/// How many threads work on the files of the stores at once.
+const AT_ONCE: usize = 16;
+
 /// The stores of a state directory. The files are created when a store is first used.
-#[derive(Debug, Default)]
-pub(super) struct Stores(OnceLock<Files>);
+#[derive(Debug)]
+pub(super) struct Stores {
+    files: OnceLock<Files>,
+    /// The turns of those that work on the files. Others wait without a thread, so that they keep none from other work.
+    turns: Arc<Semaphore>,
+}
+
+impl Default for Stores {
+    fn default() -> Self {
+        Stores { files: OnceLock::new(), turns: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+}
 
 #[derive(Debug)]
 struct Files {
@@ -33,14 +48,14 @@ struct Files {
 
 impl Stores {
     fn files(&self, state: &Path) -> Result<&Files> {
-        if let Some(files) = self.0.get() {
+        if let Some(files) = self.files.get() {
             return Ok(files);
         }
         let (database, blobs) = (Database::open(state)?, Blobs::open(state)?);
         blobs.sweep(&database)?;
         let layers = Layers::new(state);
         layers.sweep(|name| database.has_layer(name))?;
-        Ok(self.0.get_or_init(|| Files { database, blobs, layers }))
+        Ok(self.files.get_or_init(|| Files { database, blobs, layers }))
     }
 
     /// Removes a destroyed sandbox from the users of its layer.
@@ -68,7 +83,13 @@ impl LocalStore {
         work: impl FnOnce(&Files, &str) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let LocalStore { shared, session } = self.clone();
-        engine::block(move || work(shared.stores.files(&shared.state)?, &session)).await
+        let turn = Arc::clone(&shared.stores.turns).acquire_owned().await.map_err(|_| gone())?;
+        engine::block(move || {
+            // Held until the work is done, even if the caller stops waiting.
+            let _turn = turn;
+            work(shared.stores.files(&shared.state)?, &session)
+        })
+        .await
     }
 
     /// Returns the layers of its state directory.

@@ -30,9 +30,11 @@ pub(super) struct Input {
     memory_mib: u64,
     /// How long it may take.
     time: Duration,
-    /// Makes the attempt. `Ok` means that it succeeded, even if no bound was passed.
-    make: fn(&Target) -> io::Result<()>,
+    make: Make,
 }
+
+/// Makes an attempt. `Ok` means that it succeeded, even if no bound was passed.
+type Make = fn(&Target) -> io::Result<()>;
 
 /// What an attempt is made on.
 struct Target {
@@ -50,13 +52,28 @@ impl Target {
 }
 
 /// All attempts.
-pub(super) const INPUTS: &[Input] = &[Input {
-    name: "a_statement_without_end",
-    without: &[Weakness::Statements],
-    memory_mib: 256,
-    time: Duration::from_secs(15),
-    make: script::endless_statement,
-}];
+pub(super) const INPUTS: &[Input] = &[
+    statement("a_statement_without_end", script::endless_statement),
+    statement("a_function_without_end", script::endless_function),
+    statement("temporary_tables", script::temporary_table),
+    statement("memory_of_a_sort", script::sort),
+    statement("memory_of_a_recursive_query", script::recursive_query),
+    statement("threads_that_wait", script::waiting_statements),
+    pending("arguments_that_wait", script::arguments),
+    pending("answers_that_wait", script::answers),
+];
+
+/// An attempt by the statements of scripts.
+const fn statement(name: &'static str, make: Make) -> Input {
+    let time = Duration::from_secs(20);
+    Input { name, without: &[Weakness::Statements], memory_mib: 256, time, make }
+}
+
+/// An attempt by what the calls of scripts hold.
+const fn pending(name: &'static str, make: Make) -> Input {
+    let time = Duration::from_mins(1);
+    Input { name, without: &[Weakness::Pending], memory_mib: 256, time, make }
+}
 
 /// Returns the attempt with this name.
 pub(super) fn find(name: &str) -> Option<&'static Input> {

@@ -37,7 +37,7 @@ impl Refusal {
     /// Returns the authorizer, which keeps the first reason.
     pub(super) fn authorizer(&self) -> impl FnMut(AuthContext<'_>) -> Authorization + Send + 'static {
         let kept = Arc::clone(&self.0);
-        move |context| match reason(&context.action) {
+        move |context| match reason(&context.action, context.database_name) {
             None => Authorization::Allow,
             Some(reason) => {
                 kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
@@ -47,8 +47,12 @@ impl Refusal {
     }
 }
 
-/// Returns why an action is refused.
-fn reason(action: &AuthAction<'_>) -> Option<String> {
+/// Why what is not in the database is refused: it is in memory.
+const TEMPORARY: &str = "temporary tables, views, triggers and indexes are not allowed: use a common table expression (WITH), or a \
+    table";
+
+/// Returns why an action on a database is refused.
+fn reason(action: &AuthAction<'_>, database: Option<&str>) -> Option<String> {
     use AuthAction::{
         AlterTable, Analyze, Attach, CreateIndex, CreateTable, CreateTempIndex, CreateTempTable,
         CreateTempTrigger, CreateTempView, CreateTrigger, CreateView, CreateVtable, Delete, Detach,
@@ -57,6 +61,11 @@ fn reason(action: &AuthAction<'_>) -> Option<String> {
         Transaction, Update,
     };
     let refused = |text: &str| Some(text.to_owned());
+    // `CREATE TABLE temp.t` creates a table like others, in another database.
+    let reads = matches!(action, Read { .. } | Select | Function { .. } | Pragma { .. } | Recursive);
+    if !reads && database.is_some_and(|database| database.eq_ignore_ascii_case("temp")) {
+        return refused(TEMPORARY);
+    }
     match action {
         Read { table_name, .. } if is_one(TABLES, table_name) => {
             Some(format!("the table {table_name} is not allowed"))
@@ -93,9 +102,7 @@ fn reason(action: &AuthAction<'_>) -> Option<String> {
         | DropTempIndex { .. }
         | DropTempTable { .. }
         | DropTempTrigger { .. }
-        | DropTempView { .. } => refused(
-            "temporary tables, views, triggers and indexes are not allowed: use a common table expression (WITH), or a table",
-        ),
+        | DropTempView { .. } => refused(TEMPORARY),
         CreateVtable { module_name, .. } => (!is_one(MODULES, module_name)).then(|| {
             format!("virtual tables can use {} only, and not `{module_name}`", MODULES.join(" and "))
         }),

@@ -1,56 +1,55 @@
-//! The databases of agents: one `SQLite` file for each, apart from koze's own tables.
+//! The databases of agents: one `SQLite` file for each, apart from koze's own tables. Each is open in a process of its own,
+//! because a function of `SQLite` cannot be interrupted, and its memory is limited for a whole process only.
 //!
 //! | module | job |
 //! |---|---|
+//! | `worker` | a process, as seen by the host |
+//! | `serve` | the process itself |
+//! | `connection` | the open database, and its limits |
 //! | `authorize` | decides what a statement may do |
 //! | `run` | runs one statement |
 //! | `schema` | lists the tables |
 //! | `values` | values as JSON |
 
 mod authorize;
+mod connection;
 mod run;
 mod schema;
+mod serve;
 mod values;
+mod worker;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
-use rusqlite::config::DbConfig;
-use rusqlite::limits::Limit;
+use koze_script::protocol::Json;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
+use super::super::errors::gone;
 use super::super::launch::{Weakness, Weaknesses};
 use super::super::{engine, layout};
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Query;
 
-use self::authorize::Refusal;
+use self::connection::{Database, unusable};
+pub(in super::super) use self::serve::serve;
+use self::worker::Worker;
 
-/// How many databases are open at once.
-const OPEN: usize = 32;
+/// How many databases stay open.
+const OPEN: usize = 8;
+/// How many statements of all agents run at once. Others wait; the time of a statement begins when it starts.
+const RUNNING: usize = 16;
+/// How much the statements of an agent that wait or run may hold, in KiB: as much as the calls of all its scripts can.
+const HELD_KIB: usize = 128 << 10;
+/// What a statement holds at least, in KiB.
+const LEAST_KIB: usize = 16;
 /// The largest database in bytes.
 const MAX_SIZE: u64 = 100_000_000;
 /// The time that a statement may take.
 const TIME: Duration = Duration::from_secs(5);
-/// After how many steps of a statement its time is checked.
-const STEPS: i32 = 1000;
-/// The limits of Durable Objects.
-const LIMITS: &[(Limit, i32)] = &[
-    (Limit::SQLITE_LIMIT_LENGTH, 2_200_000),
-    (Limit::SQLITE_LIMIT_SQL_LENGTH, 100_000),
-    (Limit::SQLITE_LIMIT_COLUMN, 100),
-    (Limit::SQLITE_LIMIT_EXPR_DEPTH, 100),
-    (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 5),
-    (Limit::SQLITE_LIMIT_FUNCTION_ARG, 32),
-    (Limit::SQLITE_LIMIT_ATTACHED, 0),
-    (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 50),
-    (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 100),
-    (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 10),
-    (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
-];
 
 /// The databases of the agents of a state directory.
 #[derive(Debug)]
@@ -58,139 +57,128 @@ pub(in super::super) struct Databases {
     directory: PathBuf,
     /// Whether statements are limited.
     limited: bool,
-    open: Mutex<BTreeMap<String, Open>>,
+    running: Semaphore,
+    agents: Mutex<BTreeMap<String, (Instant, Arc<Agent>)>>,
 }
 
-/// An open database, and when it was last used.
-type Open = (Instant, Arc<Mutex<Database>>);
-
-/// The database of an agent.
+/// The database of an agent. Its statements run one after another.
 #[derive(Debug)]
-struct Database {
-    connection: Connection,
-    /// Why the authorizer refused the last statement.
-    refusal: Refusal,
-    /// When the current statement has to end.
-    end: Arc<Mutex<Option<Instant>>>,
+struct Agent {
+    /// The file name.
+    file: String,
+    /// The KiB that further statements may hold.
+    room: Semaphore,
+    /// The process in which it is open.
+    worker: Arc<tokio::sync::Mutex<Option<Worker>>>,
 }
 
 impl Databases {
     pub(in super::super) fn new(state: &Path, weak: &Weaknesses) -> Self {
-        let directory = state.join("scripts").join("databases");
-        Databases { directory, limited: !weak.has(&Weakness::Statements), open: Mutex::default() }
+        Databases {
+            directory: state.join("scripts").join("databases"),
+            limited: !weak.has(&Weakness::Statements),
+            running: Semaphore::new(RUNNING),
+            agents: Mutex::default(),
+        }
     }
 
     /// Answers a query of an agent.
     pub(in super::super) async fn answer(self: &Arc<Self>, agent: String, query: Query) -> Result<Value> {
-        let databases = Arc::clone(self);
-        engine::block(move || {
-            let database = databases.of(&agent)?;
-            let mut database = database.lock().unwrap_or_else(PoisonError::into_inner);
-            match query {
-                Query::Sql { sql, params } => run::run(&mut database, &sql, &params),
-                Query::Schema => schema::schema(&database),
+        if !self.limited {
+            return self.answer_here(&agent, query).await;
+        }
+        let agent = self.agent(&agent);
+        let _held = agent.room.try_acquire_many(held_kib(&query)).map_err(|_| full())?;
+        // Statements wait here, without a thread, until the caller is gone. One that has started ends by itself.
+        let mut worker = Arc::clone(&agent.worker).lock_owned().await;
+        let (databases, file) = (Arc::clone(self), agent.file.clone());
+        let answer = engine::run(async move {
+            let _running = databases.running.acquire().await.map_err(|_| gone())?;
+            if worker.as_ref().is_none_or(Worker::has_ended) {
+                *worker = Some(databases.start(file).await?);
             }
-        })
-        .await
+            let Some(process) = worker.as_mut() else { return Err(gone()) };
+            let (answer, is_reusable) = process.answer(query).await;
+            if !is_reusable {
+                *worker = None;
+            }
+            answer
+        });
+        decode(&answer.await?)
     }
 
-    /// Returns the database of an agent. Creates it if it does not exist.
-    fn of(&self, agent: &str) -> Result<Arc<Mutex<Database>>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((used, known)) = open.get_mut(agent) {
+    /// Returns the database of an agent. Closes the one that was unused for longest if there are too many.
+    fn agent(&self, agent: &str) -> Arc<Agent> {
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((used, known)) = agents.get_mut(agent) {
             *used = Instant::now();
-            return Ok(Arc::clone(known));
+            return Arc::clone(known);
         }
-        std::fs::create_dir_all(&self.directory).map_err(|error| {
-            let text = format!("the database cannot be created: {}", error.kind());
-            Error::new(Code::Unavailable, text).with_source(error)
-        })?;
+        if agents.len() >= OPEN {
+            let unused = agents.iter().filter(|(_, (_, agent))| Arc::strong_count(agent) == 1);
+            let oldest = unused.min_by_key(|(_, (used, _))| *used).map(|(agent, _)| agent.clone());
+            oldest.and_then(|oldest| agents.remove(&oldest));
+        }
+        let file = layout::directory(Path::new(""), agent).with_extension("db");
+        let new = Arc::new(Agent {
+            file: file.to_string_lossy().into_owned(),
+            room: Semaphore::new(HELD_KIB),
+            worker: Arc::default(),
+        });
+        agents.insert(agent.to_owned(), (Instant::now(), Arc::clone(&new)));
+        new
+    }
+
+    /// Starts the process of a database.
+    async fn start(&self, file: String) -> Result<Worker> {
+        let directory = self.directory.clone();
+        let directory = engine::block(move || {
+            std::fs::create_dir_all(&directory).map_err(not_created)?;
+            Ok(directory)
+        });
+        Worker::start(&directory.await?, &file).await
+    }
+
+    /// Answers a query in this program, without limits: for the control of a proof.
+    async fn answer_here(&self, agent: &str, query: Query) -> Result<Value> {
         let path = layout::directory(&self.directory, agent).with_extension("db");
-        let database = Arc::new(Mutex::new(Database::open(&path, self.limited).map_err(unusable)?));
-        if open.len() >= OPEN {
-            let oldest = open.iter().min_by_key(|(_, (used, _))| *used).map(|(agent, _)| agent.clone());
-            oldest.and_then(|oldest| open.remove(&oldest));
-        }
-        open.insert(agent.to_owned(), (Instant::now(), Arc::clone(&database)));
-        Ok(database)
+        let answer = engine::block(move || {
+            path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(not_created)?;
+            Database::open(&path, false).map_err(unusable)?.answer(&query)
+        });
+        decode(&answer.await?)
     }
 }
 
-impl Database {
-    fn open(path: &Path, limited: bool) -> rusqlite::Result<Self> {
-        let mut connection = Connection::open(path)?;
-        let refusal = Refusal::default();
-        let end = Arc::new(Mutex::new(None));
-        if !limited {
-            return Ok(Database { connection, refusal, end });
-        }
-        connection.busy_timeout(TIME)?;
-        connection.pragma_update(None, "journal_mode", "wal")?;
-        connection.pragma_update(None, "synchronous", "normal")?;
-        connection.pragma_update(None, "foreign_keys", true)?;
-        connection.pragma_update(None, "temp_store", "memory")?;
-        let page: u64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        connection.pragma_update(None, "max_page_count", MAX_SIZE / page)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        for (limit, most) in LIMITS {
-            connection.set_limit(*limit, *most)?;
-        }
-        connection.authorizer(Some(refusal.authorizer()))?;
-        let until = Arc::clone(&end);
-        let is_over = move || {
-            let until = until.lock().unwrap_or_else(PoisonError::into_inner);
-            until.is_some_and(|until| Instant::now() >= until)
-        };
-        connection.progress_handler(STEPS, Some(is_over))?;
-        Ok(Database { connection, refusal, end })
-    }
-
-    /// Runs work within the time of a statement.
-    fn timed<T>(&mut self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + TIME);
-        self.refusal.take();
-        let done = work(&self.connection);
-        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        done
-    }
-
-    /// Returns the error of a statement, with the reason if it was refused.
-    fn failed(refusal: &Refusal, error: &rusqlite::Error) -> Error {
-        use rusqlite::ErrorCode::{DiskFull, OperationInterrupted};
-        if let Some(reason) = refusal.take() {
-            return Error::new(Code::PermissionDenied, reason);
-        }
-        let (code, message) = match error.sqlite_error_code() {
-            Some(OperationInterrupted) => {
-                let text = format!(
-                    "the statement reached its time limit of {} s: read or change fewer rows",
-                    TIME.as_secs()
-                );
-                (Code::Timeout, text)
-            }
-            Some(DiskFull) => {
-                let text =
-                    format!("the database is full: it may have {} MB; delete rows", MAX_SIZE / 1_000_000);
-                (Code::TooLarge, text)
-            }
-            _ => (
-                Code::InvalidInput,
-                match error {
-                    rusqlite::Error::SqlInputError { msg, offset, .. } if *offset >= 0 => {
-                        format!("{msg} (at byte {offset} of the statement)")
-                    }
-                    rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
-                    error => error.to_string(),
-                },
-            ),
-        };
-        Error::new(code, message)
-    }
+/// Returns how much a query holds in KiB.
+fn held_kib(query: &Query) -> u32 {
+    let size = |value: &Value| match value {
+        Value::String(text) => text.len(),
+        Value::Object(fields) => fields.values().filter_map(Value::as_str).map(str::len).sum(),
+        _ => 0,
+    };
+    let bytes = match query {
+        Query::Sql { sql, params } => sql.len() + params.iter().map(size).sum::<usize>(),
+        Query::Schema => 0,
+    };
+    u32::try_from(LEAST_KIB + (bytes >> 10)).unwrap_or(u32::MAX)
 }
 
-/// Returns the error for a database that cannot be opened, without `SQLite`'s own text, which may contain its path.
-fn unusable(error: rusqlite::Error) -> Error {
-    let cause = error.sqlite_error().map_or_else(|| "unexpected content".to_owned(), ToString::to_string);
-    Error::new(Code::Unavailable, format!("the database cannot be used: {cause}")).with_source(error)
+fn full() -> Error {
+    let text = format!(
+        "statements of this agent that have not run yet hold more than {} MiB: wait for some of them first",
+        HELD_KIB >> 10
+    );
+    Error::new(Code::TooLarge, text)
+}
+
+fn decode(answer: &Json) -> Result<Value> {
+    answer.value().map_err(|error| {
+        Error::new(Code::Internal, "the answer of the database cannot be read").with_source(error)
+    })
+}
+
+fn not_created(error: std::io::Error) -> Error {
+    Error::new(Code::Unavailable, format!("the database cannot be created: {}", error.kind()))
+        .with_source(error)
 }

@@ -1,12 +1,14 @@
 //! Runs one statement.
 
 use koze_script::limits::RESULT;
+use koze_script::protocol::Json;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::{Batch, Connection, Statement, params_from_iter};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Database;
 use super::authorize::Refusal;
+use super::connection::Database;
 use super::values::{from_json, to_json};
 use koze_core::error::{Code, Error, Result};
 
@@ -17,7 +19,7 @@ const MAX_SQL: usize = 100_000;
 const MAX_PARAMS: usize = 100;
 
 /// Runs a statement. Returns its rows if it has columns, and what it changed otherwise.
-pub(super) fn run(database: &mut Database, sql: &str, params: &[Value]) -> Result<Value> {
+pub(super) fn run(database: &mut Database, sql: &str, params: &[Value]) -> Result<Json> {
     if sql.len() > MAX_SQL {
         let text =
             format!("the statement has {} bytes, but may have at most {MAX_SQL}: use parameters", sql.len());
@@ -41,9 +43,10 @@ pub(super) fn run(database: &mut Database, sql: &str, params: &[Value]) -> Resul
             let before = connection.total_changes();
             statement.execute(params_from_iter(&params)).map_err(failed)?;
             let changes = connection.total_changes() - before;
-            return Ok(json!({ "changes": changes, "last_insert_rowid": connection.last_insert_rowid() }));
+            let answer = json!({ "changes": changes, "last_insert_rowid": connection.last_insert_rowid() });
+            return Ok(Json::from(&answer));
         }
-        rows(&mut statement, &params).map_err(failed)
+        encode(&rows(&mut statement, &params).map_err(failed)?)
     })
 }
 
@@ -60,20 +63,35 @@ fn only<'a>(connection: &'a Connection, sql: &str, refusal: &Refusal) -> Result<
     }
 }
 
-fn rows(statement: &mut Statement<'_>, params: &[rusqlite::types::Value]) -> rusqlite::Result<Value> {
+/// The answer to a statement with columns.
+#[derive(Serialize)]
+struct Found {
+    columns: Vec<String>,
+    row_count: usize,
+    rows: Vec<Json>,
+    truncated: bool,
+}
+
+fn rows(statement: &mut Statement<'_>, params: &[rusqlite::types::Value]) -> rusqlite::Result<Found> {
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut found = statement.query(params_from_iter(params))?;
     let (mut rows, mut bytes, mut truncated) = (Vec::new(), 0, false);
     while let Some(row) = found.next()? {
         let values = (0..columns.len()).map(|column| Ok(to_json(row.get_ref(column)?)));
-        let row = Value::Array(values.collect::<rusqlite::Result<_>>()?);
-        // Its `Display` writes piece by piece, which is several times slower.
-        bytes += serde_json::to_string(&row).map_or(0, |text| text.len());
+        let row = Json::from(&Value::Array(values.collect::<rusqlite::Result<_>>()?));
+        bytes += row.text().len();
         if rows.len() == ROWS || bytes > RESULT / 2 {
             truncated = true;
             break;
         }
         rows.push(row);
     }
-    Ok(json!({ "columns": columns, "row_count": rows.len(), "rows": rows, "truncated": truncated }))
+    Ok(Found { columns, row_count: rows.len(), rows, truncated })
+}
+
+/// Returns an answer as JSON.
+pub(super) fn encode(answer: &impl Serialize) -> Result<Json> {
+    serde_json::to_string(answer).and_then(Json::new).map_err(|error| {
+        Error::new(Code::Internal, "the answer of the database cannot be encoded").with_source(error)
+    })
 }

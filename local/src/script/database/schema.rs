@@ -1,44 +1,63 @@
-//! Lists the tables and views of a database.
+//! Lists the tables, views and indexes of a database.
 
+use koze_script::limits::RESULT;
+use koze_script::protocol::Json;
 use rusqlite::{Connection, Row};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Database;
+use super::connection::Database;
+use super::run::encode;
 use koze_core::error::Result;
 
 /// How many tables, views and indexes are listed.
 const LISTED: usize = 1000;
 
-pub(super) fn schema(database: &Database) -> Result<Value> {
-    read(&database.connection).map_err(|error| Database::failed(&database.refusal, &error))
+/// The answer.
+#[derive(Default, Serialize)]
+struct Schema {
+    tables: Vec<Json>,
+    indexes: Vec<Json>,
+    /// Whether there are more.
+    truncated: bool,
 }
 
-fn read(connection: &Connection) -> rusqlite::Result<Value> {
+pub(super) fn schema(database: &mut Database) -> Result<Json> {
+    let refusal = database.refusal.clone();
+    database
+        .timed(|connection| encode(&read(connection).map_err(|error| Database::failed(&refusal, &error))?))
+}
+
+fn read(connection: &Connection) -> rusqlite::Result<Schema> {
     // `sqlite_` is reserved: the tables of SQLite itself.
-    let query = format!(
+    let mut statement = connection.prepare(
         "select type, name, tbl_name, sql from sqlite_schema
-         where type in ('table', 'view', 'index') and substr(name, 1, 7) <> 'sqlite_' order by name limit {LISTED}"
-    );
-    let mut statement = connection.prepare(&query)?;
-    let entry = |row: &Row<'_>| {
-        Ok((
-            row.get::<_, String>(0)?,
-            row.get::<_, String>(1)?,
-            row.get::<_, String>(2)?,
-            row.get::<_, Option<String>>(3)?,
-        ))
-    };
-    let entries = statement.query_map([], entry)?.collect::<rusqlite::Result<Vec<_>>>()?;
-    let (mut tables, mut indexes) = (Vec::new(), Vec::new());
-    for (kind, name, table, sql) in entries {
-        if kind == "index" {
-            indexes.push(json!({ "name": name, "table": table, "sql": sql }));
-        } else {
-            let columns = columns(connection, &name)?;
-            tables.push(json!({ "name": name, "type": kind, "columns": columns, "sql": sql }));
+         where type in ('table', 'view', 'index') and substr(name, 1, 7) <> 'sqlite_' order by name",
+    )?;
+    let (mut schema, mut bytes) = (Schema::default(), 0);
+    let mut entries = statement.query([])?;
+    while let Some(row) = entries.next()? {
+        let kind: String = row.get(0)?;
+        let entry = entry(connection, &kind, row)?;
+        bytes += entry.text().len();
+        if schema.tables.len() + schema.indexes.len() == LISTED || bytes > RESULT / 2 {
+            schema.truncated = true;
+            break;
         }
+        if kind == "index" { schema.indexes.push(entry) } else { schema.tables.push(entry) }
     }
-    Ok(json!({ "tables": tables, "indexes": indexes }))
+    Ok(schema)
+}
+
+/// Describes a table, view or index.
+fn entry(connection: &Connection, kind: &str, row: &Row<'_>) -> rusqlite::Result<Json> {
+    let name: String = row.get(1)?;
+    let sql: Option<String> = row.get(3)?;
+    Ok(Json::from(&if kind == "index" {
+        json!({ "name": name, "table": row.get::<_, String>(2)?, "sql": sql })
+    } else {
+        json!({ "name": name, "type": kind, "columns": columns(connection, &name)?, "sql": sql })
+    }))
 }
 
 fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Value>> {
