@@ -9,20 +9,37 @@ use crate::trace::within;
 /// The maximum number of bytes of each stream that a model gets.
 pub(crate) const MAX_OUTPUT: usize = 1024 * 1024;
 
-/// Checks that a command can be passed to a program.
+/// The maximum length of a command in bytes. Linux gives a program 2 MiB for its arguments and environment together.
+pub(crate) const MAX_COMMAND: usize = 1 << 20;
+/// The maximum length of one argument of a program in bytes, which Linux sets.
+const MAX_ARGUMENT: usize = 131_071;
+
+/// Checks that a command can be passed to a shell.
 pub(crate) fn check(command: &str) -> Result<()> {
     if command.contains('\0') {
         return Err(Error::new(Code::InvalidInput, "`command` must not contain a NUL character"));
+    }
+    if command.len() > MAX_COMMAND {
+        let message = format!(
+            "`command` has {} bytes: a command can have at most {MAX_COMMAND}. Write it to a file, in several calls if it is \
+             long, and run that file: `bash FILE`",
+            command.len()
+        );
+        return Err(Error::new(Code::TooLarge, message));
     }
     Ok(())
 }
 
 /// The paths that bash may have. `PATH` is not searched: it begins with a directory that the sandbox can write to.
-const BASH: &[&str] = &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
+const BASH: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
 /// The shell that every image has.
 const SH: &str = "/bin/sh";
 
 /// Runs a command with bash, or with sh if the image has no bash.
+///
+/// # Errors
+/// [`Code::InvalidInput`] if the command has a NUL character, [`Code::TooLarge`] if it is longer than 1 MiB, and the errors of
+/// the sandbox.
 #[doc(hidden)]
 pub async fn run<S: Sandbox>(
     sandbox: &S,
@@ -30,31 +47,32 @@ pub async fn run<S: Sandbox>(
     working_dir: &str,
     timeout: Duration,
 ) -> Result<Output> {
-    check(command)?;
-    run_with(sandbox, command, &[], working_dir, timeout).await
+    run_after(sandbox, None, command, working_dir, timeout).await
 }
 
-/// Runs a command in the same way, with arguments.
-pub(crate) async fn run_with<S: Sandbox>(
+/// Runs a command in the same way after a prelude: a script that ends by running the shell again, with its own arguments
+/// after `-c --`.
+pub(crate) async fn run_after<S: Sandbox>(
     sandbox: &S,
+    prelude: Option<&str>,
     command: &str,
-    arguments: &[&str],
     working_dir: &str,
     timeout: Duration,
 ) -> Result<Output> {
-    let ran = with_shell(sandbox, command, arguments, working_dir, timeout);
+    check(command)?;
+    let ran = with_shell(sandbox, prelude, command, working_dir, timeout);
     within!("exec" { timeout = timeout.as_secs() }, ran)
 }
 
 async fn with_shell<S: Sandbox>(
     sandbox: &S,
+    prelude: Option<&str>,
     command: &str,
-    arguments: &[&str],
     working_dir: &str,
     timeout: Duration,
 ) -> Result<Output> {
     let mut last = None;
-    for argv in shells(command, arguments) {
+    for argv in shells(prelude, command) {
         let (working_dir, env) = (working_dir.to_owned(), Vec::new());
         let command = Command { argv, working_dir, env, timeout, max_output: MAX_OUTPUT };
         match sandbox.exec(command).await {
@@ -69,21 +87,22 @@ async fn with_shell<S: Sandbox>(
 /// Starts a command in the same way as a process, which the caller must attend.
 pub(crate) async fn start<S: Sandbox>(
     sandbox: &S,
+    prelude: Option<&str>,
     command: &str,
-    arguments: &[&str],
     working_dir: &str,
 ) -> Result<S::Process> {
-    within!("start" {}, start_shell(sandbox, command, arguments, working_dir))
+    check(command)?;
+    within!("start" {}, start_shell(sandbox, prelude, command, working_dir))
 }
 
 async fn start_shell<S: Sandbox>(
     sandbox: &S,
+    prelude: Option<&str>,
     command: &str,
-    arguments: &[&str],
     working_dir: &str,
 ) -> Result<S::Process> {
     let mut last = None;
-    for argv in shells(command, arguments) {
+    for argv in shells(prelude, command) {
         // Its caller attends it: see `shell::stream` of workspaces.
         let program = Program { attended: true, ..Program::new(argv, working_dir) };
         match sandbox.start(program).await {
@@ -95,18 +114,44 @@ async fn start_shell<S: Sandbox>(
 }
 
 /// Returns the ways to run a command: with bash at its possible paths, and with sh, which every image has.
-fn shells(command: &str, arguments: &[&str]) -> impl Iterator<Item = Vec<String>> {
+fn shells(prelude: Option<&str>, command: &str) -> impl Iterator<Item = Vec<String>> {
+    let (script, parts) = script(command);
     // Without `--`, a command that begins with a dash would be read as options. The argument after it is the name that
     // the shell uses for itself in messages.
     let with = move |path: &str, options: &[&str], name: &str| -> Vec<String> {
-        let argv = [&[path], options, &["-c", "--", command, name], arguments].concat();
+        let prelude = prelude.map(|prelude| [prelude, name]);
+        let prelude = prelude.as_ref().map_or(&[][..], |prelude| prelude);
+        let argv = [&[path], options, &["-c", "--"], prelude, &[script, name], &parts].concat();
         argv.into_iter().map(str::to_owned).collect()
     };
-    let bash = BASH.iter().map(move |path| with(path, &["--noprofile", "--norc"], "bash"));
-    bash.chain(std::iter::once(with(SH, &[], "sh")))
+    let bash = BASH.map(|path| with(path, &["--noprofile", "--norc"], "bash"));
+    bash.into_iter().chain(std::iter::once(with(SH, &[], "sh")))
 }
 
-/// Drops the directories that the user could put programs into from `PATH`, and runs its argument.
+/// Joins its arguments, and runs them as the shell would run one script. Neither file nor variable is left behind, standard
+/// input stays as it is, and the lines keep their numbers.
+const JOINED: &str = r#"eval "set --; $1$2${3-}${4-}${5-}${6-}${7-}${8-}${9-}""#;
+/// The number of arguments that `JOINED` joins.
+const MAX_PARTS: usize = 9;
+// A part ends at the boundary of a character, which has at most four bytes.
+const _: () = assert!(MAX_COMMAND <= MAX_PARTS * (MAX_ARGUMENT - 3));
+
+/// Returns the script that runs a command, and its arguments. A command that is too long for one argument is passed in parts.
+fn script(command: &str) -> (&str, Vec<&str>) {
+    if command.len() <= MAX_ARGUMENT {
+        return (command, Vec::new());
+    }
+    let mut parts = Vec::new();
+    let mut rest = command;
+    while !rest.is_empty() {
+        let (part, after) = rest.split_at(rest.floor_char_boundary(MAX_ARGUMENT));
+        parts.push(part);
+        rest = after;
+    }
+    (JOINED, parts)
+}
+
+/// Drops the directories that the user could put programs into from `PATH`, and runs its arguments.
 pub(crate) const CLEAN_PATH: &str = include_str!("shell/clean_path.sh");
 
 /// Runs a command in the same way, on a `PATH` without the directories that its user can write to. If the user can write to
@@ -117,6 +162,30 @@ pub(crate) async fn run_on_clean_path<S: Sandbox>(
     working_dir: &str,
     timeout: Duration,
 ) -> Result<Output> {
-    check(command)?;
-    run_with(sandbox, CLEAN_PATH, &[command], working_dir, timeout).await
+    run_after(sandbox, Some(CLEAN_PATH), command, working_dir, timeout).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_commands_in_parts() {
+        for short in ["", "echo é", &"x".repeat(MAX_ARGUMENT)] {
+            assert_eq!(script(short), (short, Vec::new()));
+        }
+        // Every character of the longest command lies on a boundary.
+        for character in ["x", "é", "日", "😀"] {
+            let long = format!("x{}", character.repeat((MAX_COMMAND - 1) / character.len()));
+            check(&long).unwrap();
+            let (script, parts) = script(&long);
+            assert_eq!(script, JOINED);
+            assert_eq!(parts.concat(), long);
+            assert!((2..=MAX_PARTS).contains(&parts.len()), "{}", parts.len());
+            assert!(parts.iter().all(|part| part.len() <= MAX_ARGUMENT));
+        }
+        let error = check(&"x".repeat(MAX_COMMAND + 1)).unwrap_err();
+        assert_eq!(error.code, Code::TooLarge);
+        assert!(error.message.contains("1048577 bytes") && error.message.contains("1048576"), "{error}");
+    }
 }

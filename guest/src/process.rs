@@ -69,6 +69,7 @@ pub(crate) fn start<T: AsRef<OsStr>>(
             "the name of an environment variable must not be empty, and must not contain `=`",
         ));
     }
+    check_lengths(argv, variables())?;
     place::check(cwd)?;
     // The error of exec would not distinguish a missing directory from a missing program.
     match fs::metadata(cwd) {
@@ -83,6 +84,36 @@ pub(crate) fn start<T: AsRef<OsStr>>(
     spawn(&Program { argv, cwd, env, streams, terminal }).map_err(|error| failed_start(&error, program))
 }
 
+/// The maximum length of an argument, and of the name and value of a variable with `=` between them, in bytes. Linux sets it.
+const MAX_ARGUMENT: usize = 131_071;
+
+/// Names the argument or variable that is too long, which the error of exec does not.
+fn check_lengths<'a>(
+    argv: &[String],
+    variables: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+) -> Result<(), Fault> {
+    let too_long = |what: String, length: usize| {
+        let text = format!(
+            "{what} has {length} bytes: Linux passes at most {MAX_ARGUMENT} in one argument or environment variable. Write \
+             long texts to files, and pass the paths of the files"
+        );
+        Fault::new(Code::TooLarge, text)
+    };
+    for (number, argument) in argv.iter().enumerate() {
+        if argument.len() > MAX_ARGUMENT {
+            return Err(too_long(format!("argument {number} of the program"), argument.len()));
+        }
+    }
+    for (name, value) in variables {
+        let length = name.len() + 1 + value.len();
+        if length > MAX_ARGUMENT {
+            let name = String::from_utf8_lossy(&name[..name.len().min(100)]);
+            return Err(too_long(format!("the environment variable `{name}`"), length));
+        }
+    }
+    Ok(())
+}
+
 fn failed_start(error: &io::Error, program: &str) -> Fault {
     match error.raw_os_error() {
         Some(libc::ENOENT) => Fault::new(Code::NotFound, format!("the program {program} does not exist")),
@@ -90,7 +121,11 @@ fn failed_start(error: &io::Error, program: &str) -> Fault {
         Some(libc::ENOEXEC) => {
             Fault::new(Code::InvalidInput, format!("{program} is not an executable program"))
         }
-        Some(libc::E2BIG) => Fault::new(Code::TooLarge, "arguments and environment variables are too long"),
+        Some(libc::E2BIG) => Fault::new(
+            Code::TooLarge,
+            "the arguments and environment variables of the program are too long together: Linux passes at most 2 MiB, less \
+             where the stack of programs is limited. Write long texts to files, and pass the paths of the files",
+        ),
         Some(libc::EAGAIN) => Fault::new(Code::Unavailable, "the sandbox has too many processes"),
         Some(libc::ENOMEM) => Fault::new(Code::Unavailable, "the sandbox is out of memory"),
         _ => Fault::new(Code::Internal, format!("{program} did not start: {error}")),
@@ -193,9 +228,25 @@ fn parent(stat: &str) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_named() {
+        let check = |argv: &[String], name: &str, value: &str| {
+            check_lengths(argv, std::iter::once((name.as_bytes(), value.as_bytes())))
+        };
+        let most = "x".repeat(MAX_ARGUMENT);
+        check(&["a".into(), most.clone()], "A", &most[2..]).unwrap();
+        let fault = check(&["a".into(), format!("{most}x")], "A", "").unwrap_err();
+        assert_eq!(fault.why, Code::TooLarge);
+        assert!(fault.text.starts_with("argument 1 of the program has 131072 bytes: "), "{}", fault.text);
+        let fault = check(&[], "A", &most[1..]).unwrap_err();
+        assert!(fault.text.starts_with("the environment variable `A` has 131072 bytes: "), "{}", fault.text);
+    }
+
     #[test]
     fn names_of_processes_do_not_confuse() {
-        assert_eq!(super::parent("17 (a) 1 2 (b) S 9 17 17 0"), Some(9));
-        assert_eq!(super::parent("nonsense"), None);
+        assert_eq!(parent("17 (a) 1 2 (b) S 9 17 17 0"), Some(9));
+        assert_eq!(parent("nonsense"), None);
     }
 }

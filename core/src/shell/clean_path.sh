@@ -11,5 +11,5 @@ unset IFS
 export PATH
 unset clean directory
 # bash sets the variable BASH, sh does not.
-[ -z "${BASH-}" ] || exec "$BASH" --noprofile --norc -c -- "$1" bash
-exec /bin/sh -c -- "$1" sh
+[ -z "${BASH-}" ] || exec "$BASH" --noprofile --norc -c -- "$@"
+exec /bin/sh -c -- "$@"

@@ -38,7 +38,9 @@ fn whole() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let scene = scene(None).await;
         let shell = scene.workspace.shell().unwrap();
-        let command = "pwd; echo e >&2; cat; printf '\\377'; exit 3";
+        // Longer than one argument of a program can be.
+        let command = format!("pwd; echo e >&2; cat; printf '\\377'; exit 3 # {}", "x".repeat(200_000));
+        let command = command.as_str();
         let ran = shell.run(command, None).await.unwrap().output;
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let streamed = shell.run_streaming(command, None, |chunk: Chunk| {
@@ -48,6 +50,7 @@ fn whole() -> Result<(), libtest_mimic::Failed> {
         });
         assert_eq!(streamed.await.unwrap().output, ran);
         assert_eq!((out, err), (ran.stdout, ran.stderr));
+        assert_eq!(ran.exit_code, 3);
         // More than is kept of a stream.
         let command = "seq 400000; seq 1000 >&2";
         let ran = shell.run(command, None).await.unwrap().output;

@@ -266,9 +266,18 @@ export function checkProgram(argv, env) {
     throw new Fault("invalid_input", "the name of an environment variable must not be empty, and must not contain `=`");
   }
   const lengths = texts.map((text) => encoder.encode(text).length);
+  const longest = lengths.findIndex((length) => length > MAX_ARGUMENT);
+  const instead = "Write long texts to files, and pass the paths of the files";
+  if (longest >= 0) {
+    const name = env[longest - argv.length]?.[0].slice(0, 100);
+    const what = name === undefined ? `argument ${longest} of the program` : `the environment variable \`${name}\``;
+    const most = `Linux passes at most ${MAX_ARGUMENT} in one argument or environment variable`;
+    throw new Fault("too_large", `${what} has ${lengths[longest]} bytes: ${most}. ${instead}`);
+  }
   const all = lengths.reduce((sum, length) => sum + length, 0);
-  if (lengths.some((length) => length > MAX_ARGUMENT) || all > MAX_ARGUMENTS) {
-    throw new Fault("too_large", "arguments and environment variables are too long");
+  if (all > MAX_ARGUMENTS) {
+    const what = "the arguments and environment variables of the program";
+    throw new Fault("too_large", `${what} have ${all} bytes: they can have at most ${MAX_ARGUMENTS}. ${instead}`);
   }
 }
 

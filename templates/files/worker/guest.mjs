@@ -174,7 +174,10 @@ export class Connection {
    */
   async call(request, { until, idleMs = Infinity, data, from, to, most = [0, 0], signal, sent }) {
     const text = encoder.encode(JSON.stringify(request));
-    if (text.length > LARGEST_REQUEST) throw new Refused("too_large", "the request is too long");
+    if (text.length > LARGEST_REQUEST) {
+      const bound = `it can have at most ${LARGEST_REQUEST}, with control characters as six bytes each`;
+      throw new Refused("too_large", `the request has ${text.length} bytes as JSON: ${bound}. Write long texts to files first`);
+    }
     await this.#turn(Math.min(until, Date.now() + idleMs));
     if (this.#ended) throw this.#ended;
     // The call has not been sent yet.

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Capability::{Exec, LongInput};
-use super::session::{Session, text};
+use super::session::{Session, at_once, text};
 use super::{Case, case};
 
 pub(super) const CASES: &[Case] = &[
@@ -18,6 +18,8 @@ pub(super) const CASES: &[Case] = &[
     case("shell_has_no_input", no_input).needs(&[Exec]),
     case("shell_command_is_one_argument", one_argument).needs(&[Exec]),
     case("shell_long_commands", long_commands).needs(&[Exec]),
+    case("shell_longer_commands", longer_commands).needs(&[Exec, LongInput]),
+    case("shell_longer_commands_run_as_short_ones", longer_as_short).needs(&[Exec, LongInput]),
     case("shell_too_long_a_command", too_long).needs(&[Exec, LongInput]),
     case("shell_where_there_is_none", none).lacks(&[Exec]),
 ];
@@ -145,8 +147,69 @@ fn long_commands(session: &Session) {
     assert_eq!(session.out(&format!("printf %s {long} | wc -c")), "100000");
 }
 
+/// Linux passes a program at most 131,071 bytes in one argument.
+fn longer_commands(session: &Session) {
+    for length in [131_071, 131_072, 300_000, 1 << 20] {
+        let frame = "printf %s  | wc -c";
+        let text = "x".repeat(length - frame.len());
+        let counted = session.out(&format!("printf %s {text} | wc -c"));
+        assert_eq!(counted, text.len().to_string(), "{length}");
+    }
+    let text = "é日😀 $x `y` $(z) \\ '\" \t\n".repeat(10_000);
+    session.write("expected", &text);
+    session.out(&format!("cat > long <<'end'\n{text}end\ncmp long expected"));
+    // Neither a file nor a variable is left.
+    let around = r"ls -A; ls -A /tmp | wc -l; (set; env) | grep -c '\(日\)\1\1'; true";
+    assert_eq!(session.run(around), session.run(&longer(around)));
+}
+
+/// A command that is passed in parts runs as one that is passed whole.
+fn longer_as_short(session: &Session) {
+    for command in [
+        "echo \"$0 $# $* $-\"; set -- a b; echo \"$2\"",
+        "echo $LINENO\n\nno-such-program\necho $LINENO",
+        "set -e\necho a\nfalse\necho b",
+        "set -u; echo \"$none\"; echo b",
+        "set -o pipefail; false | true",
+        "cat | wc -c; read line; echo $?; test -t 0; echo $?",
+        "trap 'echo bye $?' EXIT; (exit 4); exit 5",
+        "return 3; echo b",
+        "exec echo replaced",
+        "exec no-such-program",
+        "sleep 0.1 & wait $!; echo $?",
+        "f() { local a=$#; echo $a $1; }; f x y; echo ${FUNCNAME[0]-none} ${BASH_SOURCE[0]-none}",
+        "bash -c 'echo \"$0 $# $1\"' name a",
+        "cat <<end\n$((1 + 1))\nend",
+        "kill -TERM $$; sleep 5",
+        "cd /nowhere || exit 9",
+        "pwd; umask",
+        "! true",
+        "echo a\necho )\necho b",
+    ] {
+        let short = session.run(command);
+        let mut long = session.run(&longer(command));
+        // Only the message for what bash cannot parse names the way in which it got the command.
+        let errors = text(&long["stderr"]).replace("bash: eval: ", "bash: -c: ");
+        long["stderr"] = errors.into();
+        assert_eq!(short, long, "{command}");
+    }
+    // Commands that run at once do not disturb each other.
+    at_once(8, |number| {
+        let counted = session.run(&longer(&format!("echo {number}; sleep 0.2; echo {number}")));
+        assert_eq!(counted["stdout"], format!("{number}\n{number}\n"));
+    });
+}
+
+/// Makes a command longer than one argument can be.
+fn longer(command: &str) -> String {
+    format!("{command}\n# {}", "日".repeat(50_000))
+}
+
 fn too_long(session: &Session) {
-    session.fails("shell", json!({ "command": format!(": {}", "x".repeat(3_000_000)) }), "too_large");
+    let error = session.err("shell", json!({ "command": format!(": {}", "x".repeat((1 << 20) - 1)) }));
+    let expected = "too_large: `command` has 1048577 bytes: a command can have at most 1048576. Write it to a file, in several calls \
+                    if it is long, and run that file: `bash FILE`";
+    assert_eq!(error, expected);
     assert_eq!(session.out("echo and on"), "and on");
 }
 

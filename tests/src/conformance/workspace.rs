@@ -22,6 +22,7 @@ pub(super) const CASES: &[Case] = &[
     case("workspace_without_programs", without_programs).lacks(&[Capability::Exec]),
     case("workspace_run", run).needs(&[Capability::Exec]),
     case("workspace_run_bounds", run_bounds).needs(&[Capability::Exec]),
+    case("workspace_run_long_commands", run_long).needs(&[Capability::Exec, Capability::LongInput]),
     case("workspace_allowlist", allowlist).needs(&[Capability::Exec]),
     case("workspace_clean_path", clean_path).needs(&[Capability::Exec, Capability::PlainUser]),
     case("workspace_links", links).needs(&[Capability::Exec]),
@@ -329,6 +330,20 @@ fn run_bounds(session: &Session) {
         "invalid_input: the timeout must be at most 5000 ms, the longest that this workspace allows"
     );
     session.fails("workspace__open__run", json!({ "command": "a\0" }), "invalid_input");
+}
+
+fn run_long(session: &Session) {
+    let text = "é日😀".repeat(20_000);
+    let ran = session.ok("workspace__open__run", json!({ "command": format!("echo \"$0 $#\" '{text}'") }));
+    assert_eq!(ran["stdout"], format!("bash 0 {text}\n"));
+    let too_long = json!({ "command": format!(": {}", "x".repeat((1 << 20) - 1)) });
+    let error = session.err("workspace__open__run", too_long);
+    assert!(error.starts_with("too_large: `command` has 1048577 bytes: "), "{error}");
+    // A list of programs needs a command that is parsed before it runs.
+    let error = session.err("workspace__strict__run", json!({ "command": format!("echo {text}") }));
+    let expected =
+        "too_large: with an allowlist, `command` must have at most 65536 bytes: write a file and run it";
+    assert_eq!(error, expected);
 }
 
 fn allowlist(session: &Session) {

@@ -72,7 +72,7 @@ impl Tool for Bash {
 async fn run<P: Provider>(session: &Session<P>, command: &str) -> std::result::Result<Output, String> {
     shell::check(command).map_err(|error| error.message)?;
     let sandbox = sandbox(session).await?;
-    let output = shell::run_with(&sandbox, PREPARED, &[command], THREAD_WORKSPACE, TIMEOUT).await;
+    let output = shell::run_after(&sandbox, Some(PREPARED), command, THREAD_WORKSPACE, TIMEOUT).await;
     let output = output.map_err(|error| failed(&error))?;
     if let Some(observed) = session.observed(DEFAULT) {
         observed.ran(command, &output);

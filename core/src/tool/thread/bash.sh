@@ -1,4 +1,4 @@
-# Prepares the environment of a command, and runs it: $1 is the command.
+# Prepares the environment of a command, and runs it: the arguments are those of its shell, after `-c --`.
 #
 # A directory of koze's own has `python`, which is python3, and `pip`, which installs into the virtual environment of the
 # workspace. The programs of that environment come before both.
@@ -43,6 +43,6 @@ END
 done
 export PATH="$koze_venv/bin:$koze_bin:$PATH"
 if [ -n "$BASH_VERSION" ]; then
-    exec "$BASH" --noprofile --norc -c -- "$1" bash
+    exec "$BASH" --noprofile --norc -c -- "$@"
 fi
-exec /bin/sh -c -- "$1" sh
+exec /bin/sh -c -- "$@"

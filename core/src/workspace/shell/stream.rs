@@ -46,10 +46,10 @@ impl<S: Sandbox> WorkspaceShell<S> {
         let timeout = self.admit(command, timeout)?;
         let start = Start::now();
         let process = match &self.config.allow {
-            None => shell::start(&self.sandbox, command, &[], &self.dir).await?,
+            None => shell::start(&self.sandbox, None, command, &self.dir).await?,
             Some(programs) => {
                 allow::check(command, programs)?;
-                shell::start(&self.sandbox, CLEAN_PATH, &[command], &self.dir).await?
+                shell::start(&self.sandbox, Some(CLEAN_PATH), command, &self.dir).await?
             }
         };
         let attended = Box::pin(attend(&process, timeout, on_output));

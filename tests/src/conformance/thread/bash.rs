@@ -39,6 +39,18 @@ pub(super) fn shell(session: &Session) {
     assert_eq!(session.ls(WORKSPACE), format!("{WORKSPACE}/d/\n{WORKSPACE}/d/e/\n{WORKSPACE}/f.txt"));
 }
 
+/// A here-document of 200 kB.
+pub(super) fn long(session: &Session) {
+    let text = "é日😀 $x `y` \\ '\"\n".repeat(10_000);
+    session.put("expected", &text);
+    let command = format!("cat > long <<'end'\n{text}end\ncmp long expected; echo $0 $# $LINENO; wc -c");
+    assert_eq!(session.bash(&command), "bash 0 10003\n0\n");
+    let command = format!("# {}", "x".repeat((1 << 20) - 1));
+    let refused = "Error: `command` has 1048577 bytes: a command can have at most 1048576. Write it to a file, in several calls \
+                   if it is long, and run that file: `bash FILE`";
+    session.refuses("bash", json!({ "command": command }), refused);
+}
+
 /// The number counts characters, also those that the sandbox itself did not keep.
 pub(super) fn cut(session: &Session) {
     let mark = |text: &str| -> usize {

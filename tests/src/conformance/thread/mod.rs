@@ -14,7 +14,7 @@ use super::Case;
 use super::session::Session;
 
 pub(super) const CASES: &[Case] = {
-    use super::Capability::{AtOnce, Big, Exec, PlainUser, Thread};
+    use super::Capability::{AtOnce, Big, Exec, LongInput, PlainUser, Thread};
     use super::case;
     &[
         case("thread_directories", life::directories).needs(&[Thread]),
@@ -25,6 +25,7 @@ pub(super) const CASES: &[Case] = {
         case("thread_tells_nothing_of_the_host", life::host).needs(&[Thread, Exec]),
         case("thread_bash", bash::parts).needs(&[Thread, Exec]),
         case("thread_bash_is_a_shell", bash::shell).needs(&[Thread, Exec]),
+        case("thread_bash_long_commands", bash::long).needs(&[Thread, Exec, LongInput]),
         case("thread_bash_is_cut", bash::cut).needs(&[Thread, Exec]),
         case("thread_bash_background", bash::background).needs(&[Thread, Exec]),
         case("thread_python", python::runs).needs(&[Thread, Exec]),
