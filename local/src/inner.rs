@@ -15,6 +15,7 @@ use super::errors::{destroyed, disk_full, state_failed};
 use super::launch::{Weakness, Weaknesses};
 use super::layers::{Base, Layers};
 use super::network::egress::{self, Policy, Refusals};
+use super::process::end_contexts;
 use super::registry::Registry;
 use super::running::Running;
 use super::{Shared, engine, layout, owner, staging};
@@ -235,6 +236,7 @@ impl Inner {
         if let State::Awake(running) = &*state
             && (running.ended() || self.idle())
         {
+            end_contexts(running).await;
             running.end().await;
             *state = State::Asleep;
             let (key, registry) = (self.key.clone(), Arc::clone(&self.registry));
@@ -247,6 +249,7 @@ impl Inner {
     pub(super) async fn sleep(&self) {
         let mut state = self.state.lock().await;
         if let State::Awake(running) = &*state {
+            end_contexts(running).await;
             running.end().await;
             *state = State::Asleep;
         }

@@ -104,6 +104,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::join_all;
+
 use self::ahead::Ahead;
 use self::browser::Browsers;
 pub use self::handles::{NewFile, TreePipe};
@@ -391,6 +393,20 @@ impl Local {
                 let registry = Arc::clone(&shared.registry);
                 engine::block(move || registry.change(&key, &Settings { profile, ..settings })).await?;
             }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Puts the sandboxes that run in this program to sleep, even if they are in use. Code contexts get two seconds to write
+    /// what they have buffered. Without this call, the end of the program kills the sandboxes.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if the threads of this provider cannot be created.
+    pub async fn sleep(&self) -> Result<()> {
+        let shared = Arc::clone(&self.0);
+        engine::run(async move {
+            join_all(shared.sandboxes().iter().map(|sandbox| sandbox.sleep())).await;
             Ok(())
         })
         .await

@@ -106,6 +106,8 @@ impl Supervisor {
                 () = tokio::time::sleep(POLL_INTERVAL / 10) => if self.calls.load(Ordering::Acquire) == 0 { break },
             }
         }
+        // The end of this process would kill code contexts before they have written what they buffer.
+        let _ = self.host.provider.sleep().await;
     }
 
     /// Removes the socket, so that new calls start a new supervisor.

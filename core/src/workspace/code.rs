@@ -18,6 +18,8 @@ use futures_util::future::{Either, select};
 use serde::{Deserialize, Serialize};
 
 use self::context::ContextId;
+pub use self::context::LABEL as CONTEXT_LABEL;
+use self::exchange::Then;
 use self::frames::{Frames, Message, Part};
 use self::known::{Position, Turn};
 use crate::error::{Code, Error, Result};
@@ -178,7 +180,9 @@ impl<S: Sandbox> WorkspaceCode<S> {
         &self.config
     }
 
-    /// Runs code in an interpreter of its own.
+    /// Runs code in an interpreter of its own, which ends as it does after a program: within the timeout, it waits for timers,
+    /// servers and threads, calls exit handlers, and writes what is buffered. Programs that the code has left in the background
+    /// keep running.
     ///
     /// # Errors
     /// [`Code::InvalidInput`] if the workspace does not declare the language, or if the timeout is too long;
@@ -187,7 +191,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
         let timeout = limited(timeout)?;
         let (driver, mut position) = self.start(language, None).await?;
         let run = {
-            let run = pin!(exchange::run(&driver, &mut position, code, timeout));
+            let run = pin!(exchange::run(&driver, &mut position, code, timeout, Then::End));
             // Also kills the driver if the caller is gone.
             let supervised = pin!(driver.supervise(timeout + MORE));
             match select(run, supervised).await {
@@ -206,7 +210,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
     /// As [`run`](Self::run); [`Code::Unsupported`] also if the workspace is not declared `stateful`.
     pub async fn create_context(&self, language: Language) -> Result<String> {
         self.stateful()?;
-        let (driver, position) = self.start(language, Some(context::LABEL)).await?;
+        let (driver, position) = self.start(language, Some(CONTEXT_LABEL)).await?;
         *known::turn(driver.id()).await.position = position;
         Ok(ContextId::new(driver.id()).to_string())
     }
@@ -227,7 +231,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
         let id = context.parse()?;
         let driver = context::find(&self.sandbox, &id).await?;
         let Turn { mut position, pulse } = known::turn(driver.id()).await;
-        match pulse.during(exchange::run(&driver, &mut position, code, timeout)).await {
+        match pulse.during(exchange::run(&driver, &mut position, code, timeout, Then::Wait)).await {
             Err(error) if error.code == Code::NotFound => {
                 known::forget(driver.id());
                 Err(context::lost_during(&self.sandbox, &driver, &id).await)
@@ -236,17 +240,23 @@ impl<S: Sandbox> WorkspaceCode<S> {
         }
     }
 
-    /// Deletes a context, and ends what its code has started.
+    /// Deletes a context. Its interpreter ends as after a program: it waits for timers and threads, calls exit handlers, and
+    /// writes what is buffered. What still runs after ten seconds is killed, and so are the programs of its code. Returns
+    /// whether the interpreter ended by itself.
     ///
     /// # Errors
     /// [`Code::NotFound`] as for [`run_in_context`](Self::run_in_context), and [`Code::Unsupported`] if the workspace is not declared `stateful`.
-    pub async fn delete_context(&self, context: &str) -> Result<()> {
+    pub async fn delete_context(&self, context: &str) -> Result<bool> {
         self.stateful()?;
         let driver = context::find(&self.sandbox, &context.parse()?).await?;
         known::forget(driver.id());
-        driver.signal(Signal::Kill).await?;
-        // A later call must not find it.
-        driver.wait(START).await.map(drop)
+        let is_ended = context::end(&driver).await?;
+        if !is_ended {
+            driver.signal(Signal::Kill).await?;
+            // A later call must not find it.
+            driver.wait(START).await?;
+        }
+        Ok(is_ended)
     }
 
     fn stateful(&self) -> Result<()> {

@@ -40,6 +40,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+#[doc(hidden)]
+pub use self::code::CONTEXT_LABEL;
 pub use self::code::{
     CODE_TIMEOUT, CodeConfig, CodeError, CodeOutput, CodeRun, Language, MAX_CODE_TIMEOUT, WorkspaceCode,
 };

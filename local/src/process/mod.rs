@@ -1,6 +1,7 @@
 //! Processes of a sandbox: programs that keep running after the call that started them. Their output is kept here on
 //! the host, where programs in the sandbox cannot change it.
 
+mod contexts;
 mod ends;
 mod handle;
 mod input;
@@ -9,4 +10,5 @@ mod record;
 mod start;
 pub(super) mod table;
 
+pub(crate) use self::contexts::end_contexts;
 pub use self::handle::LocalProcess;

@@ -110,6 +110,10 @@ impl Record {
         }
     }
 
+    pub(super) fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
     /// Returns how it ended, if it has.
     pub(super) fn exit(&self) -> Option<Exit> {
         self.state().exit

@@ -3,13 +3,15 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use koze_core::Code;
+use koze_core::provider::Profile;
+use koze_core::sandbox::Status;
 use koze_core::tool::Family;
 use koze_core::workspace::{CodeConfig, CodeOutput, Language, WorkspaceConfig};
+use koze_core::{Code, Profiles, Provider as _, Session};
 
 use crate::Test;
 use crate::scene::Scene;
-use crate::stage::{settings, within};
+use crate::stage::{Stage, id, settings, until, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("code_interrupted_at_any_moment", interrupted),
@@ -17,15 +19,20 @@ pub(crate) const TESTS: &[Test] = &[
     ("code_long_output", long_output),
     ("code_figures", figures),
     ("code_no_interpreter", no_interpreter),
+    ("code_contexts_end_before_sleep", sleep),
 ];
 
-async fn scene(env: &[(&str, &str)]) -> Scene {
+fn profile(env: &[(&str, &str)]) -> Profile {
     let mut profile = settings().profile;
     profile.tools = vec![Family::Workspace];
     profile.env = env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
     let code = CodeConfig { stateful: true, ..CodeConfig::default() };
     profile.workspace = Some(WorkspaceConfig { code: Some(code), ..WorkspaceConfig::new("box") });
-    Scene::open(profile).await
+    profile
+}
+
+async fn scene(env: &[(&str, &str)]) -> Scene {
+    Scene::open(profile(env)).await
 }
 
 /// At whatever moment code is interrupted, the answer says truthfully whether the variables survived.
@@ -143,6 +150,46 @@ fn figures() -> Result<(), libtest_mimic::Failed> {
             "{:?}",
             run.error
         );
+    })
+}
+
+/// A context writes what it buffers before its sandbox sleeps: when it is idle, and when it is put to sleep.
+fn sleep() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let mut profile = profile(&[]);
+        profile.sleep_after = Some(Duration::from_secs(2));
+        let stage = Stage::new();
+        let profiles = Profiles::new(vec![profile], "python").unwrap();
+        let id = id("default").session;
+        let session = Session::new(stage.local.clone(), id.clone(), profiles);
+        let workspace = session.workspaces().get("box").await.unwrap();
+        let asleep = async || {
+            let all = stage.local.list(&id).await.unwrap();
+            all.iter().all(|info| info.status == Status::Sleeping)
+        };
+        for (name, is_idle) in [("idle", true), ("asked", false)] {
+            let code = workspace.code().unwrap();
+            let python = code.create_context(Language::Python).await.unwrap();
+            let open = format!("file = open('{name}.py.txt', 'w')\nfile.write('abc')\nNone");
+            code.run_in_context(&python, &open, None).await.unwrap();
+            let node = code.create_context(Language::Javascript).await.unwrap();
+            let open = format!(
+                "setTimeout(() => require('fs').writeFile('{name}.js.txt', 'abc', () => {{}}), 500); 0"
+            );
+            code.run_in_context(&node, &open, None).await.unwrap();
+            // This one is killed.
+            let endless = code.create_context(Language::Javascript).await.unwrap();
+            code.run_in_context(&endless, "setInterval(() => {}, 100); 0", None).await.unwrap();
+            if !is_idle {
+                stage.local.sleep().await.unwrap();
+            }
+            until("it sleeps", &asleep).await;
+            for language in ["py", "js"] {
+                let path = format!("{name}.{language}.txt");
+                let content = workspace.fs().unwrap().read(&path).await.unwrap();
+                assert_eq!(content, b"abc", "{path}");
+            }
+        }
     })
 }
 

@@ -8,6 +8,10 @@ use super::{Capability, Case, case};
 pub(super) const CASES: &[Case] = &[
     case("workspace_code", code).needs(&[Capability::Exec]),
     case("workspace_code_contexts", contexts).needs(&[Capability::Exec]),
+    case("workspace_code_ends_as_a_program", ends).needs(&[Capability::Exec]),
+    case("workspace_code_after_the_last_statement", late).needs(&[Capability::Exec]),
+    case("workspace_code_endless_rest", endless).needs(&[Capability::Exec]),
+    case("workspace_code_deleted_context", deleted).needs(&[Capability::Exec]),
     case("workspace_code_timeout", timeout).needs(&[Capability::Exec]),
     case("workspace_code_isolation", isolation).needs(&[Capability::Exec, Capability::AtOnce]),
     case("workspace_code_declared", declared).needs(&[Capability::Exec]),
@@ -145,6 +149,175 @@ fn contexts(session: &Session) {
     let error =
         session.err("workspace__code__run_in_code_context", json!({ "context_id": slept, "code": "1" }));
     assert!(error.starts_with("not_found: the sandbox went to sleep or was restarted after"), "{error}");
+}
+
+/// What code has not flushed, joined or awaited is there after the run, as after a program.
+fn ends(session: &Session) {
+    let done = json!({ "exit_code": 0, "outputs": [] });
+    for code in [
+        "import csv\nfile = open('rows.csv', 'w', newline='')\nrows = csv.writer(file)\nfor n in range(1000): rows.writerow([n, 'x' * 9])",
+        "file = open('open.txt', 'w')\n_ = file.write('abc')\nNone",
+        "import zipfile\narchive = zipfile.ZipFile('archive.zip', 'w')\narchive.writestr('name', 'content')",
+        "import threading, time\ndef work():\n    time.sleep(0.3)\n    open('thread.txt', 'w').write('t')\nthreading.Thread(target=work).start()",
+        "import atexit\natexit.register(lambda: open('exit.txt', 'w').write('e')) and None",
+        "import subprocess\nchild = subprocess.Popen(['sh', '-c', 'sleep 0.3; echo c > child.txt'])",
+    ] {
+        assert_eq!(run(session, "python", code), done, "{code}");
+    }
+    let check = "import os, time, zipfile\nwhile not os.path.exists('child.txt'): time.sleep(0.01)\n[sum(1 for _ in open('rows.csv')), \
+                 open('open.txt').read(), zipfile.ZipFile('archive.zip').read('name'), open('thread.txt').read(), \
+                 open('exit.txt').read()]";
+    let expected = "[1000, 'abc', b'content', 't', 'e']";
+    assert_eq!(run(session, "python", check), result(expected));
+    for code in [
+        "const stream = require('fs').createWriteStream('stream'); for (let n = 0; n < 1000; n++) stream.write('x'.repeat(100));",
+        "require('fs').writeFile('written', 'w', () => {});",
+        "require('fs').promises.writeFile('promised', 'p').then(() => {}); undefined",
+        "setTimeout(() => require('fs').writeFileSync('timer', 't'), 300); undefined",
+        "process.on('exit', () => require('fs').writeFileSync('exited', 'e')); undefined",
+    ] {
+        let ran = run(session, "javascript", code);
+        assert_eq!(ran["exit_code"], 0, "{code}: {ran}");
+    }
+    let check = "const read = (name) => require('fs').readFileSync(name, 'utf8'); \
+                 [read('stream').length, ...['written', 'promised', 'timer', 'exited'].map(read)].join()";
+    assert_eq!(run(session, "javascript", check), result("'100000,w,p,t,e'"));
+}
+
+/// What comes after the last statement belongs to the result: output, errors and the exit code.
+fn late(session: &Session) {
+    let printed = |text: &str| json!({ "type": "stdout", "text": text });
+    let threads = "import atexit, threading, time, os\natexit.register(lambda: print('exit'))\ndef work():\n    time.sleep(0.2)\n    \
+                   print('thread')\n    os.system('echo raw')\nthreading.Thread(target=work).start()\n1";
+    let outputs = json!([{ "type": "result", "text": "1" }, printed("thread\nraw\nexit\n")]);
+    assert_eq!(run(session, "python", threads), json!({ "exit_code": 0, "outputs": outputs }));
+    let timers =
+        "setTimeout(() => console.log('timer'), 200); process.on('exit', () => console.log('exit')); 1";
+    let outputs = json!([{ "type": "result", "text": "1" }, printed("timer\nexit\n")]);
+    assert_eq!(run(session, "javascript", timers), json!({ "exit_code": 0, "outputs": outputs }));
+
+    let thread = run(session, "python", "import threading\nthreading.Thread(target=lambda: 1 / 0).start()");
+    let errors = thread["outputs"].as_array().expect("a list").iter().map(|one| one["text"].to_string());
+    assert!(errors.collect::<String>().contains("ZeroDivisionError: division by zero"), "{thread}");
+    assert_eq!(thread["exit_code"], 0, "as python3: {thread}");
+    let tasks = "import asyncio\nasync def work():\n    try: await asyncio.sleep(60)\n    finally: print('cleaned up')\n\
+                 task = asyncio.create_task(work()); await asyncio.sleep(0)\nNone";
+    let outputs = json!([printed("cleaned up\n")]);
+    assert_eq!(
+        run(session, "python", tasks),
+        json!({ "exit_code": 0, "outputs": outputs }),
+        "as asyncio.run"
+    );
+    for (code, name, message) in [
+        ("setTimeout(() => { throw new TypeError('late') }, 50); undefined", "TypeError", "late"),
+        ("Promise.reject(new RangeError('far')); undefined", "RangeError", "far"),
+        ("setTimeout(() => console.log('not reached'), 300); throw new Error('now')", "Error", "now"),
+    ] {
+        let ran = run(session, "javascript", code);
+        let error = &ran["error"];
+        assert_eq!(
+            (&ran["exit_code"], &error["name"], &error["message"], &ran["outputs"]),
+            (&json!(1), &json!(name), &json!(message), &json!([])),
+            "{ran}"
+        );
+        assert!(error["traceback"].as_str().is_some_and(|text| text.contains("<cell 1>")), "{ran}");
+    }
+    let caught = "process.on('uncaughtException', (error) => console.log(error.message)); \
+                  setTimeout(() => { throw new Error('mine') }, 50); undefined";
+    let outputs = json!([printed("mine\n")]);
+    assert_eq!(run(session, "javascript", caught), json!({ "exit_code": 0, "outputs": outputs }));
+    for (language, code, exit_code) in [
+        ("javascript", "setTimeout(() => process.exit(7), 50); undefined", 7),
+        ("javascript", "process.exitCode = 4; undefined", 4),
+        ("javascript", "await new Promise(() => {})", 13),
+        (
+            "python",
+            "import os\nif os.fork() == 0: raise SystemExit(5)\nraise SystemExit(os.wait()[1] >> 8)",
+            5,
+        ),
+        ("python", "import atexit, os\natexit.register(os._exit, 6) and None", 6),
+    ] {
+        let ran = run(session, language, code);
+        assert_eq!(ran["exit_code"], exit_code, "{code}: {ran}");
+        assert!(ran.get("timed_out").is_none(), "{code}: {ran}");
+    }
+    let told = run(session, "python", "import sys\nsys.exit('the reason')");
+    let outputs = json!([{ "type": "stderr", "text": "the reason\n" }]);
+    assert_eq!((&told["exit_code"], &told["outputs"]), (&json!(1), &outputs));
+}
+
+/// Timers, servers and threads that never end run until the timeout, and the result says so.
+fn endless(session: &Session) {
+    for (language, code, end) in [
+        (
+            "javascript",
+            "process.on('exit', () => console.log('exit')); setInterval(() => {}, 50); 'started'",
+            "It was interrupted",
+        ),
+        (
+            "javascript",
+            "require('http').createServer().listen(0, '127.0.0.1'); process.on('exit', () => console.log('exit')); 'started'",
+            "It was interrupted",
+        ),
+        (
+            "python",
+            "import atexit, threading\natexit.register(lambda: print('exit'))\nthreading.Thread(target=threading.Event().wait).start()\n\
+             'started'",
+            "It was interrupted",
+        ),
+        (
+            "javascript",
+            "console.log('exit'); setTimeout(() => { while (true); }, 1); 'started'",
+            "It did not stop when it was interrupted, and was killed: what it had not written yet is lost",
+        ),
+    ] {
+        let input = json!({ "language": language, "code": code, "timeout_ms": 1500 });
+        let ran = session.call("workspace__code__run_code", input);
+        let told: Value = serde_json::from_str(&ran.content).unwrap_or_else(|_| panic!("{}", ran.content));
+        assert!(ran.is_error && told["exit_code"] == 124 && told["timed_out"] == true, "{told}");
+        let message = told["error"]["message"].as_str().unwrap_or_default();
+        let expected = format!(
+            "the code ran longer than 1500 ms: its last statement had ended, but timers, servers, threads or other work that it \
+             had started had not. {end}"
+        );
+        assert_eq!(message, expected, "{code}");
+        let outputs = told["outputs"].to_string();
+        assert!(outputs.contains("'started'") && outputs.contains("exit\\n"), "{code}: {told}");
+    }
+}
+
+/// A context that is deleted ends as a program does, and what never ends is killed.
+fn deleted(session: &Session) {
+    let delete =
+        |context: &str| session.ok("workspace__code__delete_code_context", json!({ "context_id": context }));
+    let context = create(session, "python");
+    let opened = "import atexit, subprocess\nfile = open('kept.txt', 'w')\nfile.write('abc')\natexit.register(lambda: open('left.txt', \
+                  'w').write('e'))\nprint(subprocess.Popen(['sleep', '600'], start_new_session=True).pid)";
+    let ran = run_in(session, &context, opened);
+    let pid = ran["outputs"][0]["text"].as_str().expect("an ID").trim().to_owned();
+    // Files are not flushed at the end of a call, as in a notebook.
+    assert_eq!(run_in(session, &context, "open('kept.txt').read()"), result("''"));
+    assert_eq!(delete(&context), json!({ "ok": true }));
+    let check = format!(
+        "import os\n[open('kept.txt').read(), open('left.txt').read(), os.path.exists('/proc/{pid}')]"
+    );
+    assert_eq!(run(session, "python", &check), result("['abc', 'e', False]"));
+
+    let context = create(session, "javascript");
+    let opened = "const stream = require('fs').createWriteStream('kept'); stream.write('abc'); \
+                  setTimeout(() => stream.end('def'), 300); \
+                  console.log(require('child_process').spawn('sleep', ['600'], { stdio: 'ignore' }).unref())";
+    run_in(session, &context, opened);
+    // A program that prints more than is kept while nobody reads does not hold up its end.
+    run_in(session, &context, "setTimeout(() => console.log('x'.repeat(2_000_000)), 200); undefined");
+    assert_eq!(delete(&context), json!({ "ok": true }));
+    assert_eq!(run(session, "python", "open('kept').read()"), result("'abcdef'"));
+
+    let context = create(session, "javascript");
+    run_in(session, &context, "setInterval(() => {}, 1000)");
+    let told = delete(&context);
+    let warning = "its timers, servers or threads still ran after ten seconds, so it was killed: what it had not written yet is lost";
+    assert_eq!(told, json!({ "ok": true, "warning": warning }));
 }
 
 fn timeout(session: &Session) {

@@ -87,7 +87,7 @@ impl Operation for RunCode {
     const NAME: &'static str = "run_code";
     const DESCRIPTION: &'static str = "Run code in a new interpreter. Returns exit_code, and outputs: stdout, stderr, displays \
         with mime and data, and the result, which is the value of the last expression. An error has its name, message and \
-        traceback.";
+        traceback. The interpreter ends as after a script: the call waits for timers, servers and threads until the timeout.";
     const CAPABILITY: Capability = Capability::Code;
     type Input = Source;
 
@@ -114,8 +114,9 @@ impl Operation for CreateContext {
 
 impl Operation for RunInContext {
     const NAME: &'static str = "run_in_code_context";
-    const DESCRIPTION: &'static str = "Run code in a context, with the variables of earlier calls. Returns the same as run_code. \
-        After a timeout, variables_kept says whether the variables survived.";
+    const DESCRIPTION: &'static str = "Run code in a context, with the variables of earlier calls. Returns the same as run_code \
+        as soon as the code has ended; timers and threads continue, and files are written when they are closed or the \
+        context is deleted. After a timeout, variables_kept says whether the variables survived.";
     const CAPABILITY: Capability = Capability::Code;
     const STATEFUL: bool = true;
     type Input = SourceInContext;
@@ -129,14 +130,19 @@ impl Operation for RunInContext {
 
 impl Operation for DeleteContext {
     const NAME: &'static str = "delete_code_context";
-    const DESCRIPTION: &'static str = "Delete a context. Its interpreter and the processes of its code end.";
+    const DESCRIPTION: &'static str = "Delete a context. Its interpreter ends as after a script, and is killed after ten seconds. \
+        The processes of its code end.";
     const CAPABILITY: Capability = Capability::Code;
     const STATEFUL: bool = true;
     type Input = OldContext;
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: OldContext) -> Result<Reply> {
-        workspace.code()?.delete_context(&input.context_id).await?;
-        Reply::ok(serde_json::json!({ "ok": true }))
+        if workspace.code()?.delete_context(&input.context_id).await? {
+            return Reply::ok(serde_json::json!({ "ok": true }));
+        }
+        let warning = "its timers, servers or threads still ran after ten seconds, so it was killed: what it had not written \
+                       yet is lost";
+        Reply::ok(serde_json::json!({ "ok": true, "warning": warning }))
     }
 }
 

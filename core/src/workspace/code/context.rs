@@ -7,10 +7,14 @@ use std::time::Duration;
 use crate::error::{Code, Error};
 use crate::sandbox::process::{Process, ProcessId};
 use crate::sandbox::{Command, Sandbox};
-use crate::time::now;
+use crate::time::{Start, now};
 
 /// The label that marks the process of a context.
-pub(super) const LABEL: &str = "koze: code context";
+pub const LABEL: &str = "koze: code context";
+/// How long the interpreter of a context may take to end.
+const END: Duration = Duration::from_secs(10);
+/// How many bytes one read takes at most.
+const PIECE: usize = 256 << 10;
 /// The timeout for determining the age of a sandbox.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The unit of process times on Linux, in milliseconds.
@@ -63,6 +67,24 @@ pub(super) async fn find<S: Sandbox>(sandbox: &S, id: &ContextId) -> crate::Resu
         Some(info) if info.exit.is_some() => Err(ended()),
         Some(_) => sandbox.process(&id.process).await?.ok_or_else(ended),
         None => Err(lost(sandbox, id).await),
+    }
+}
+
+/// Ends the interpreter of a context, as the end of its input does. Returns whether it has ended in time.
+pub(super) async fn end<P: Process>(driver: &P) -> crate::Result<bool> {
+    driver.close_stdin().await?;
+    let start = Start::now();
+    let mut cursor = 0;
+    loop {
+        // A program whose output nobody reads would wait for that.
+        let read = driver.read(cursor, PIECE, END.saturating_sub(start.elapsed())).await?;
+        cursor = read.next;
+        if read.exit.is_some() {
+            return Ok(true);
+        }
+        if start.elapsed() >= END {
+            return Ok(false);
+        }
     }
 }
 

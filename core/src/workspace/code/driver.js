@@ -39,9 +39,42 @@ try {
 
 let interrupt = null;
 process.on("SIGINT", () => interrupt?.());
-const complain = (error) => frame({ type: "stderr", text: `${error?.stack ?? show(error)}\n` });
-process.on("uncaughtException", complain);
-process.on("unhandledRejection", complain);
+// The request whose interpreter ends with it, if there is one, and whether its code still runs.
+let last = null, running = false;
+const failure = (raised, filename) => {
+  const isError = util.types.isNativeError(raised);
+  const lines = isError ? String(raised.stack).split("\n") : [show(raised)];
+  // What the driver itself adds to a stack helps nobody.
+  const end = lines.findLastIndex((line) => line.includes(filename)) + 1;
+  return {
+    name: isError ? raised.name : "Error",
+    message: isError ? raised.message : show(raised),
+    traceback: (end > 0 ? lines.slice(0, end) : lines.slice(0, 1)).join("\n"),
+  };
+};
+const finish = (id, error, exit_code) => {
+  running = false;
+  frame({ type: "end", id }, 2);
+  frame({ type: "end", id, exit_code, error });
+};
+const fail = (error, code) => {
+  finish(last, error, code);
+  process.exit(code);
+};
+// Ends a run, as it ends a program. A context goes on. Code may have listeners of its own, and `domain` of Node.js has one.
+for (const event of ["uncaughtException", "unhandledRejection"]) {
+  const listener = (error) => {
+    const others = process.listeners(event).filter((one) => one !== listener && !one.name.startsWith("domain"));
+    if (others.length > 0) return;
+    if (last) fail(failure(error, "<cell "), 1);
+    else frame({ type: "stderr", text: `${error?.stack ?? show(error)}\n` });
+  };
+  process.on(event, listener);
+}
+process.on("beforeExit", () => {
+  const message = "the code awaits a promise that nothing can settle any more";
+  if (last && running) fail({ name: "Error", message, traceback: "" }, 13);
+});
 const interrupted = () => Object.assign(new Error("the code was interrupted"), { name: "Interrupted" });
 
 const evaluate = async (source, filename) => {
@@ -73,29 +106,43 @@ const settle = (time) => {
   }
 };
 
-const run = async ({ id, code, settle: time }, number) => {
+const run = async (request, number) => {
   const filename = `<cell ${number}>`;
   let error = null;
-  if (time > 0) settle(time);
-  for (const fd of [2, 1]) frame({ type: "begin", id }, fd);
+  if (request.settle > 0) settle(request.settle);
+  if (request.last) {
+    last = request.id;
+    process.stdin.destroy();
+  }
+  for (const fd of [2, 1]) frame({ type: "begin", id: request.id }, fd);
+  running = true;
   try {
-    const value = await evaluate(code, filename);
+    const value = await evaluate(request.code, filename);
     if (value !== undefined) frame({ type: "result", text: show(value) });
   } catch (thrown) {
-    const raised = thrown?.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED" ? interrupted() : thrown;
-    const isError = util.types.isNativeError(raised);
-    const lines = isError ? String(raised.stack).split("\n") : [show(raised)];
-    // What the driver itself adds to a stack helps nobody.
-    const end = lines.findLastIndex((line) => line.includes(filename)) + 1;
-    error = {
-      name: isError ? raised.name : "Error",
-      message: isError ? raised.message : show(raised),
-      traceback: (end > 0 ? lines.slice(0, end) : lines.slice(0, 1)).join("\n"),
-    };
+    error = failure(thrown?.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED" ? interrupted() : thrown, filename);
   }
-  interrupt = null;
-  frame({ type: "end", id }, 2);
-  frame({ type: "end", id, exit_code: error ? 1 : 0, error });
+  interrupt = last ? () => process.exit(130) : null;
+  if (last && error) fail(error, 1);
+  finish(request.id, error, error ? 1 : 0);
+};
+
+// The programs that a context has started end with it. Those of a run stay, as after a program.
+const endPrograms = () => {
+  const parents = new Map();
+  for (const pid of fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    try {
+      const stat = fs.readFileSync(`/proc/${pid}/stat`, "latin1");
+      parents.set(pid, stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
+    } catch {}
+  }
+  for (const pid of parents.keys()) {
+    let above = parents.get(pid);
+    while (above !== `${process.pid}` && parents.has(above)) above = parents.get(above);
+    try {
+      if (above === `${process.pid}`) process.kill(Number(pid), "SIGKILL");
+    } catch {}
+  }
 };
 
 let number = 0, queue = Promise.resolve(), rest = "";
@@ -104,4 +151,11 @@ process.stdin.setEncoding("utf8").on("data", (text) => {
   const lines = (rest + text).split("\n");
   rest = lines.pop();
   for (const line of lines) queue = queue.then(() => run(JSON.parse(line), ++number));
+});
+// After the code's own listeners. Without input, the interpreter ends as it does after a program.
+process.stdin.on("end", () => {
+  queue.then(() => {
+    interrupt = () => process.exit(130);
+    process.on("exit", endPrograms);
+  });
 });

@@ -1,5 +1,5 @@
 # Runs code for koze: a request per line on standard input, a frame (RS, JSON, LF) per message on standard output.
-import ast, asyncio, base64, builtins, inspect, json, os, signal, sys, time, traceback
+import ast, asyncio, atexit, base64, builtins, inspect, json, os, signal, sys, time, traceback
 
 FRAMES, ERRORS = os.fdopen(os.dup(1), "wb", 0), os.fdopen(os.dup(2), "wb", 0)
 STDIN, BUSY = os.fdopen(os.dup(0), "rb"), [False]
@@ -90,6 +90,7 @@ def run(number, source):
             BUSY[0] = False
     except SystemExit as end:
         code = 0 if end.code is None else end.code & 255 if isinstance(end.code, int) else 1
+        if not isinstance(end.code, (int, type(None))): print(end.code, file=sys.stderr)
     except BaseException as raised:
         code, error = 1, raised
     for task in asyncio.all_tasks(LOOP) if isinstance(error, KeyboardInterrupt) else []: task.cancel()
@@ -98,12 +99,43 @@ def run(number, source):
 def interrupt(*_):
     if BUSY[0]: raise KeyboardInterrupt()
 
+def end_tasks():
+    # As asyncio.run does.
+    tasks = asyncio.all_tasks(LOOP)
+    for task in tasks: task.cancel()
+    if tasks: LOOP.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    for task in tasks:
+        if task.cancelled() or not task.exception(): continue
+        LOOP.call_exception_handler({"message": "a task failed while it was cancelled", "exception": task.exception(), "task": task})
+    LOOP.run_until_complete(LOOP.shutdown_asyncgens())
+    LOOP.run_until_complete(LOOP.shutdown_default_executor())
+    LOOP.close()
+
+# The programs that a context has started end with it. Those of a run stay, as after a program.
+KEEPS, PROCESS = [False], os.getpid()
+def end_programs():
+    parents = {}
+    for pid in [] if KEEPS[0] else filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/" + pid + "/stat") as stat: parents[int(pid)] = int(stat.read().rpartition(")")[2].split()[1])
+        except OSError: pass
+    for pid in parents:
+        above = parents[pid]
+        while above in parents and above != PROCESS: above = parents[above]
+        try:
+            if above == PROCESS == os.getpid(): os.kill(pid, signal.SIGKILL)
+        except OSError: pass
+
+# Registered first, so it is called after the functions of the code.
+atexit.register(end_programs)
 signal.signal(signal.SIGINT, interrupt)
 sys.stdout, sys.stderr, sys.stdin = Text("stdout", 1), Text("stderr", 2), open(os.devnull)
 builtins.display, sys.argv, sys.path[:1] = display, [""], [os.getcwd()]
 frame(type="ready")
+code = 0
 for number, line in enumerate(iter(STDIN.readline, b""), 1):
     request = json.loads(line)
+    KEEPS[0] = request["last"]
     # An interrupt that was meant for earlier code arrives now, and is ignored.
     time.sleep(request["settle"] / 1000)
     frame(ERRORS, type="begin", id=request["id"])
@@ -112,6 +144,14 @@ for number, line in enumerate(iter(STDIN.readline, b""), 1):
         code, error = run(number, request["code"])
     except KeyboardInterrupt as late:
         code, error = 1, failure(late, "")
-    BUSY[0] = False
+    # A child that the code has forked ends here.
+    if os.getpid() != PROCESS: break
+    BUSY[0] = request["last"]
     frame(ERRORS, type="end", id=request["id"])
     frame(type="end", id=request["id"], exit_code=code, error=error)
+    if request["last"]: break
+    code = 0
+# The interpreter ends as it does after a program: it waits for threads, calls exit handlers, and writes what is buffered.
+BUSY[0] = True
+end_tasks()
+sys.exit(code)

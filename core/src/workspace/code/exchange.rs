@@ -33,22 +33,34 @@ enum Phase {
     Killed,
 }
 
+/// What follows a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// The driver waits for other requests.
+    Wait,
+    /// Its interpreter ends, as it does after a program: it waits for timers and threads, calls exit handlers, and writes what
+    /// is buffered. All that belongs to the run.
+    End,
+}
+
 /// Runs code in a driver that is at `position`, which follows what was read, also if the caller drops the future.
 pub(super) async fn run<P: Process>(
     driver: &P,
     position: &mut Position,
     code: &str,
     timeout: Duration,
+    then: Then,
 ) -> Result<CodeRun> {
     let id = ProcessId::random().to_string();
     let settle = if position.settled { Duration::ZERO } else { SETTLE };
-    let request = format!("{}\n", json!({ "id": id, "code": code, "settle": millis(settle) }));
+    let last = then == Then::End;
+    let request = format!("{}\n", json!({ "id": id, "code": code, "settle": millis(settle), "last": last }));
     position.settled = false;
     let start = Start::now();
     let interrupt = SignalOnDrop::new(driver, Signal::Interrupt);
     let sent = send(driver, request.into_bytes(), timeout, start).await;
     interrupt.release();
-    let mut answer = Answer::new(id);
+    let mut answer = Answer::new(id, then);
     let mut phase = Phase::Running;
     let mut until = timeout + settle;
     let ended = match sent {
@@ -62,7 +74,10 @@ pub(super) async fn run<P: Process>(
                 answer.take(chunk.stream, &chunk.bytes);
             }
             if answer.is_whole() {
-                break None;
+                answer.whole_in.get_or_insert(phase);
+                if then == Then::Wait {
+                    break None;
+                }
             }
             if let Some(exit) = read.exit {
                 break Some(exit);
@@ -121,14 +136,26 @@ struct Answer {
     outputs: Outputs,
     begun: [bool; 2],
     ended: [bool; 2],
+    /// How far the run was when the code had ended.
+    whole_in: Option<Phase>,
+    then: Then,
     exit_code: i32,
     error: Option<CodeError>,
 }
 
 impl Answer {
-    fn new(id: String) -> Self {
-        let (streams, outputs) = ([Frames::default(), Frames::default()], Outputs::new());
-        Answer { id, streams, outputs, begun: [false; 2], ended: [false; 2], exit_code: 0, error: None }
+    fn new(id: String, then: Then) -> Self {
+        Answer {
+            id,
+            streams: [Frames::default(), Frames::default()],
+            outputs: Outputs::new(),
+            begun: [false; 2],
+            ended: [false; 2],
+            whole_in: None,
+            then,
+            exit_code: 0,
+            error: None,
+        }
     }
 
     fn is_whole(&self) -> bool {
@@ -147,7 +174,7 @@ impl Answer {
                         (self.exit_code, self.error) = (code, error);
                     }
                 }
-                _ if !self.begun[index] || self.ended[index] => {}
+                _ if !self.begun[index] || (self.ended[index] && self.then == Then::Wait) => {}
                 Part::Raw(bytes) => self.outputs.print(stream, &bytes),
                 Part::Message(Message::Stdout { text }) => {
                     self.outputs.print(Stream::Stdout, text.as_bytes());
@@ -162,39 +189,64 @@ impl Answer {
         }
     }
 
+    /// Returns the result: by how the interpreter ended, or `None` if it has not, and how far the run was.
     fn finish(self, phase: Phase, ended: Option<Exit>, timeout: Duration) -> CodeRun {
-        let outputs = self.outputs.finish();
         let late = format!("the code ran longer than {} ms", millis(timeout));
-        let named = |name: &str, message: String| {
-            let traceback = String::new();
-            Some(CodeError { name: name.to_owned(), message, traceback })
+        let killed =
+            "did not stop when it was interrupted, and was killed: what it had not written yet is lost";
+        let code = ended.map_or(0, |exit| exit.code);
+        // The code had ended by itself before the timeout, or just then.
+        let is_in_time = |at| {
+            phase == Phase::Running
+                || (self.then == Then::Wait && (at == Phase::Running || self.error.is_none()))
         };
-        let run = |exit_code, error, timed_out, survived| CodeRun {
-            exit_code,
-            outputs,
-            error,
-            timed_out,
-            survived,
+        let verdict = match self.whole_in {
+            None if phase == Phase::Killed => Verdict::timeout(format!("{late}, {killed}"), None, false),
+            None => Verdict { timed_out: phase != Phase::Running, ..Verdict::ended(code, 0, None) },
+            Some(at) if is_in_time(at) => {
+                Verdict { survived: true, ..Verdict::ended(code, self.exit_code, self.error) }
+            }
+            Some(at) => {
+                let how = if phase == Phase::Killed { killed } else { "was interrupted" };
+                let message = match at {
+                    Phase::Running => format!(
+                        "{late}: its last statement had ended, but timers, servers, threads or other work that it had started \
+                         had not. It {how}"
+                    ),
+                    _ if phase == Phase::Killed => format!("{late}, {how}"),
+                    _ => format!("{late}, and {how}"),
+                };
+                Verdict::timeout(message, self.error, phase != Phase::Killed)
+            }
         };
-        match (ended, phase) {
-            // It has ended just in time.
-            (None, phase) if phase == Phase::Running || self.error.is_none() => {
-                run(self.exit_code, self.error, false, true)
-            }
-            (None, _) => {
-                let traceback = self.error.map(|error| error.traceback).unwrap_or_default();
-                let message = format!("{late}, and was interrupted");
-                run(TIMED_OUT, Some(CodeError { name: "Timeout".into(), message, traceback }), true, true)
-            }
-            (Some(_), Phase::Killed) => {
-                let message = format!("{late}, did not stop when it was interrupted, and was killed");
-                run(TIMED_OUT, named("Timeout", message), true, false)
-            }
-            (Some(exit), _) => {
-                let message = format!("the code ended its interpreter, with the exit code {}", exit.code);
-                let error = if exit.code == 0 { None } else { named("Exit", message) };
-                run(exit.code, error, phase != Phase::Running, false)
-            }
-        }
+        let Verdict { exit_code, error, timed_out, survived } = verdict;
+        CodeRun { exit_code, outputs: self.outputs.finish(), error, timed_out, survived }
+    }
+}
+
+/// How a run ended.
+struct Verdict {
+    exit_code: i32,
+    error: Option<CodeError>,
+    timed_out: bool,
+    survived: bool,
+}
+
+impl Verdict {
+    /// A timeout, with the place where the code was.
+    fn timeout(message: String, interrupted: Option<CodeError>, survived: bool) -> Self {
+        let traceback = interrupted.map(|error| error.traceback).unwrap_or_default();
+        let error = CodeError { name: "Timeout".into(), message, traceback };
+        Verdict { exit_code: TIMED_OUT, error: Some(error), timed_out: true, survived }
+    }
+
+    /// The end of code, with its own exit code and error, or that of its interpreter.
+    fn ended(interpreter: i32, exit_code: i32, error: Option<CodeError>) -> Self {
+        let exit_code = if interpreter == 0 { exit_code } else { interpreter };
+        let error = error.or_else(|| {
+            let message = format!("the code ended its interpreter, with the exit code {exit_code}");
+            (interpreter != 0).then(|| CodeError { name: "Exit".into(), message, traceback: String::new() })
+        });
+        Verdict { exit_code, error, timed_out: false, survived: false }
     }
 }
