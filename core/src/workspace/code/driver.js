@@ -1,4 +1,6 @@
 // Runs code for koze: a request per line on standard input, a frame (RS, JSON, LF) per message on standard output.
+// In a block, because names at the top level of the driver could not be declared by code.
+{
 const fs = require("fs"), util = require("util"), vm = require("vm"), { createRequire } = require("module");
 const path = require("path");
 
@@ -62,13 +64,18 @@ const fail = (error, code) => {
   process.exit(code);
 };
 // Ends a run, as it ends a program. A context goes on. Code may have listeners of its own, and `domain` of Node.js has one.
+const ours = new Set(), isOfCode = (listener) => !ours.has(listener) && !listener.name.startsWith("domain");
 for (const event of ["uncaughtException", "unhandledRejection"]) {
   const listener = (error) => {
-    const others = process.listeners(event).filter((one) => one !== listener && !one.name.startsWith("domain"));
+    const others = process.listeners(event).filter(isOfCode);
     if (others.length > 0) return;
-    if (last) fail(failure(error, "<cell "), 1);
+    // As in Node.js, a listener of the code for exceptions also gets the rejections that nothing handles.
+    const takesRejections = event === "unhandledRejection" && process.listeners("uncaughtException").some(isOfCode);
+    if (takesRejections) process.emit("uncaughtException", error, event);
+    else if (last) fail(failure(error, "<cell "), 1);
     else frame({ type: "stderr", text: `${error?.stack ?? show(error)}\n` });
   };
+  ours.add(listener);
   process.on(event, listener);
 }
 process.on("beforeExit", () => {
@@ -159,3 +166,4 @@ process.stdin.on("end", () => {
     process.on("exit", endPrograms);
   });
 });
+}

@@ -1,5 +1,5 @@
 # Runs code for koze: a request per line on standard input, a frame (RS, JSON, LF) per message on standard output.
-import ast, asyncio, atexit, base64, builtins, inspect, json, os, signal, sys, time, traceback
+import ast, asyncio, atexit, base64, builtins, inspect, json, os, signal, sys, threading, time, traceback
 
 FRAMES, ERRORS = os.fdopen(os.dup(1), "wb", 0), os.fdopen(os.dup(2), "wb", 0)
 STDIN, BUSY = os.fdopen(os.dup(0), "rb"), [False]
@@ -13,11 +13,15 @@ sys.modules["__main__"] = SPACE
 LOOP = asyncio.new_event_loop()
 asyncio.set_event_loop(LOOP)
 
+# A frame longer than a pipe takes at once would mix with those of other threads. A fork must not inherit the lock as held.
+LOCKS = [threading.RLock()]
+os.register_at_fork(after_in_child=lambda: LOCKS.__setitem__(0, threading.RLock()))
+
 def frame(out=None, **message):
     data = b"\x1e" + json.dumps(message).encode() + b"\n"
     out = out or FRAMES
-    while data:
-        data = data[out.write(data):]
+    with LOCKS[0]:
+        while data: data = data[out.write(data):]
 
 class Text:
     encoding, errors, closed = "utf-8", "replace", False
@@ -108,7 +112,8 @@ def end_tasks():
         if task.cancelled() or not task.exception(): continue
         LOOP.call_exception_handler({"message": "a task failed while it was cancelled", "exception": task.exception(), "task": task})
     LOOP.run_until_complete(LOOP.shutdown_asyncgens())
-    LOOP.run_until_complete(LOOP.shutdown_default_executor())
+    # Before Python 3.9, the executor is joined when the interpreter ends.
+    if hasattr(LOOP, "shutdown_default_executor"): LOOP.run_until_complete(LOOP.shutdown_default_executor())
     LOOP.close()
 
 # The programs that a context has started end with it. Those of a run stay, as after a program.
@@ -145,7 +150,9 @@ for number, line in enumerate(iter(STDIN.readline, b""), 1):
     except KeyboardInterrupt as late:
         code, error = 1, failure(late, "")
     # A child that the code has forked ends here.
-    if os.getpid() != PROCESS: break
+    if os.getpid() != PROCESS:
+        if error: sys.stderr.write(error["traceback"])
+        break
     BUSY[0] = request["last"]
     frame(ERRORS, type="end", id=request["id"])
     frame(type="end", id=request["id"], exit_code=code, error=error)
