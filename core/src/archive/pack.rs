@@ -28,6 +28,8 @@ pub fn pack<S: Sandbox>(sandbox: S, dir: String) -> Tar {
         dirs: Vec::new(),
         file: None,
         contents: Contents::default(),
+        root: (String::new(), None),
+        is_reduced: false,
         state: State::Begin,
     };
     Box::pin(try_unfold(packer, |mut packer| async move {
@@ -52,6 +54,10 @@ struct Packer<S> {
     /// The large file that is being read.
     file: Option<Open>,
     contents: Contents,
+    /// What is known of the directory itself: its path, which is followed, and its time of modification.
+    root: (String, Option<i64>),
+    /// Whether something was removed after it was listed.
+    is_reduced: bool,
     state: State,
 }
 
@@ -85,6 +91,7 @@ impl<S: Sandbox> Packer<S> {
         } else if let Some(dir) = self.dirs.pop() {
             self.list(&dir).await?;
         } else {
+            self.check_root().await?;
             archive.extend(end());
             self.state = State::Ended;
         }
@@ -100,17 +107,34 @@ impl<S: Sandbox> Packer<S> {
     }
 
     async fn root(&mut self, archive: &mut Vec<u8>) -> Result<()> {
-        let mut stat = self.sandbox.stat(self.at(&self.dir)).await?;
+        let mut path = self.dir.clone();
+        let mut stat = self.sandbox.stat(self.at(&path)).await?;
         if let Kind::Link(_) = stat.kind {
             // With the dot, it is followed.
-            stat = self.sandbox.stat(self.at(&self.path("."))).await?;
+            path = self.path(".");
+            stat = self.sandbox.stat(self.at(&path)).await?;
         }
         if stat.kind != Kind::Directory {
             return Err(Error::new(Code::NotADirectory, format!("`{}` is not a directory", self.dir)));
         }
+        self.root = (path, stat.mtime);
         write_header(&entry(String::new(), What::Directory, &stat), archive);
         self.dirs.push(String::new());
         Ok(())
+    }
+
+    /// Checks at the end that what was removed meanwhile was not removed by a restart of the container, after which the directory is
+    /// missing, or as old as the image.
+    async fn check_root(&self) -> Result<()> {
+        let (path, before) = &self.root;
+        if !self.is_reduced {
+            return Ok(());
+        }
+        match self.sandbox.stat(self.at(path)).await {
+            Ok(now) if now.mtime >= *before => Ok(()),
+            Err(error) if error.code != Code::NotFound => Err(error),
+            _ => Err(changed(&self.dir)),
+        }
     }
 
     async fn list(&mut self, dir: &str) -> Result<()> {
@@ -118,7 +142,10 @@ impl<S: Sandbox> Packer<S> {
         let mut entries = match self.sandbox.list(self.at(&path)).await {
             Ok(entries) => entries,
             // It was removed meanwhile.
-            Err(error) if error.code == Code::NotFound && !dir.is_empty() => return Ok(()),
+            Err(error) if error.code == Code::NotFound && !dir.is_empty() => {
+                self.is_reduced = true;
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
@@ -149,7 +176,10 @@ impl<S: Sandbox> Packer<S> {
                 (Kind::Link(target), _) => (What::Link(self.target(&name, target)?), Vec::new()),
                 (Kind::File, Some(content)) => (What::File(content.len() as u64), content),
                 // It was removed meanwhile.
-                (Kind::File, None) => continue,
+                (Kind::File, None) => {
+                    self.is_reduced = true;
+                    continue;
+                }
                 // A socket, pipe or device is of no use elsewhere.
                 (Kind::Other, _) => {
                     self.contents.skipped += 1;

@@ -212,3 +212,29 @@ fn a_source_that_was_replaced_is_not_copied() {
         assert!(refused > 1);
     });
 }
+
+/// After a restart of the source, what was listed is missing, as if a program had removed it.
+#[test]
+fn an_archive_of_a_source_that_restarts_is_refused() {
+    run(async {
+        let read = async |calls: usize| {
+            let fragile = Fragile::new(source().await, calls, false);
+            let tar = fragile.archive(anywhere("/tmp/from")).map_ok(|(bytes, _)| bytes).try_concat().await;
+            (tar, fragile.restarted.load(Ordering::SeqCst))
+        };
+        let (whole, _) = read(usize::MAX).await;
+        let (whole, mut calls) = (whole.unwrap(), 0);
+        loop {
+            let (tar, is_restarted) = read(calls).await;
+            match tar {
+                Ok(tar) => assert!(tar.len() == whole.len(), "before call {calls}"),
+                Err(error) => assert!(matches!(error.code, Code::Unavailable | Code::NotFound), "{error}"),
+            }
+            if !is_restarted {
+                break;
+            }
+            calls += 1;
+        }
+        assert!(calls > 8);
+    });
+}
