@@ -15,9 +15,10 @@ use crate::discover::{Project, Sandboxes};
 use crate::draft::{Draft, Storage};
 use crate::finding::{Findings, Place, Stop};
 use crate::generate;
+use crate::home;
 use crate::ignored::{self, Hidden};
 use crate::images::guest;
-use crate::lock::Lock;
+use crate::lock::{self, Lock};
 use crate::manifest::ScriptTable;
 use crate::own::Own;
 use crate::plan::{self, Inputs, Plan, Planned};
@@ -29,8 +30,8 @@ use crate::sdk::{self, Sdk};
 use crate::worker_crate::WorkerCrate;
 use crate::wrangler::bindings;
 use crate::wrangler::lifecycle;
-use crate::wrangler::locate::{self, Config};
-use crate::write::{self, Failed};
+use crate::wrangler::locate::{self, Config, Given};
+use crate::write::{self, Failed, beneath};
 
 /// The inputs of a build.
 #[derive(Debug, Clone)]
@@ -49,6 +50,8 @@ pub struct Options {
     pub worker: bool,
     /// The package's directory lock, if the caller already holds it (see [`lock_directory`]).
     pub directory_lock: Option<Arc<File>>,
+    /// Whether the package is in a staging directory, which is moved into place as a whole.
+    pub staged: bool,
 }
 
 /// The result of a build. Stages that did not run leave their fields empty.
@@ -170,11 +173,22 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     findings.checked()?;
     build.sandboxes.clone_from(&plan.sandboxes);
     if options.write {
-        if let Err(failed) = write::apply(&project.dir, &plan.changes) {
+        let applied = if options.staged {
+            write::apply_once(&plan.changes)
+        } else {
+            write::apply(&project.dir, &plan.changes)
+        };
+        if let Err(failed) = applied {
             return interrupted(failed, findings);
         }
+        if options.config.is_some() && !config.target.starts_with(project.repository()) {
+            // Without a record, the next run asks for `--config` again.
+            let _ = home::remember_config(&project.dir, &config.target);
+        }
         // This run, or one that was killed, may have deleted the last file in it.
-        write::remove_empty(&[project.dir.join(generate::DIR).join(guest::DIR)]);
+        let native = project.dir.join(generate::DIR).join(guest::DIR);
+        let native: Vec<PathBuf> = beneath::resolve(&project.dir, &native).into_iter().collect();
+        write::remove_empty(native.as_slice());
         build.hidden = ignored::hidden(&project.dir, &plan.changes);
     }
     build.plan = Some(plan);
@@ -183,6 +197,9 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
 
 /// Finishes the writes of an interrupted run and returns the files it wrote. The caller must hold the directory lock.
 pub(crate) fn finish(project: &Project, findings: &mut Findings) -> Result<Vec<String>, Stop> {
+    if write::has_old_journal(&project.dir) {
+        findings.add(Rule::OldJournal {}, None);
+    }
     write::finish(&project.dir).or_else(|failed| interrupted(failed, findings))
 }
 
@@ -209,7 +226,12 @@ fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findin
     {
         return findings.fail(Rule::ConfigGone { file: shown.clone() }, None);
     }
-    let mut config = Config::open(project, options.config.as_deref().or(locked.as_deref()), findings)?;
+    let given = match (&options.config, &locked) {
+        (Some(given), _) => Some(Given::ByUser(given)),
+        (None, Some(locked)) => Some(lock::named(locked, project, findings)?),
+        (None, None) => None,
+    };
+    let mut config = Config::open(project, given, findings)?;
     if config.exists {
         if !lock.is_empty() {
             config.note_owner(project, locked.as_deref());

@@ -14,6 +14,8 @@ use crate::manifest::{self, Manifest, ScriptTable};
 use crate::paths;
 use crate::platform;
 use crate::rules::Rule;
+use crate::sdk;
+use crate::write::{beneath, input};
 
 /// A Cargo package.
 #[derive(Debug)]
@@ -97,6 +99,12 @@ impl Project {
         Ok(Project { dir, name, environments, registry, script })
     }
 
+    /// Returns the directory of the repository that contains the package: the nearest one with `.git`, or the package's
+    /// own.
+    pub fn repository(&self) -> &Path {
+        self.dir.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(&self.dir)
+    }
+
     /// Returns what the manifest sets for scripts of the Worker, if it serves the tools `script`.
     pub fn worker_scripts(&self) -> Option<&ScriptTable> {
         self.script.as_ref().filter(|script| script.worker)
@@ -115,7 +123,7 @@ impl Project {
                 findings.add(Rule::NotUtf8 { path: file }, None);
                 continue;
             }
-            if let Some((text, sandbox)) = read(&path, &file, draft, findings) {
+            if let Some((text, sandbox)) = read(&self.dir, &path, &file, draft, findings) {
                 list.push(sandbox);
                 files.push((file, text));
             }
@@ -131,6 +139,10 @@ impl Project {
     /// Finds the relevant files below `src`.
     fn sources(&self, draft: &Draft, findings: &mut Findings) -> Sources {
         let src = self.dir.join("src");
+        if let Err(error) = beneath::resolve(&self.dir, &src) {
+            findings.add_io(&error);
+            return Sources { files: Vec::new(), dockerfiles: BTreeSet::new() };
+        }
         let generated = src.join("generated");
         let inside = |entry: &DirEntry| {
             // A symbolic link may lead out of the package.
@@ -202,12 +214,18 @@ fn once_each(files: Vec<PathBuf>) -> Vec<PathBuf> {
 
 /// Reads and validates one sandbox file. The returned text has no byte order mark, because the parser does not count
 /// it.
-fn read(path: &Path, file: &str, draft: &Draft, findings: &mut Findings) -> Option<(Arc<str>, Sandbox)> {
+fn read(
+    dir: &Path,
+    path: &Path,
+    file: &str,
+    draft: &Draft,
+    findings: &mut Findings,
+) -> Option<(Arc<str>, Sandbox)> {
     let drafted = draft.file(path).flatten().map(<[u8]>::to_vec);
-    let bytes = match drafted.map_or_else(|| fs_err::read(path), Ok) {
+    let bytes = match drafted.map_or_else(|| input::read_in(dir, path), Ok) {
         Ok(bytes) => bytes,
         Err(error) => {
-            findings.add(Rule::Io { message: error.to_string() }, None);
+            findings.add_io(&error);
             return None;
         }
     };
@@ -235,8 +253,8 @@ fn read(path: &Path, file: &str, draft: &Draft, findings: &mut Findings) -> Opti
 
 /// Returns the members of a workspace, for the error message.
 fn members(manifest: &Path) -> Vec<String> {
-    let metadata = cargo_metadata::MetadataCommand::new().manifest_path(manifest).no_deps().exec();
-    let Ok(metadata) = metadata else {
+    let metadata = sdk::graph(manifest).and_then(|mut graph| graph.no_deps().exec().ok());
+    let Some(metadata) = metadata else {
         return Vec::new();
     };
     let root = metadata.workspace_root.clone().into_std_path_buf();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use koze_model::{Diagnostic, Level};
 
 use crate::rules::Rule;
+use crate::write::beneath::Stray;
 
 /// A location in a file.
 #[derive(Debug, Clone)]
@@ -95,7 +96,17 @@ impl Findings {
     /// # Errors
     /// Always returns [`Stop`].
     pub fn io<T>(&mut self, error: &std::io::Error) -> Result<T, Stop> {
-        self.fail(Rule::Io { message: error.to_string() }, None)
+        self.add_io(error);
+        Err(Stop)
+    }
+
+    /// Adds an error of the operating system, or of a path that leads out of its package.
+    pub fn add_io(&mut self, error: &std::io::Error) {
+        let rule = match Stray::of(error) {
+            Some(stray) => Rule::LeadsOut { message: stray.message(), remedy: stray.remedy() },
+            None => Rule::Io { message: error.to_string() },
+        };
+        self.add(rule, None);
     }
 
     /// Adds a diagnostic of the model, whose file indices refer to `files`.

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use ignore::Match;
-use ignore::gitignore::Gitignore;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::generate;
 use crate::lock;
 use crate::paths;
-use crate::write::{Action, Change};
+use crate::write::{Action, Change, input};
 
 /// The name of the ignore files.
 const FILE: &str = ".gitignore";
@@ -41,9 +41,13 @@ pub fn hidden(package: &Path, changes: &[Change]) -> Vec<Hidden> {
 fn hides(package: &Path, path: &Path, what: &str) -> Option<Hidden> {
     for dir in path.ancestors().skip(1) {
         let file = dir.join(FILE);
-        if file.is_file() {
-            // git also ignores invalid patterns.
-            let (patterns, _) = Gitignore::new(&file);
+        if let Ok(text) = input::read_text_in(dir, &file) {
+            let mut patterns = GitignoreBuilder::new(dir);
+            for line in text.trim_start_matches('\u{feff}').lines() {
+                // git also ignores invalid patterns.
+                let _ = patterns.add_line(None, line);
+            }
+            let patterns = patterns.build().unwrap_or_else(|_| Gitignore::empty());
             match patterns.matched_path_or_any_parents(path, false) {
                 Match::Ignore(pattern) => {
                     let pattern = pattern.original().to_owned();

@@ -15,6 +15,7 @@ use crate::finding::{Findings, Place};
 use crate::paths;
 use crate::rules::Rule;
 use crate::sdk::Sdk;
+use crate::write::input;
 
 use self::guest::{From, Guest};
 
@@ -76,7 +77,7 @@ pub fn resolve(sandbox: &Sandbox, around: Surroundings, findings: &mut Findings)
             let context = attributes.image_build_context.as_ref();
             let context = context.map_or_else(beside, |dir| paths::normal(&source_dir.join(&dir.value)));
             let from = From::Dockerfile(paths::normal(&path), context);
-            guest::of(sandbox, from, &project.dir, draft, findings)
+            guest::of(sandbox, from, project, draft, findings)
         });
         if let (None, Some(sdk)) = (&guest, sdk) {
             check_from(&path, project, sdk, findings);
@@ -86,7 +87,7 @@ pub fn resolve(sandbox: &Sandbox, around: Surroundings, findings: &mut Findings)
     match attributes.image.as_ref().map(|image| &image.value) {
         Some(Image::Registry(reference)) => {
             let from = From::Registry(reference);
-            let guest = native.then(|| guest::of(sandbox, from, &project.dir, draft, findings));
+            let guest = native.then(|| guest::of(sandbox, from, project, draft, findings));
             return Resolved { image: reference.clone(), source: ImageSource::Attribute, guest };
         }
         Some(Image::Dockerfile(path)) => {
@@ -141,7 +142,7 @@ pub fn check_kept(image: &str, config_dir: &Path, project: &Project, sdk: &Sdk, 
 
 /// Checks that a Dockerfile based on the sandbox image uses the SDK's version.
 fn check_from(dockerfile: &Path, project: &Project, sdk: &Sdk, findings: &mut Findings) {
-    let Ok(bytes) = fs_err::read(dockerfile) else {
+    let Ok(bytes) = input::read_in(project.repository(), dockerfile) else {
         return;
     };
     let text = String::from_utf8_lossy(&bytes);

@@ -17,6 +17,7 @@ pub mod doctor;
 pub mod draft;
 pub mod finding;
 pub mod generate;
+mod home;
 pub mod ignored;
 pub mod images;
 pub mod lock;
@@ -35,6 +36,8 @@ pub mod sdk;
 #[cfg(target_os = "linux")]
 pub mod session;
 pub mod source;
+#[cfg(unix)]
+mod trust;
 pub mod watch;
 pub mod worker_crate;
 pub mod wrangler;

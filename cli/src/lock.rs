@@ -1,6 +1,7 @@
 //! `koze.lock`: records what koze owns in the wrangler configuration.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,12 @@ use sha2::{Digest, Sha256};
 
 use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
+use crate::home;
+use crate::images::guest;
+use crate::paths;
 use crate::rules::Rule;
+use crate::wrangler::locate::Given;
+use crate::write::{beneath, input};
 
 /// The file's name, next to the package's `Cargo.toml`.
 pub const FILE: &str = "koze.lock";
@@ -19,6 +25,9 @@ const VERSION: u32 = 1;
 
 /// The remedy for an unreadable lock.
 const MEND: &str = "it records what koze owns in the wrangler configuration: restore it from version control; if it is lost, delete it, and the next build adopts matching entries";
+
+/// The remedy for a configuration that somebody else may have named.
+const CONFIRM: &str = "if koze should manage that file, name it yourself with `--config FILE`: on this machine, koze remembers it; otherwise restore `koze.lock` from version control";
 
 const HEADER: &str = "# Written by `koze build`: what koze owns in the wrangler configuration.\n# Commit this file; do not edit it.\n\n";
 
@@ -155,14 +164,22 @@ impl Lock {
     /// # Errors
     /// Returns [`Stop`] if the file cannot be read or has an unsupported version.
     pub fn read(project: &Project, findings: &mut Findings) -> Result<Lock, Stop> {
-        let text = match fs_err::read_to_string(project.dir.join(FILE)) {
+        let text = match input::read_text_in(&project.dir, &project.dir.join(FILE)) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Lock::new()),
             Err(error) => return findings.io(&error),
         };
         let place = |range| Some(Place { file: FILE.to_owned(), text: Arc::from(text.as_str()), range });
         match toml_edit::de::from_str::<Lock>(&text) {
-            Ok(lock) if lock.version == VERSION => Ok(Lock { text: Some(text), ..lock }),
+            Ok(lock) if lock.version == VERSION => {
+                // Somebody else may have written it, so its paths must be ones that koze writes.
+                let is_foreign = |file: &&String| !guest::is_written(&project.dir.join(file), project);
+                if let Some(file) = lock.files.iter().find(is_foreign) {
+                    let message = format!("its `files` lists `{file}`, which koze does not write there");
+                    return findings.fail(Rule::BadLock { message, remedy: MEND }, place(None));
+                }
+                Ok(Lock { text: Some(text), ..lock })
+            }
             read => {
                 // A later format may have unknown keys, so check the version first.
                 let version = text.parse::<toml_edit::Document<String>>().ok();
@@ -208,6 +225,24 @@ impl Lock {
     pub fn class(&self, class: &str) -> Option<&Locked> {
         self.sandboxes.iter().find(|locked| locked.class == class)
     }
+}
+
+/// Returns the configuration that a lock names. Outside the package and its repository, only the user may name one.
+///
+/// # Errors
+/// Returns [`Stop`] if the user has not named it.
+pub fn named<'p>(path: &'p Path, project: &Project, findings: &mut Findings) -> Result<Given<'p>, Stop> {
+    if paths::normal(path).starts_with(project.repository()) || beneath::is_left_out() {
+        return Ok(Given::ByLock(path));
+    }
+    if home::is_remembered(&project.dir, path) {
+        return Ok(Given::ByUser(path));
+    }
+    let message = format!(
+        "its `config` is `{}`, which is outside the package and the repository that contains it",
+        paths::relative(path, &project.dir)
+    );
+    findings.fail(Rule::BadLock { message, remedy: CONFIRM }, Some(Place::file(FILE)))
 }
 
 impl Locked {

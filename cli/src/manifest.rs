@@ -12,6 +12,7 @@ use toml_edit::{Document, Item};
 use crate::finding::{Findings, Place, Stop};
 use crate::rules::Rule;
 use crate::source::{module, split_mark};
+use crate::write::input;
 
 /// The keys of `package.metadata.koze`; the crate `koze` itself has `sandbox-sdk`.
 const KEYS: &[&str] = &["environments", "registry", "sandbox-sdk", "script"];
@@ -57,7 +58,8 @@ impl Default for ScriptTable {
 /// # Errors
 /// Returns [`Stop`] if it cannot be read or parsed, or has invalid koze metadata.
 pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
-    let text = match fs_err::read_to_string(path) {
+    let dir = path.parent().unwrap_or(path);
+    let text = match input::read_text_in(dir, path) {
         Ok(text) => text,
         Err(error) => return findings.io(&error),
     };
@@ -189,7 +191,7 @@ pub fn depends(text: &str, package: &str) -> bool {
 
 /// Returns whether the package's library declares the generated module.
 pub fn declares_generated(dir: &Path) -> bool {
-    let text = fs_err::read_to_string(dir.join(library(dir))).ok();
+    let text = input::read_text_in(dir, &dir.join(library(dir))).ok();
     let parsed = text.and_then(|text| syn::parse_file(&text).ok());
     parsed.is_some_and(|parsed| module::is_declared(&parsed, "generated"))
 }
@@ -207,7 +209,7 @@ pub fn is_of_a_worker(text: &str) -> Option<bool> {
 /// Returns the path of the library root: the one in the manifest, or the default.
 pub fn library(dir: &Path) -> String {
     let named = || {
-        let text = fs_err::read_to_string(dir.join("Cargo.toml")).ok()?;
+        let text = input::read_text_in(dir, &dir.join("Cargo.toml")).ok()?;
         let document = text.parse::<Document<String>>().ok()?;
         Some(document.get("lib")?.get("path")?.as_str()?.to_owned())
     };

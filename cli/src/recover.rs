@@ -14,19 +14,21 @@ use crate::generate;
 use crate::lock::{self, Kept, Lock, Locked};
 use crate::own::Own;
 use crate::wrangler::locate::Config;
+use crate::write::input;
 
 /// Adds the undeclared classes to the lock if there was no lock file.
 pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, config: &Config) {
     for own in Own::ALL {
         let (file, line) = own.generated();
-        let text = fs_err::read_to_string(project.dir.join(generate::DIR).join(file)).unwrap_or_default();
+        let path = project.dir.join(generate::DIR).join(file);
+        let text = input::read_text_in(&project.dir, &path).unwrap_or_default();
         if !own.is_enabled(project) && text.lines().any(|other| other == line) {
             let (class, binding) = (own.class().to_owned(), own.binding().to_owned());
             own.lock(lock, Some(lock::Own { class, binding, migration: None }));
         }
     }
     let entry = project.dir.join(generate::ENTRY);
-    let Ok(text) = fs_err::read_to_string(entry) else { return };
+    let Ok(text) = input::read_text_in(&project.dir, &entry) else { return };
     let mut before = "";
     for line in text.lines() {
         let doc = std::mem::replace(&mut before, line);

@@ -11,6 +11,7 @@ use crate::finding::{Findings, Place};
 use crate::rules::Rule;
 use crate::source::split_mark;
 use crate::worker_crate::{all_declared, is_inherited, workspace};
+use crate::write::input;
 
 /// The crate, and its features. That of the browser includes the other.
 const NAME: &str = "koze";
@@ -21,7 +22,7 @@ const BROWSER: &str = "browser";
 pub fn check(project: &Project, draft: &Draft, findings: &mut Findings) {
     let path = project.dir.join("Cargo.toml");
     let drafted = draft.file(&path).flatten().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    let Some(text) = drafted.or_else(|| fs_err::read_to_string(&path).ok()) else { return };
+    let Some(text) = drafted.or_else(|| input::read_text_in(&project.dir, &path).ok()) else { return };
     let text = split_mark(&text).1;
     let Ok(document) = Document::parse(text) else { return };
     let place = |range| Some(Place { file: "Cargo.toml".to_owned(), text: Arc::from(text), range });

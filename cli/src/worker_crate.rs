@@ -13,6 +13,7 @@ use crate::finding::Place;
 use crate::paths;
 use crate::rules::Rule;
 use crate::source::split_mark;
+use crate::write::input;
 
 /// The version that the crate `koze` and the generated code depend on.
 pub const NEEDED: &str = "0.8.7";
@@ -44,7 +45,7 @@ impl WorkerCrate {
     pub fn find(project: &Project, draft: &Draft) -> Option<Self> {
         let path = project.dir.join("Cargo.toml");
         let drafted = draft.file(&path).flatten().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-        let text = drafted.or_else(|| fs_err::read_to_string(&path).ok())?;
+        let text = drafted.or_else(|| input::read_text_in(&project.dir, &path).ok())?;
         let document: Document<&str> = Document::parse(without_mark(&text)).ok()?;
         let (key, item) = declared(&document, NAME)?;
         let asked = if is_inherited(item) {
@@ -231,7 +232,7 @@ fn inherited(key: &str, project: &Project) -> Option<Asked> {
 pub(crate) fn workspace(project: &Project) -> Option<(PathBuf, String)> {
     project.dir.ancestors().find_map(|dir| {
         let path = dir.join("Cargo.toml");
-        let text = fs_err::read_to_string(&path).ok()?;
+        let text = input::read_text_in(dir, &path).ok()?;
         let is_root = Document::parse(without_mark(&text)).ok()?.contains_key("workspace");
         is_root.then_some((path, text))
     })
@@ -240,7 +241,7 @@ pub(crate) fn workspace(project: &Project) -> Option<(PathBuf, String)> {
 /// Returns the version that the project's `Cargo.lock` contains, and the file.
 fn locked(project: &Project) -> Option<(Version, PathBuf)> {
     let path = project.dir.ancestors().map(|dir| dir.join("Cargo.lock")).find(|path| path.is_file())?;
-    let text = fs_err::read_to_string(&path).ok()?;
+    let text = input::read_text(&path).ok()?;
     let version = chosen(&text, &project.name)?;
     Some((version, path))
 }

@@ -2,12 +2,16 @@
 //!
 //! | module | job |
 //! |---|---|
+//! | `beneath` | resolves the paths of a package, none of which leads out of it |
+//! | `input` | reads files that somebody else may have prepared |
 //! | `disk` | the operations that change the disk |
 //! | `fault` | makes them fail on request, for tests |
 //! | `journal` | finishes the writes of a killed run |
 
+pub mod beneath;
 pub(crate) mod disk;
 mod fault;
+pub mod input;
 mod journal;
 
 use std::collections::BTreeSet;
@@ -16,8 +20,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
-
-use crate::paths;
 
 /// A file, before and after the change.
 #[derive(Debug, Clone)]
@@ -58,15 +60,25 @@ impl Action {
 }
 
 impl Change {
-    /// Creates a change of the file at `path` and reads its current content. A symbolic link is followed, unless the
-    /// file is deleted: then the link itself is deleted.
+    /// Creates a change of the file at `path` in `root` and reads its current content. A symbolic link in `root` is
+    /// followed, unless the file is deleted: then the link itself is deleted.
+    ///
+    /// # Errors
+    /// Returns an error if the path leads out of `root`, or the file cannot be read.
+    pub fn of(root: &Path, path: &Path, shown: String, after: Option<Vec<u8>>) -> io::Result<Change> {
+        let resolved = beneath::resolve(root, path)?;
+        let before = disk::read(&resolved)?;
+        let path = if after.is_some() { resolved } else { beneath::resolve_entry(root, path)? };
+        Ok(Change { path, shown, before, after })
+    }
+
+    /// Creates a change of a file that the user named, wherever it is. Its path must have no links.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn of(path: PathBuf, shown: String, after: Option<Vec<u8>>) -> io::Result<Change> {
-        let path = if path.is_symlink() && after.is_some() { paths::canonical(&path)? } else { path };
+    pub fn of_named(path: PathBuf, shown: String, after: Vec<u8>) -> io::Result<Change> {
         let before = disk::read(&path)?;
-        Ok(Change { path, shown, before, after })
+        Ok(Change { path, shown, before, after: Some(after) })
     }
 
     /// Returns what the change does.
@@ -99,7 +111,7 @@ struct Staged<'a> {
 }
 
 /// A file to replace or delete.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Step {
     target: PathBuf,
     shown: String,
@@ -115,19 +127,32 @@ struct Step {
 /// # Errors
 /// Returns the error and the files that were already written.
 pub fn apply(dir: &Path, changes: &[Change]) -> Result<(), Failed> {
+    apply_with(Some(dir), changes)
+}
+
+/// Applies the changes in order, as [`apply`], but if this run is interrupted, no other finishes it: for a directory that
+/// is not in its place yet.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_once(changes: &[Change]) -> Result<(), Failed> {
+    apply_with(None, changes)
+}
+
+/// Applies the changes; `dir` is the package whose journal records them.
+fn apply_with(dir: Option<&Path>, changes: &[Change]) -> Result<(), Failed> {
     for change in changes {
         sweep(&change.path);
     }
     let mut made = Vec::new();
-    let staged = stage(dir, changes, &mut made).map_err(|error| {
+    let (staged, journal) = stage(dir, changes, &mut made).map_err(|error| {
         remove_empty(&made);
         Failed { error, written: Vec::new() }
     })?;
-    let journal = staged.len() > 1;
     let steps: Vec<Step> = staged.into_iter().map(Staged::into_step).collect();
-    take(dir, &steps, journal).inspect_err(|failed| {
+    take(&steps, journal.as_deref()).inspect_err(|failed| {
         if failed.written.is_empty() {
-            abort(dir, &steps, journal);
+            abort(&steps, journal.as_deref());
             remove_empty(&made);
         }
     })
@@ -139,13 +164,22 @@ pub fn apply(dir: &Path, changes: &[Change]) -> Result<(), Failed> {
 /// Returns the error and the files that were already written.
 pub fn finish(dir: &Path) -> Result<Vec<String>, Failed> {
     let nothing = |error| Failed { error, written: Vec::new() };
-    let Some(steps) = journal::read(dir).map_err(nothing)? else { return Ok(Vec::new()) };
-    take(dir, &steps, true)?;
+    let Some((journal, steps)) = journal::read(dir).map_err(nothing)? else { return Ok(Vec::new()) };
+    take(&steps, Some(&journal))?;
     Ok(steps.into_iter().map(|step| step.shown).collect())
 }
 
-/// Writes every new content to disk, and a journal if several files belong together.
-fn stage<'a>(dir: &Path, changes: &'a [Change], made: &mut Vec<PathBuf>) -> io::Result<Vec<Staged<'a>>> {
+/// Returns whether a package contains the journal of an earlier version, which is not followed.
+pub fn has_old_journal(dir: &Path) -> bool {
+    dir.join(journal::OLD_FILE).symlink_metadata().is_ok()
+}
+
+/// Writes every new content to disk, and a journal if several files belong together. Returns the journal's path.
+fn stage<'a>(
+    dir: Option<&Path>,
+    changes: &'a [Change],
+    made: &mut Vec<PathBuf>,
+) -> io::Result<(Vec<Staged<'a>>, Option<PathBuf>)> {
     let changes = changes.iter().filter(|change| change.action() != Action::Unchanged);
     let staged = changes.map(|change| prepare(change, made)).collect::<io::Result<Vec<_>>>()?;
     // Staging takes time, in which the user may have saved a file.
@@ -154,11 +188,14 @@ fn stage<'a>(dir: &Path, changes: &'a [Change], made: &mut Vec<PathBuf>) -> io::
             return Err(io::Error::other(format!("`{}` has changed since koze read it", change.shown)));
         }
     }
+    let mut journal = None;
     if staged.len() > 1 {
         sync_dirs(staged.iter().map(|staged| staged.change.path.as_path()));
-        journal::write(dir, &staged)?;
+        if let Some(dir) = dir {
+            journal = journal::write(dir, &staged)?;
+        }
     }
-    Ok(staged)
+    Ok((staged, journal))
 }
 
 /// Writes the new content to a temporary file next to its destination. Writes nothing for a deletion.
@@ -189,7 +226,7 @@ impl Staged<'_> {
 }
 
 /// Performs the steps in order, then deletes the journal.
-fn take(dir: &Path, steps: &[Step], journal: bool) -> Result<(), Failed> {
+fn take(steps: &[Step], journal: Option<&Path>) -> Result<(), Failed> {
     let mut written = Vec::new();
     for step in steps {
         let done = match &step.staged {
@@ -202,24 +239,24 @@ fn take(dir: &Path, steps: &[Step], journal: bool) -> Result<(), Failed> {
         written.push(step.shown.clone());
     }
     sync_dirs(steps.iter().map(|step| step.target.as_path()));
-    if journal {
-        journal::remove(dir).map_err(|error| Failed { error, written })?;
+    if let Some(journal) = journal {
+        journal::remove(journal).map_err(|error| Failed { error, written })?;
     }
     Ok(())
 }
 
 /// Undoes the staging, so that nothing is changed.
-fn abort(dir: &Path, steps: &[Step], journal: bool) {
-    if journal {
-        let _ = journal::remove(dir);
+fn abort(steps: &[Step], journal: Option<&Path>) {
+    if let Some(journal) = journal {
+        let _ = journal::remove(journal);
     }
     let staged = steps.iter().filter_map(|step| step.staged.as_deref());
     staged.for_each(|file| drop(disk::remove_file(file)));
 }
 
-/// Returns whether a file is one of koze's temporary files or the journal.
+/// Returns whether a file is one of koze's temporary files.
 pub fn is_temporary(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "koze-tmp") || path.ends_with(journal::FILE)
+    path.extension().is_some_and(|extension| extension == "koze-tmp")
 }
 
 /// Deletes the temporary files that a killed run left next to a file. No other run is writing, because builds hold a

@@ -74,6 +74,11 @@ impl Project {
         self.dir.join(path)
     }
 
+    /// Returns koze's environment, which places its state next to the project, so that it is deleted with it.
+    pub fn state_env(&self) -> (&'static str, PathBuf) {
+        ("XDG_STATE_HOME", self.dir.with_file_name("state"))
+    }
+
     /// Writes a file and creates its parent directories.
     pub fn write(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> &Self {
         let path = self.path(path);
@@ -120,6 +125,10 @@ impl Project {
     /// Runs `command` like [`Project::koze`], for tests that change its environment.
     pub fn run(&self, mut command: Command) -> Run {
         command.current_dir(&self.dir).env("COLUMNS", "100").env("NO_COLOR", "1");
+        let (state, dir) = self.state_env();
+        if !command.get_envs().any(|(name, _)| name == state) {
+            command.env(state, dir);
+        }
         for name in ["CLICOLOR_FORCE", "FORCE_COLOR", "RUST_BACKTRACE", "RUST_LOG"] {
             command.env_remove(name);
         }

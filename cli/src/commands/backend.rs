@@ -15,6 +15,7 @@ use crate::rules::Rule;
 use crate::sdk;
 use crate::source::attribute::{self, Change};
 use crate::source::split_mark;
+use crate::write::input;
 
 /// Drafts the move of one sandbox or all of them, and returns the notes for the user.
 pub(super) fn draft(
@@ -59,7 +60,7 @@ pub(super) fn draft(
         let (changes, words) = changes(sandbox, summary, &image, to);
         messages.push(format!("`{}` now has the backend `{to}`: {words}", sandbox.class.value));
         let path = project.dir.join(&sandbox.file);
-        let text = match fs_err::read_to_string(&path) {
+        let text = match input::read_text_in(&project.dir, &path) {
             Ok(text) => text,
             Err(error) => return findings.io(&error),
         };

@@ -37,6 +37,7 @@ pub(super) fn options(place: &ProjectArgs) -> Options {
         write: true,
         worker: true,
         directory_lock: None,
+        staged: false,
     }
 }
 

@@ -28,6 +28,7 @@ use crate::worker_crate;
 use crate::wrangler::legacy::Legacy;
 use crate::wrangler::scope;
 use crate::wrangler::settings::Settings;
+use crate::write::input;
 
 /// An empty `package.json`.
 const PACKAGE_JSON: &str = "{\n  \"private\": true\n}\n";
@@ -87,7 +88,7 @@ fn manifest(
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     let path = project.dir.join("Cargo.toml");
-    let text = match fs_err::read_to_string(&path) {
+    let text = match input::read_text_in(&project.dir, &path) {
         Ok(text) => text,
         Err(error) => return findings.io(&error),
     };
@@ -126,7 +127,7 @@ fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Res
         return Ok(());
     }
     let path = project.dir.join("package.json");
-    let there = match fs_err::read_to_string(&path) {
+    let there = match input::read_text_in(&project.dir, &path) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return findings.io(&error),
@@ -161,7 +162,7 @@ fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Res
 fn library(project: &Project, draft: &mut Draft, findings: &mut Findings) -> Result<(), Stop> {
     let file = manifest::library(&project.dir);
     let path = project.dir.join(&file);
-    let text = match fs_err::read_to_string(&path) {
+    let text = match input::read_text_in(&project.dir, &path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return findings.fail(Rule::NoLibrary { file }, None);

@@ -18,7 +18,7 @@ use crate::paths;
 use crate::rules::Rule;
 use crate::sdk::{self, Sdk};
 use crate::wrangler::create;
-use crate::write::{self, Failed, disk};
+use crate::write::{self, Failed, disk, input};
 
 /// The prefix of the staging directory's name.
 const STAGING: &str = ".koze-new-";
@@ -130,7 +130,7 @@ fn fill(parent: &Path, wanted: &Wanted, findings: &mut Findings) -> Result<Build
     if let Err(error) = write_files(staging.path(), wanted) {
         return findings.io(&error);
     }
-    let build = built(staging.path(), wanted.backend, findings)?;
+    let build = built(staging.path(), wanted.backend, true, findings)?;
     if let Err(failed) = settle(staging.path(), wanted.dir) {
         return build::interrupted(failed, findings);
     }
@@ -138,7 +138,7 @@ fn fill(parent: &Path, wanted: &Wanted, findings: &mut Findings) -> Result<Build
     Ok(build)
 }
 
-fn built(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Result<Build, Stop> {
+fn built(dir: &Path, backend: args::Backend, staged: bool, findings: &mut Findings) -> Result<Build, Stop> {
     let mut build = Build::default();
     let sdk = Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() };
     // Pass the configuration and the SDK explicitly, so that files in parent directories have no effect.
@@ -150,6 +150,7 @@ fn built(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Result<
         write: true,
         worker: true,
         directory_lock: None,
+        staged,
     };
     build::run(&options, &mut build, findings)?;
     Ok(build)
@@ -199,11 +200,12 @@ fn move_in(moving: &Path, dir: &Path) -> Result<(), Failed> {
 /// Resumes the move that a killed run left unfinished. Returns `None` if there was none.
 fn resume(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Option<Result<Build, Stop>> {
     let moving = moving(dir);
-    if !dir.is_dir() || !moving.is_dir() {
+    // A link could lead to files of others.
+    if !dir.is_dir() || !moving.is_dir() || moving.is_symlink() {
         return None;
     }
     let done = move_in(&moving, dir).or_else(|failed| build::interrupted(failed, findings));
-    Some(done.and_then(|()| built(dir, backend, findings)))
+    Some(done.and_then(|()| built(dir, backend, false, findings)))
 }
 
 fn write_files(staging: &Path, wanted: &Wanted) -> std::io::Result<()> {
@@ -233,7 +235,7 @@ fn write_files(staging: &Path, wanted: &Wanted) -> std::io::Result<()> {
 /// Returns whether a manifest in a parent directory declares a workspace.
 fn in_workspace(dir: &Path) -> bool {
     dir.ancestors().skip(1).any(|dir| {
-        let manifest = fs_err::read_to_string(dir.join("Cargo.toml")).unwrap_or_default();
+        let manifest = input::read_text(&dir.join("Cargo.toml")).unwrap_or_default();
         manifest
             .parse::<toml_edit::Document<String>>()
             .is_ok_and(|manifest| manifest.contains_key("workspace"))

@@ -1,10 +1,14 @@
-//! `koze doctor --prove`: attempts to escape from sandboxes on this machine.
+//! `koze doctor --prove`: attempts to escape from sandboxes on this machine, and of packages to write outside of
+//! themselves.
+
+mod cloned;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use koze_local::prove::{self, Fault, Verdict};
 
+use self::cloned::ATTEMPTS;
 use super::{local_session, show};
 use crate::args::Format;
 use crate::output::json::proof::{self, Attempt, Proof};
@@ -21,15 +25,22 @@ fn attempts(format: Format) -> Result<ExitCode, ExitCode> {
     if format != Format::Json {
         show::out(&format!("{kernel}, as uid {user}\n"));
     }
-    let width = prove::attempts().map(str::len).max().unwrap_or(0);
-    let tell = |name: &'static str, verdict: &Verdict| {
-        let attempt = attempt(name, verdict);
+    let names = prove::attempts().chain(ATTEMPTS.iter().map(|attempt| attempt.name));
+    let width = names.map(str::len).max().unwrap_or(0);
+    let mut tell = |name: &'static str, tries: String, verdict: &Verdict| {
+        let attempt = attempt(name, tries, verdict);
         if format != Format::Json {
             show::out(&line(&attempt, width));
         }
         made.push(attempt);
     };
-    let done: Result<(), Fault> = local_session::wait(prove::all(Path::new(dir.path()), tell))?;
+    // First, because the proof of sandboxes removes the directory.
+    for attempt in &ATTEMPTS {
+        tell(attempt.name, attempt.tries.to_owned(), &attempt.prove(dir.path()));
+    }
+    let done: Result<(), Fault> = local_session::wait(prove::all(Path::new(dir.path()), |name, verdict| {
+        tell(name, prove::words(name), verdict);
+    }))?;
     done.map_err(|fault| failed(&format!("cannot start a sandbox on this machine: {fault}")))?;
     let proof = Proof::new(kernel, user, made);
     show::out(&match format {
@@ -52,13 +63,13 @@ fn this_machine() -> (String, u32) {
     (words.join(" "), rustix::process::geteuid().as_raw())
 }
 
-fn attempt(name: &'static str, verdict: &Verdict) -> Attempt {
+fn attempt(name: &'static str, tries: String, verdict: &Verdict) -> Attempt {
     let (verdict, why) = match verdict {
         Verdict::Held => (proof::Verdict::Held, None),
         Verdict::Open(why) => (proof::Verdict::Open, Some(why.clone())),
         Verdict::NotTestable(why) => (proof::Verdict::NotTestable, Some(why.clone())),
     };
-    Attempt { name, tries: prove::words(name), verdict, why }
+    Attempt { name, tries, verdict, why }
 }
 
 fn line(attempt: &Attempt, width: usize) -> String {

@@ -14,6 +14,7 @@ use crate::finding::{Findings, Stop};
 use crate::rules::Rule;
 use crate::source::mentions::{self, Mention};
 use crate::source::{idents, split_mark};
+use crate::write::input;
 
 pub(super) fn run(args: &args::Rename) -> ExitCode {
     drafted::run(&args.edit, |project, options, findings| rename(args, project, options, findings))
@@ -35,7 +36,7 @@ fn rename(
     let old = sandbox.class.value.as_str();
     let new = new_class(sandbox, &args.new, findings)?;
     let path = project.dir.join(&sandbox.file);
-    let text = match fs_err::read_to_string(&path) {
+    let text = match input::read_text_in(&project.dir, &path) {
         Ok(text) => text,
         Err(error) => return findings.io(&error),
     };
@@ -91,7 +92,7 @@ fn take_dockerfile(
     for ending in [DOCKERFILE.to_owned(), format!("{DOCKERFILE}.dockerignore")] {
         let from = project.dir.join(sibling(&sandbox.file, &sandbox.names.base, &ending));
         let to = sibling(&sandbox.file, base, &ending);
-        let bytes = match fs_err::read(&from) {
+        let bytes = match input::read_in(&project.dir, &from) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return findings.io(&error),

@@ -7,6 +7,7 @@ use toml_edit::Value;
 use crate::finding::{Findings, Stop};
 use crate::paths;
 use crate::rules::Rule;
+use crate::write::input;
 
 /// This crate's manifest. Cargo replaces what it takes from the workspace when it packs the crate.
 const MANIFEST: &str = include_str!("../../Cargo.toml");
@@ -73,7 +74,7 @@ fn is_packed(manifest: &str) -> bool {
 }
 
 fn is_runtime(dir: &Path) -> bool {
-    let manifest = fs_err::read_to_string(dir.join("Cargo.toml")).unwrap_or_default();
+    let manifest = input::read_text(&dir.join("Cargo.toml")).unwrap_or_default();
     let name = manifest.parse::<toml_edit::Document<String>>().ok();
     let name = name.as_ref().and_then(|manifest| manifest.get("package")?.get("name")?.as_str());
     name == Some("koze")

@@ -13,6 +13,7 @@ use super::command::{Supply, supply};
 use super::{Check, Status, toolchain};
 use crate::build::Build;
 use crate::platform;
+use crate::write::input;
 
 /// The oldest Node version that wrangler supports.
 const NODE: Version = Version::new(22, 12, 0);
@@ -55,10 +56,19 @@ pub(crate) fn runs_containers() -> bool {
 fn node(dir: &Path) -> Check {
     let help =
         format!("wrangler needs Node {NODE} or newer: install it, or run `npm install --save-dev node@22`");
-    // npm scripts find the project's own Node first.
-    let local = modules(dir).find_map(|modules| platform::executable(&modules.join(".bin"), "node"));
-    let program = local.unwrap_or_else(|| PathBuf::from("node"));
-    let Some(output) = output(Command::new(&program).arg("--version")) else {
+    // npm scripts find the project's own Node first. It is somebody else's program, so it is not run.
+    let mut local = modules(dir).filter(|dir| platform::executable(&dir.join(".bin"), "node").is_some());
+    let found = if let Some(modules) = local.next() {
+        let version = installed_version(&modules.join("node/package.json"));
+        if version.is_none() {
+            let found = "the project's own in `node_modules/.bin`, of a version that is not recorded";
+            return Check::warning("node", found, help);
+        }
+        version
+    } else {
+        output(Command::new("node").arg("--version"))
+    };
+    let Some(output) = found else {
         return Check::error("node", "not found", help);
     };
     match Version::parse(output.trim_start_matches('v')) {
@@ -70,12 +80,9 @@ fn node(dir: &Path) -> Check {
 fn wrangler(dir: &Path) -> Check {
     let help = "run `npm install --save-dev wrangler`";
     let mut installed = modules(dir).map(|modules| modules.join("wrangler/package.json"));
-    let text = installed.find_map(|path| fs_err::read_to_string(path).ok());
-    let Some(text) = text else {
+    let Some(version) = installed.find_map(|path| installed_version(&path)) else {
         return Check::error("wrangler", "not installed in this project", help);
     };
-    let package: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    let version = package["version"].as_str().unwrap_or("of no version").to_owned();
     match Version::parse(&version) {
         Ok(parsed) if parsed >= WRANGLER => Check::ok("wrangler", version),
         _ => Check::error(
@@ -84,6 +91,13 @@ fn wrangler(dir: &Path) -> Check {
             format!("koze writes for wrangler {WRANGLER} and newer: {help}"),
         ),
     }
+}
+
+/// Returns the version in the `package.json` of an installed package, if there is such a file.
+fn installed_version(manifest: &Path) -> Option<String> {
+    let text = input::read_text(manifest).ok()?;
+    let package: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    Some(package["version"].as_str().unwrap_or("of no version").to_owned())
 }
 
 /// Checks for Docker, which wrangler needs to build Dockerfiles but not for prebuilt images.
@@ -120,6 +134,17 @@ fn engine(patience: Duration) -> Option<String> {
 
 /// Checks the wasm target. The directory selects the toolchain; the check must not make rustup download it.
 fn target(dir: &Path) -> Check {
+    if let Some(file) = toolchain::foreign(dir) {
+        let found =
+            format!("not checked: `{file}` chooses a toolchain by its path, and koze runs none from there");
+        return Check::warning(
+            "target",
+            found,
+            format!(
+                "if you trust it, run `rustc --print target-libdir --target {TARGET}` in the package and look whether that directory exists"
+            ),
+        );
+    }
     let ask = || {
         let mut rustc = Command::new("rustc");
         rustc.args(["--print", "target-libdir", "--target", TARGET]).current_dir(dir);

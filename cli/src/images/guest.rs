@@ -8,11 +8,13 @@ use globset::GlobBuilder;
 use koze_model::{Family, Sandbox};
 use koze_templates::NATIVE_DOCKERFILE;
 
+use crate::discover::Project;
 use crate::draft::Draft;
 use crate::finding::{Findings, Place};
 use crate::generate::{self, MARK};
 use crate::paths;
 use crate::rules::Rule;
+use crate::write::{beneath, input};
 
 /// The directory of the Dockerfiles, below that of all generated files.
 pub const DIR: &str = "native";
@@ -24,6 +26,29 @@ const HIDDEN_GUEST: &str = ".koze-guest";
 /// The archive with the directories of a thread, in the same places.
 const USER_DATA: &str = "koze-user-data.tar";
 const HIDDEN_USER_DATA: &str = ".koze-user-data.tar";
+
+/// Returns whether a file is the guest or what comes with it, which have no generated-file header.
+pub fn is_guest(path: &Path) -> bool {
+    has_name(path, &[GUEST, USER_DATA]) || is_in_context(path)
+}
+
+/// Returns whether a file has the name of the guest in a user's build context, or of what comes with it.
+pub fn is_in_context(path: &Path) -> bool {
+    has_name(path, &[HIDDEN_GUEST, HIDDEN_USER_DATA])
+}
+
+/// Returns whether builds of a project may write a file for its images.
+pub fn is_written(path: &Path, project: &Project) -> bool {
+    let path = paths::normal(path);
+    if path.parent() == Some(&project.dir.join(generate::DIR).join(DIR)) {
+        return is_guest(&path) || path.extension().is_some_and(|extension| extension == "Dockerfile");
+    }
+    path.starts_with(project.repository()) && is_in_context(&path)
+}
+
+fn has_name(path: &Path, names: &[&str]) -> bool {
+    path.file_name().is_some_and(|name| names.iter().any(|known| name == *known))
+}
 
 /// How to build an image that contains the guest.
 #[derive(Debug, Clone)]
@@ -49,14 +74,15 @@ pub(super) enum From<'a> {
     Dockerfile(PathBuf, PathBuf),
 }
 
-/// Returns how to build the image of a sandbox. `package` is the package's directory.
+/// Returns how to build the image of a sandbox.
 pub(super) fn of(
     sandbox: &Sandbox,
     from: From,
-    package: &Path,
+    project: &Project,
     draft: &Draft,
     findings: &mut Findings,
 ) -> Guest {
+    let package = &project.dir;
     let dir = package.join(generate::DIR).join(DIR);
     let dockerfile = dir.join(format!("{}.Dockerfile", sandbox.names.base));
     let is_thread = sandbox.attributes.serves(Family::Thread);
@@ -74,13 +100,13 @@ pub(super) fn of(
         From::Dockerfile(path, context) => {
             let shown = paths::relative(&path, package);
             let copied = if is_thread { &[HIDDEN_GUEST, HIDDEN_USER_DATA][..] } else { &[HIDDEN_GUEST] };
-            check_context(&context, &shown, copied, package, findings);
-            let text = match read(&path, draft) {
+            check_context(&context, &shown, copied, project, findings);
+            let text = match read(&path, project, draft) {
                 Ok(text) => {
                     continued(&text, &shown, &install(sandbox, HIDDEN_GUEST, HIDDEN_USER_DATA), findings)
                 }
                 Err(error) => {
-                    findings.add(Rule::Io { message: error.to_string() }, None);
+                    findings.add_io(&error);
                     String::new()
                 }
             };
@@ -92,10 +118,10 @@ pub(super) fn of(
 }
 
 /// Reads a file as the command's draft leaves it.
-fn read(path: &Path, draft: &Draft) -> std::io::Result<String> {
+fn read(path: &Path, project: &Project, draft: &Draft) -> std::io::Result<String> {
     let bytes = match draft.file(path).flatten() {
         Some(bytes) => bytes.to_vec(),
-        None => fs_err::read(path)?,
+        None => input::read_in(project.repository(), path)?,
     };
     let wrong = |_| std::io::Error::other(format!("`{}` is not UTF-8", path.display()));
     String::from_utf8(bytes).map_err(wrong)
@@ -158,7 +184,17 @@ fn directive(line: &str) -> Option<(String, &str)> {
 }
 
 /// Checks that the build context exists and does not exclude the files that koze copies into the image.
-fn check_context(context: &Path, dockerfile: &str, copied: &[&str], package: &Path, findings: &mut Findings) {
+fn check_context(
+    context: &Path,
+    dockerfile: &str,
+    copied: &[&str],
+    project: &Project,
+    findings: &mut Findings,
+) {
+    let package = &project.dir;
+    if let Err(error) = beneath::resolve(project.repository(), context) {
+        return findings.add_io(&error);
+    }
     if !context.is_dir() {
         let message = format!(
             "`{}`, the build context of `{dockerfile}`, is not a directory",
@@ -168,7 +204,7 @@ fn check_context(context: &Path, dockerfile: &str, copied: &[&str], package: &Pa
         return;
     }
     let path = context.join(".dockerignore");
-    let Ok(text) = fs_err::read_to_string(&path) else { return };
+    let Ok(text) = input::read_text_in(project.repository(), &path) else { return };
     for name in copied {
         let Some(line) = ignoring(&text, name) else { continue };
         let start = line.as_ptr() as usize - text.as_ptr() as usize;

@@ -9,6 +9,7 @@ use crate::discover::Project;
 use crate::finding::{Findings, Stop};
 use crate::generate;
 use crate::images::Resolved;
+use crate::images::guest::is_guest;
 use crate::lock::Lock;
 use crate::paths;
 use crate::write::Change;
@@ -25,10 +26,9 @@ pub(super) fn files(images: impl Iterator<Item = Resolved>) -> Vec<(PathBuf, Vec
     files.into_iter().collect()
 }
 
-/// Returns whether a file is the guest or what comes with it, which have no generated-file header.
-pub(super) fn is_guest(path: &Path) -> bool {
-    const NAMES: [&str; 4] = ["koze-guest", ".koze-guest", "koze-user-data.tar", ".koze-user-data.tar"];
-    path.file_name().is_some_and(|name| NAMES.iter().any(|known| name == *known))
+/// Returns the directory that a file of koze's must not leave: a build context may be above the package.
+pub(super) fn root<'p>(path: &Path, project: &'p Project) -> &'p Path {
+    if paths::normal(path).starts_with(&project.dir) { &project.dir } else { project.repository() }
 }
 
 /// Plans the deletion of files that an earlier build wrote and that are no longer needed.
@@ -47,7 +47,7 @@ pub(super) fn leftovers(
     let mut changes = Vec::new();
     for path in listed.chain(parts) {
         let shown = paths::relative(&path, &project.dir);
-        match Change::of(path, shown, None) {
+        match Change::of(root(&path, project), &path, shown, None) {
             Ok(change) => changes.push(change),
             Err(error) => return findings.io(&error),
         }

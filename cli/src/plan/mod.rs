@@ -39,7 +39,7 @@ use crate::draft::Draft;
 use crate::draft::Storage;
 use crate::finding::{Findings, Place, Stop};
 use crate::generate;
-use crate::images::{self, Resolved, Surroundings};
+use crate::images::{self, Resolved, Surroundings, guest};
 use crate::lock::{self, Lock, Locked};
 use crate::own::Own;
 use crate::paths;
@@ -276,7 +276,7 @@ fn outputs(
     // Write sources first, so that after an interruption the next build starts from what they declare.
     for drafted in &inputs.draft.files {
         let shown = paths::relative(&drafted.path, &project.dir);
-        match Change::of(drafted.path.clone(), shown, drafted.after.clone()) {
+        match Change::of(&project.dir, &drafted.path, shown, drafted.after.clone()) {
             // Compare with the content that the command started from, not with the current one.
             Ok(change) => changes.push(Change { before: drafted.before.clone(), ..change }),
             Err(error) => return findings.io(&error),
@@ -287,10 +287,10 @@ fn outputs(
     let edited = (text != config.document.text())
         .then(|| Document::parse(config.document.format(), text.clone()).expect("what koze edited parses"));
     let bindings = bindings::all(edited.as_ref().unwrap_or(&config.document).value());
-    let mut files: Vec<(PathBuf, Vec<u8>)> = vec![(config.path.clone(), text.into_bytes())];
+    let config_change = Change::of_named(config.target.clone(), config.shown.clone(), text.into_bytes());
+    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     let generated = project.dir.join(generate::DIR);
-    let outside = paths::canonical(&generated).is_ok_and(|dir| !dir.starts_with(&project.dir));
-    if outside || (generated.exists() && !generated.is_dir()) {
+    if generated.exists() && !generated.is_dir() {
         let path = generate::DIR.to_owned();
         return findings.fail(Rule::NotOurs { path: path.clone() }, Some(Place::file(path)));
     }
@@ -306,22 +306,26 @@ fn outputs(
     }
     new_lock.files = guests.iter().map(|(path, _)| paths::relative(path, &project.dir)).collect();
     changes.extend(guests::leftovers(project, lock, &new_lock, &files, findings)?);
+    match config_change {
+        Ok(change) => changes.push(change),
+        Err(error) => return findings.io(&error),
+    }
     files.extend(guests);
     files.push((project.dir.join(lock::FILE), new_lock.render_after(lock).into_bytes()));
     for (path, content) in files {
         let shown = paths::relative(&path, &project.dir);
-        // A symlinked configuration is written through the link. Files that koze creates must not be links.
-        if path != config.path && path.is_symlink() {
+        // Files that koze creates must not be links.
+        if path.is_symlink() {
             findings.add(Rule::NotOurs { path: shown.clone() }, Some(Place::file(shown)));
             continue;
         }
-        let change = match Change::of(path, shown, Some(content)) {
+        let change = match Change::of(guests::root(&path, project), &path, shown, Some(content)) {
             Ok(change) => change,
             Err(error) => return findings.io(&error),
         };
-        let name = change.path.file_name().unwrap_or_default();
+        let name = path.file_name().unwrap_or_default();
         let foreign = change.before.as_deref().is_some_and(|before| !generate::is_ours(name, before));
-        let foreign = match (change.path.starts_with(&generated), guests::is_guest(&change.path)) {
+        let foreign = match (path.starts_with(&generated), guest::is_guest(&path)) {
             // The guest has no header. Outside the generated directory, the lock records whether koze wrote it.
             (false, true) => change.action() == Action::Update && !lock.files.contains(&change.shown),
             (true, true) | (false, false) => false,

@@ -8,6 +8,7 @@ use crate::rules::Rule;
 use crate::wrangler::legacy;
 use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;
+use crate::write::input;
 use crate::{generate, paths};
 
 /// Warns about settings that koze does not write but that break the project.
@@ -45,7 +46,7 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
 fn exports(inputs: &Inputs, main: &str) -> bool {
     let path = paths::normal(&inputs.config.dir().join(main));
     let re_exports = |text: String| text.contains("generated/worker.mjs");
-    path == inputs.project.dir.join(generate::ENTRY) || fs_err::read_to_string(path).is_ok_and(re_exports)
+    path == inputs.project.dir.join(generate::ENTRY) || input::read_text(&path).is_ok_and(re_exports)
 }
 
 /// Warns about the entry point of a site, which is the Worker's if there is no `main`. Returns whether there is one.

@@ -1,15 +1,19 @@
 //! Files, signals and exit codes on Unix.
 
-use std::fs::{File, Permissions};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, IsTerminal as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use fs_err::os::unix::fs::OpenOptionsExt as _;
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{self, SignalKind};
+
+use crate::trust;
 
 /// The error number of a full disk.
 #[cfg(debug_assertions)]
@@ -35,6 +39,29 @@ pub(crate) fn like_new_directory(builder: &mut tempfile::Builder) {
 /// Opens the file whose lock is the lock of a directory: the directory itself.
 pub(crate) fn directory_lock(dir: &Path) -> io::Result<File> {
     fs_err::File::open(dir).map(fs_err::File::into_file)
+}
+
+/// Opens a file to read it. Does not wait for data: a pipe without a writer is empty.
+pub(crate) fn open_input(path: &Path) -> io::Result<fs_err::File> {
+    let mut options = fs_err::OpenOptions::new();
+    options.read(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
+    options.open(path)
+}
+
+/// Returns the directory for the state of this user's programs: `$XDG_STATE_HOME` or `~/.local/state`.
+pub(crate) fn state_home() -> Option<PathBuf> {
+    let named = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")))
+}
+
+/// Checks that a directory belongs to this user alone, as far as it exists.
+pub(crate) fn check_private(dir: &Path) -> io::Result<()> {
+    trust::way_to(dir).map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why.fact()))
+}
+
+/// Creates a directory and its missing parents for this user alone.
+pub(crate) fn create_private(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 /// Returns the file that runs the program `name` in a directory, if there is one.

@@ -33,6 +33,27 @@ pub(crate) fn directory_lock(dir: &Path) -> io::Result<File> {
     fs_err::OpenOptions::new().create(true).append(true).open(path).map(fs_err::File::into_file)
 }
 
+/// Opens a file to read it.
+pub(crate) fn open_input(path: &Path) -> io::Result<fs_err::File> {
+    fs_err::File::open(path)
+}
+
+/// Returns the directory for the data of this user's programs on this machine.
+pub(crate) fn state_home() -> Option<PathBuf> {
+    std::env::var_os("LOCALAPPDATA").map(PathBuf::from).filter(|dir| dir.is_absolute())
+}
+
+/// Does nothing: only this user can write to the directories of the user's profile.
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on Unix")]
+pub(crate) fn check_private(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Creates a directory and its missing parents.
+pub(crate) fn create_private(dir: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(dir)
+}
+
 /// Returns the file that runs the program `name` in a directory, if there is one. npm writes `.cmd` files, next to
 /// scripts for other shells that have no suffix.
 pub(crate) fn executable(dir: &Path, name: &str) -> Option<PathBuf> {

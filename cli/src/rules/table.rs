@@ -164,6 +164,16 @@ koze_model::rule_table! {
             message
             => "resolve the cause, then run the command again",
             eg "a file that may not be read";
+        /// A path leads out of the package.
+        "K096" Error LeadsOut { message: String, remedy: String }
+            message
+            => remedy,
+            eg "ln -s /etc/hosts wrangler.jsonc\nkoze build";
+        /// There is a journal of an earlier version.
+        "K097" Warning OldJournal {}
+            "koze does not follow `.koze-journal`, which an earlier version wrote when it was interrupted"
+            => "koze builds from the files as they are: compare them with version control, then delete `.koze-journal`",
+            eg "a run of an earlier koze was killed between two files";
 
         // New projects.
 

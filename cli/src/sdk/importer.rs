@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::PACKAGE;
 use crate::paths;
+use crate::write::input;
 
 /// The dependency lists of a `package.json`, which lock files copy.
 pub(super) const LISTS: [&str; 3] = ["dependencies", "devDependencies", "optionalDependencies"];
@@ -42,7 +43,7 @@ impl Importer<'_> {
     /// Returns the range that the nearest `package.json` requests.
     pub(super) fn range(&self) -> Option<String> {
         self.dirs().find_map(|dir| {
-            let text = fs_err::read_to_string(self.root.join(dir).join("package.json")).ok()?;
+            let text = input::read_text(&self.root.join(dir).join("package.json")).ok()?;
             let package = json(text.trim_start_matches('\u{feff}')).ok()?;
             asked(&package).map(str::to_owned)
         })

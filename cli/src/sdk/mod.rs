@@ -9,13 +9,14 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use cargo_metadata::CargoOpt;
+use cargo_metadata::{CargoOpt, MetadataCommand};
 use semver::Version;
 
 use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
 use crate::paths;
 use crate::rules::Rule;
+use crate::write::{beneath, input};
 
 use self::importer::{Importer, Wrong};
 
@@ -93,7 +94,7 @@ pub fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sd
         let file = paths::relative(&path, &project.dir);
         let json = match importer::json(&text) {
             Ok(json) => json,
-            Err(wrong) => return unreadable(file, &text, wrong, findings),
+            Err(wrong) => return unreadable(file, quotable(dir, &path, text), wrong, findings),
         };
         let Some(version) = json.get("version").and_then(|version| version.as_str()) else {
             let message = "it has no `version`: reinstall the package".to_owned();
@@ -114,7 +115,7 @@ fn pinned(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Sto
             match pinned::version(file, &text, &Importer { project: &project.dir, root: dir }) {
                 Ok(Some(version)) => return Ok(Some(Sdk { version, source })),
                 Ok(None) => {}
-                Err(wrong) => return unreadable(source, &text, wrong, findings),
+                Err(wrong) => return unreadable(source, quotable(dir, &path, text), wrong, findings),
             }
         }
     }
@@ -126,8 +127,7 @@ fn pinned(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Sto
 /// The graph is read as it is locked and cached, because a build must neither create a `Cargo.lock` nor use the
 /// network.
 fn of_crate(project: &Project) -> Option<Sdk> {
-    let metadata = cargo_metadata::MetadataCommand::new()
-        .manifest_path(project.dir.join("Cargo.toml"))
+    let metadata = graph(&project.dir.join("Cargo.toml"))?
         .features(CargoOpt::AllFeatures)
         .other_options(["--locked".to_owned(), "--offline".to_owned()])
         .exec()
@@ -137,18 +137,41 @@ fn of_crate(project: &Project) -> Option<Sdk> {
     Some(Sdk { version: version.to_owned(), source: format!("the crate koze {}", koze.version) })
 }
 
+/// Returns the command that reads the dependency graph of a manifest.
+///
+/// It runs in the root directory: in the package, `.cargo/config.toml` and `rust-toolchain.toml` would choose the
+/// programs to run.
+pub fn graph(manifest: &Path) -> Option<MetadataCommand> {
+    let root = manifest.ancestors().last().filter(|root| manifest.parent() != Some(root))?;
+    let mut command = MetadataCommand::new();
+    command.manifest_path(manifest).current_dir(root);
+    Some(command)
+}
+
 /// Reads a file that may be missing, without a byte order mark.
 fn read(path: &Path, findings: &mut Findings) -> Result<Option<String>, Stop> {
-    match fs_err::read_to_string(path) {
+    match input::read_text(path) {
         Ok(text) => Ok(Some(text.trim_start_matches('\u{feff}').to_owned())),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(error) => findings.io(&error),
     }
 }
 
-fn unreadable<T>(file: String, text: &str, wrong: Wrong, findings: &mut Findings) -> Result<T, Stop> {
-    let place = Place { file, text: Arc::from(text), range: wrong.at.map(|at| at..at) };
-    let message = match wrong.message {
+/// Returns a text whose lines a message may contain: none if a link leads out of `dir`, to a file that may be secret.
+fn quotable(dir: &Path, path: &Path, text: String) -> Option<String> {
+    beneath::resolve(dir, path).is_ok().then_some(text)
+}
+
+fn unreadable<T>(
+    file: String,
+    text: Option<String>,
+    wrong: Wrong,
+    findings: &mut Findings,
+) -> Result<T, Stop> {
+    let message = wrong.message.filter(|_| text.is_some());
+    let range = wrong.at.filter(|_| text.is_some()).map(|at| at..at);
+    let place = Place { file, text: Arc::from(text.unwrap_or_default()), range };
+    let message = match message {
         Some(message) => format!("this is not {}: {message}", wrong.format),
         None => format!("this is not {}", wrong.format),
     };

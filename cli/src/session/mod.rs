@@ -8,7 +8,6 @@
 //! | module | job |
 //! |---|---|
 //! | [`state`] | the state directory |
-//! | `trust` | whether it is this user's alone |
 //! | `program` | how a supervisor is started, and recognizes its own program |
 //! | [`wire`] | the messages between commands and the supervisor |
 //! | [`client`] | connects commands to the supervisor, and starts it if necessary |
@@ -26,7 +25,6 @@ mod program;
 pub mod state;
 pub mod supervisor;
 pub mod trees;
-mod trust;
 pub mod wire;
 
 pub use client::Client;

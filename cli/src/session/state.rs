@@ -12,7 +12,8 @@ use koze_core::{Code, Error, Result, SessionId};
 use koze_local::Secrets;
 use sha2::{Digest, Sha256};
 
-use super::trust::{self, Distrust};
+use crate::home;
+use crate::trust::{self, Distrust};
 
 /// The state directory of a project.
 #[derive(Debug, Clone)]
@@ -26,14 +27,12 @@ impl State {
     /// # Errors
     /// Returns [`Code::Unavailable`] if neither that variable nor `HOME` is set, and the errors of [`State::at`].
     pub fn of(project: &Path) -> Result<Self> {
-        let named = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
-        let home = named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
         let text = "neither XDG_STATE_HOME nor HOME is set, so there is no directory for sandboxes: choose one with --state";
-        let home = home.ok_or_else(|| Error::new(Code::Unavailable, text))?;
+        let home = home::dir().ok_or_else(|| Error::new(Code::Unavailable, text))?;
         let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
         let name = project.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = format!("{name}-{}", hex(project.as_os_str().as_encoded_bytes()));
-        Self::at(home.join("koze").join(name))
+        Self::at(home.join(name))
     }
 
     /// Returns a state directory at a given path.

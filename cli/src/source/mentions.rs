@@ -8,6 +8,7 @@ use crate::discover::{Project, is_skipped};
 use crate::draft::Draft;
 use crate::generate;
 use crate::paths;
+use crate::write::input;
 
 /// A line that mentions a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub fn of(project: &Project, draft: &Draft, words: &[&str]) -> Vec<Mention> {
             // Renamed files are listed with the drafted ones.
             Some(Some(bytes)) if !mentions_file(&mentions, &path, project) => bytes.to_vec(),
             Some(_) => continue,
-            None => fs_err::read(&path).unwrap_or_default(),
+            None => input::read(&path).unwrap_or_default(),
         };
         // A binary file contains no mentions.
         let Ok(text) = String::from_utf8(text) else { continue };

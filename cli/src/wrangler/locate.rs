@@ -1,5 +1,6 @@
 //! Finds the configuration file that wrangler would read.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
 use crate::paths;
 use crate::rules::Rule;
+use crate::write::{beneath, input};
 
 /// The file names of configurations. wrangler looks for each name in all directories up to the root before it looks for
 /// the next name.
@@ -24,8 +26,10 @@ const REDIRECT: &str = ".wrangler/deploy/config.json";
 /// The wrangler configuration of a project.
 #[derive(Debug)]
 pub struct Config {
-    /// Its path, without symbolic links.
+    /// Its path, without symbolic links in its directory.
     pub path: PathBuf,
+    /// The file itself, if the path is a symbolic link.
+    pub target: PathBuf,
     /// Its path in messages, relative to the package.
     pub shown: String,
     /// Its content.
@@ -38,6 +42,23 @@ pub struct Config {
     pub owner: Option<String>,
 }
 
+/// A configuration that is not looked for.
+#[derive(Debug, Clone, Copy)]
+pub enum Given<'a> {
+    /// The user named it, so it may be anywhere.
+    ByUser(&'a Path),
+    /// `koze.lock` names it.
+    ByLock(&'a Path),
+}
+
+impl<'a> Given<'a> {
+    fn path(self) -> &'a Path {
+        match self {
+            Given::ByUser(path) | Given::ByLock(path) => path,
+        }
+    }
+}
+
 impl Config {
     /// Opens `--config` or the file that wrangler would find. If neither exists, returns a new document.
     ///
@@ -46,8 +67,8 @@ impl Config {
     ///
     /// # Panics
     /// Never: koze's own template parses.
-    pub fn open(project: &Project, given: Option<&Path>, findings: &mut Findings) -> Result<Config, Stop> {
-        let path = match given {
+    pub fn open(project: &Project, given: Option<Given>, findings: &mut Findings) -> Result<Config, Stop> {
+        let path = match given.map(Given::path) {
             Some(path) => Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())),
             None => find(project, findings)?,
         };
@@ -57,6 +78,7 @@ impl Config {
             let path = project.dir.join("wrangler.jsonc");
             return Ok(Config {
                 shown: "wrangler.jsonc".to_owned(),
+                target: path.clone(),
                 path,
                 document,
                 named: false,
@@ -75,8 +97,9 @@ impl Config {
                 return findings.fail(Rule::ConfigNotServed { what, remedy }, None);
             }
         };
-        let bytes = match fs_err::read(&path) {
-            Ok(bytes) => bytes,
+        let read = resolve(&path, given, project).and_then(|target| Ok((input::read(&target)?, target)));
+        let (bytes, target) = match read {
+            Ok(read) => read,
             Err(error) => return findings.io(&error),
         };
         let Ok(text) = String::from_utf8(bytes) else {
@@ -106,7 +129,7 @@ impl Config {
         }
         let named =
             given.is_some() && (redirect(project).is_some() || nearest(project).as_ref() != Some(&path));
-        Ok(Config { path, shown, document, named, exists: true, owner: None })
+        Ok(Config { path, target, shown, document, named, exists: true, owner: None })
     }
 
     /// Determines which file `koze.lock` belongs to: the one that it names, or the one that wrangler finds.
@@ -136,6 +159,18 @@ fn located(path: &Path) -> PathBuf {
     match (dir, path.file_name()) {
         (Some(dir), Some(name)) => dir.join(name),
         _ => path,
+    }
+}
+
+/// Returns the file itself. Links lead out of the package only if the user named the file.
+fn resolve(path: &Path, given: Option<Given>, project: &Project) -> io::Result<PathBuf> {
+    match given {
+        // Reading it reports one that does not exist.
+        Some(Given::ByUser(_)) => Ok(paths::canonical(path).unwrap_or_else(|_| path.to_owned())),
+        Some(Given::ByLock(_)) if !path.starts_with(&project.dir) => {
+            beneath::resolve(project.repository(), path)
+        }
+        _ => beneath::resolve(&project.dir, path),
     }
 }
 

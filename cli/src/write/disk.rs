@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir, TempPath};
 
-use super::fault;
+use super::{fault, input};
 use crate::platform;
 
 /// The suffix of koze's temporary files.
@@ -33,7 +33,7 @@ struct Named {
 
 /// Reads a file. Returns `None` if it does not exist.
 pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs_err::read(path) {
+    match input::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -41,7 +41,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Writes new content for `target` to a temporary file next to it.
-pub(super) fn stage(target: &Path, content: &[u8], permissions: Option<Permissions>) -> io::Result<TempPath> {
+pub(crate) fn stage(target: &Path, content: &[u8], permissions: Option<Permissions>) -> io::Result<TempPath> {
     let (dir, name) = split(target);
     let new = || -> io::Result<NamedTempFile> {
         let prefix = format!(".{name}.");
@@ -72,7 +72,7 @@ fn is_random(part: &str) -> bool {
 }
 
 /// Splits a path into directory and file name.
-pub(super) fn split(path: &Path) -> (&Path, String) {
+pub(crate) fn split(path: &Path) -> (&Path, String) {
     let dir = path.parent().unwrap_or(Path::new("."));
     (dir, path.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
@@ -109,6 +109,11 @@ pub(crate) fn is_temp_dir(name: &str, prefix: &str) -> bool {
 
 pub(super) fn create_dir(dir: &Path) -> io::Result<()> {
     operation("create", dir, || std::fs::create_dir(dir))
+}
+
+/// Creates a directory and its missing parents for this user alone.
+pub(crate) fn create_private(dir: &Path) -> io::Result<()> {
+    operation("create", dir, || platform::create_private(dir))
 }
 
 /// Syncs a directory to disk. Where the file system does not support it, each file is still complete.

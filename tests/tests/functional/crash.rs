@@ -131,7 +131,8 @@ fn project_of(files: &Snapshot) -> Project {
 
 pub(crate) fn command(project: &Project) -> Command {
     let mut command = koze();
-    command.current_dir(project.dir()).env("NO_COLOR", "1").env("COLUMNS", "100");
+    let (state, dir) = project.state_env();
+    command.current_dir(project.dir()).env("NO_COLOR", "1").env("COLUMNS", "100").env(state, dir);
     command
 }
 
@@ -141,7 +142,7 @@ pub(crate) fn printed(output: &Output) -> String {
 
 /// Returns whether koze uses this name only for temporary files.
 fn is_temporary(path: &str) -> bool {
-    path.ends_with(".koze-tmp") || path.ends_with(".koze-journal") || path.contains(".koze-tmp/")
+    path.ends_with(".koze-tmp") || path.contains(".koze-tmp/")
 }
 
 fn without_temporary(mut files: Snapshot) -> Snapshot {
@@ -259,13 +260,14 @@ fn a_full_disk_in_a_removal() {
 #[test]
 fn a_kill_while_finishing_another_run() {
     let scenario = incremental();
-    let half = scenario
+    let first = scenario
         .faults("kill")
-        .map(|(project, _)| project.snapshot())
-        .find(|now| changed(&scenario.before, now).len() == 1)
+        .position(|(project, _)| changed(&scenario.before, &project.snapshot()).len() == 1)
         .expect("a kill after the first file");
     for point in 1..MAX_POINTS {
-        let project = project_of(&half);
+        // The journal belongs to the directory, so each one is killed there.
+        let project = scenario.project();
+        scenario.run(&project, Some(format!("kill@{}", first + 1)));
         let output = scenario.run(&project, Some(format!("kill@{point}")));
         let at = printed(&output);
         scenario.assert_old_or_new(&project.snapshot(), &at);

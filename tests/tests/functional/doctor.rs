@@ -185,8 +185,14 @@ fn the_projects_tools_come_first_and_old_ones_are_reported() {
     let line =
         |run: &Run| run.stdout.lines().find(|line| line.contains("node ")).unwrap_or_default().to_owned();
     assert_eq!(line(&doctor(&project, &[])), "error    node          v20.20.2");
-    tool(&project, "../node_modules/.bin/node", "echo v22.13.1");
+    // They are somebody else's programs, which are not run.
+    tool(&project, "../node_modules/.bin/node", "touch was-run; echo v22.13.1");
+    let unknown =
+        "warning  node          the project's own in `node_modules/.bin`, of a version that is not recorded";
+    assert_eq!(line(&doctor(&project, &[])), unknown);
+    project.write("node_modules/node/package.json", "{ \"version\": \"22.13.1\" }");
     assert_eq!(line(&doctor(&project, &[])), "ok       node          22.13.1");
+    assert!(!project.path("was-run").exists());
 }
 
 #[test]

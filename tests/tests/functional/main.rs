@@ -8,6 +8,7 @@ mod build;
 mod call;
 mod check;
 mod classes;
+mod cloned;
 mod common;
 mod completions;
 mod concurrent;

@@ -25,6 +25,9 @@ const EVERYWHERE: &[&str] = &[
     "new_user_namespace",
     "leaked_descriptors",
     "call_ptrace",
+    "journal_of_a_cloned_repository",
+    "lock_of_a_cloned_repository",
+    "links_of_a_cloned_repository",
 ];
 
 fn entries(dir: &Path) -> usize {

@@ -1,10 +1,14 @@
 //! Checks that a state directory belongs to this user alone.
 //!
-//! All requests to a session's supervisor and all files of its sandboxes pass through this directory. Other users who
-//! own it, or can write to it or to a parent directory, could place their own socket or link there.
+//! All requests to a session's supervisor, all files of its sandboxes and the journals of builds pass through this
+//! directory. Other users who own it, or can write to it or to a parent directory, could place their own socket or link
+//! there.
 
 use std::fmt;
-use std::fs::{self, File, Metadata};
+#[cfg(target_os = "linux")]
+use std::fs::File;
+use std::fs::{self, Metadata};
+#[cfg(target_os = "linux")]
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,7 +24,7 @@ const UNMAPPED: u32 = 65_534;
 
 /// The reason why a state directory is not safe.
 #[derive(Debug)]
-pub(super) struct Distrust {
+pub(crate) struct Distrust {
     /// The unsafe directory or link.
     place: PathBuf,
     owner: u32,
@@ -40,6 +44,13 @@ enum Fault {
     WritableAbove,
     /// Another user owns a symbolic link in the path.
     Link,
+}
+
+impl Distrust {
+    /// Says which place is not safe.
+    pub(crate) fn fact(&self) -> String {
+        format!("others than you could change `{}`", self.place.display())
+    }
 }
 
 impl fmt::Display for Distrust {
@@ -79,12 +90,13 @@ impl fmt::Display for Distrust {
 }
 
 /// Checks all existing parent directories, links and the directory itself.
-pub(super) fn way_to(dir: &Path) -> Result<(), Distrust> {
+pub(crate) fn way_to(dir: &Path) -> Result<(), Distrust> {
     walk(dir, &mut 0, owned)
 }
 
 /// Checks a directory inside one that was checked, if it exists.
-pub(super) fn inside(dir: &Path) -> Result<(), Distrust> {
+#[cfg(target_os = "linux")]
+pub(crate) fn inside(dir: &Path) -> Result<(), Distrust> {
     fs::symlink_metadata(dir).map_or(Ok(()), |found| owned(dir, &found))
 }
 
@@ -92,13 +104,15 @@ pub(super) fn inside(dir: &Path) -> Result<(), Distrust> {
 ///
 /// # Errors
 /// Returns an error without the directory's path, because other users may see it.
-pub(super) fn opened(dir: &File) -> io::Result<()> {
+#[cfg(target_os = "linux")]
+pub(crate) fn opened(dir: &File) -> io::Result<()> {
     let safe = owned(Path::new(""), &dir.metadata()?);
     safe.map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, changed(&why)))
 }
 
 /// Formats the reason without a path, for readers who must not learn where the directory is.
-pub(super) fn changed(why: &Distrust) -> String {
+#[cfg(target_os = "linux")]
+pub(crate) fn changed(why: &Distrust) -> String {
     let Distrust { owner, mode, .. } = why;
     format!(
         "the state directory is not yours alone any more (owned by uid {owner}, mode {mode:04o}); run \
