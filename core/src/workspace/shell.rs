@@ -1,6 +1,7 @@
 //! The shell of a workspace.
 
 mod allow;
+mod commands;
 mod lexical;
 mod stream;
 

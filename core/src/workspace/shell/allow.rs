@@ -1,29 +1,14 @@
 //! The allowlist of a workspace's shell: which programs a command runs.
 //!
-//! The command is parsed as bash. Every simple command must name its program literally, and the program must be on the list.
-//! Whatever could run or shadow a program in another way, or could be read differently by another shell, is refused: the
-//! accepted language is small, so that nothing depends on the details of one parser.
+//! Every simple command must name its program literally, and the program must be on the list. Whatever could run or shadow a
+//! program in another way, or could be read differently by another shell, is refused: the accepted language is small, so that
+//! nothing depends on the details of one parser.
 
-use brush_parser::ast::{
-    AndOr, AndOrList, Assignment, AssignmentValue, Command, CommandPrefixOrSuffixItem, CompoundCommand,
-    CompoundList, IoFileRedirectTarget, IoRedirect, Pipeline, Program, SimpleCommand,
-};
-use brush_parser::word::{self, Parameter, ParameterExpr, WordPiece, WordPieceWithSource};
-use brush_parser::{Parser, ParserOptions};
-
-use super::{lexical, refused};
+use super::commands;
 use crate::error::{Code, Error, Result};
 
 /// The longest command that is checked, in bytes.
 const LONGEST: usize = 64 << 10;
-/// How deep substitutions may be nested.
-const DEEPEST: usize = 8;
-
-/// Words that bash reads as syntax in the place of a program. They are refused even if a list has them.
-const RESERVED: &[&str] = &[
-    "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if",
-    "in", "select", "then", "time", "until", "while", "{", "}",
-];
 
 /// Checks that a command runs only programs of the list.
 ///
@@ -36,166 +21,14 @@ pub(super) fn check(command: &str, allow: &[String]) -> Result<()> {
         );
         return Err(Error::new(Code::TooLarge, message));
     }
-    Check { allow, options: options(), depth: 0 }.source(command)
-}
-
-fn options() -> ParserOptions {
-    ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() }
-}
-
-struct Check<'a> {
-    allow: &'a [String],
-    options: ParserOptions,
-    depth: usize,
-}
-
-impl Check<'_> {
-    /// Checks a command line, or the text of a substitution.
-    fn source(&self, source: &str) -> Result<()> {
-        lexical::check(source)?;
-        let mut reader = source.as_bytes();
-        let Ok(Program { complete_commands }) = Parser::new(&mut reader, &self.options).parse_program()
-        else {
-            return Err(refused("it cannot be parsed"));
-        };
-        complete_commands.iter().try_for_each(|list| self.list(list))
-    }
-
-    fn list(&self, CompoundList(items): &CompoundList) -> Result<()> {
-        items.iter().try_for_each(|item| self.and_or(&item.0))
-    }
-
-    fn and_or(&self, AndOrList { first, additional }: &AndOrList) -> Result<()> {
-        self.pipeline(first)?;
-        additional.iter().try_for_each(|(AndOr::And(next) | AndOr::Or(next))| self.pipeline(next))
-    }
-
-    fn pipeline(&self, pipeline: &Pipeline) -> Result<()> {
-        if pipeline.timed.is_some() {
-            return Err(refused("it uses `time`"));
-        }
-        pipeline.seq.iter().try_for_each(|command| self.command(command))
-    }
-
-    fn command(&self, command: &Command) -> Result<()> {
-        match command {
-            Command::Simple(simple) => self.simple(simple),
-            Command::Compound(compound, redirects) => {
-                let list = match compound {
-                    CompoundCommand::Subshell(subshell) => &subshell.list,
-                    CompoundCommand::BraceGroup(group) => &group.list,
-                    _ => return Err(refused("it uses a loop, a condition or another compound command")),
-                };
-                self.list(list)?;
-                let redirects = redirects.as_ref().map_or(&[][..], |list| &list.0);
-                redirects.iter().try_for_each(|redirect| self.redirect(redirect))
-            }
-            Command::Function(_) => Err(refused("it defines a function, which could shadow a program")),
-            Command::ExtendedTest(..) => Err(refused("it uses `[[`, which evaluates expressions")),
-        }
-    }
-
-    fn simple(&self, command: &SimpleCommand) -> Result<()> {
-        let prefix = command.prefix.as_ref().map_or(&[][..], |prefix| &prefix.0);
-        for item in prefix {
-            match item {
-                CommandPrefixOrSuffixItem::IoRedirect(redirect) => self.redirect(redirect)?,
-                CommandPrefixOrSuffixItem::AssignmentWord(..) => {
-                    return Err(refused("it assigns a variable, which could change what a program does"));
-                }
-                CommandPrefixOrSuffixItem::Word(_) | CommandPrefixOrSuffixItem::ProcessSubstitution(..) => {
-                    return Err(refused("it has no literal program"));
-                }
-            }
-        }
-        let Some(program) = &command.word_or_name else {
-            return Err(refused("it has a redirection without a program"));
-        };
-        self.program(&program.value)?;
-        let suffix = command.suffix.as_ref().map_or(&[][..], |suffix| &suffix.0);
-        suffix.iter().try_for_each(|item| match item {
-            CommandPrefixOrSuffixItem::IoRedirect(redirect) => self.redirect(redirect),
-            CommandPrefixOrSuffixItem::AssignmentWord(
-                Assignment { value: AssignmentValue::Array(_), .. },
-                _,
-            ) => Err(refused("it assigns an array")),
-            CommandPrefixOrSuffixItem::Word(word) | CommandPrefixOrSuffixItem::AssignmentWord(_, word) => {
-                self.word(&word.value)
-            }
-            CommandPrefixOrSuffixItem::ProcessSubstitution(..) => {
-                Err(refused("it uses a process substitution"))
-            }
-        })
-    }
-
-    fn program(&self, word: &str) -> Result<()> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-/".contains(&byte);
-        if !word.bytes().all(plain) || RESERVED.contains(&word) {
-            return Err(refused(&format!("`{word}` is not the plain name of a program")));
-        }
-        if self.allow.iter().any(|allowed| allowed == word) {
+    commands::read(command, &|program| {
+        if allow.iter().any(|allowed| allowed == program) {
             return Ok(());
         }
         let message =
-            format!("the program `{word}` is not allowed: this workspace allows {}", self.allow.join(", "));
+            format!("the program `{program}` is not allowed: this workspace allows {}", allow.join(", "));
         Err(Error::new(Code::PermissionDenied, message))
-    }
-
-    fn redirect(&self, redirect: &IoRedirect) -> Result<()> {
-        match redirect {
-            IoRedirect::File(_, _, IoFileRedirectTarget::Fd(_)) => Ok(()),
-            IoRedirect::File(
-                _,
-                _,
-                IoFileRedirectTarget::Filename(word) | IoFileRedirectTarget::Duplicate(word),
-            )
-            | IoRedirect::HereString(_, word)
-            | IoRedirect::OutputAndError(word, _) => self.word(&word.value),
-            IoRedirect::File(_, _, IoFileRedirectTarget::ProcessSubstitution(..)) => {
-                Err(refused("it uses a process substitution"))
-            }
-            IoRedirect::HereDocument(..) => Err(refused("it has a here-document: write a file instead")),
-        }
-    }
-
-    /// Checks the substitutions in an argument.
-    fn word(&self, word: &str) -> Result<()> {
-        let Ok(pieces) = word::parse(word, &self.options) else {
-            return Err(refused("one of its words cannot be parsed"));
-        };
-        self.pieces(&pieces)
-    }
-
-    fn pieces(&self, pieces: &[WordPieceWithSource]) -> Result<()> {
-        pieces.iter().try_for_each(|piece| match &piece.piece {
-            WordPiece::Text(_)
-            | WordPiece::SingleQuotedText(_)
-            | WordPiece::EscapeSequence(_)
-            | WordPiece::TildeExpansion(_)
-            | WordPiece::ParameterExpansion(ParameterExpr::Parameter {
-                // An index is an arithmetic expression.
-                parameter: Parameter::Named(_) | Parameter::Positional(_) | Parameter::Special(_),
-                indirect: false,
-            }) => Ok(()),
-            WordPiece::DoubleQuotedSequence(inner) => self.pieces(inner),
-            WordPiece::CommandSubstitution(source) | WordPiece::BackquotedCommandSubstitution(source) => {
-                if self.depth == DEEPEST {
-                    return Err(refused("its substitutions are nested too deeply"));
-                }
-                Check { allow: self.allow, options: self.options.clone(), depth: self.depth + 1 }
-                    .source(source)
-            }
-            WordPiece::ParameterExpansion(_) => Err(refused(
-                "it uses an expansion other than `$NAME` and `${NAME}`, which can assign variables",
-            )),
-            WordPiece::ArithmeticExpression(_) => {
-                Err(refused("it uses an arithmetic expansion, which can assign variables"))
-            }
-            WordPiece::AnsiCQuotedText(_) | WordPiece::GettextDoubleQuotedSequence(_) => {
-                Err(refused("it uses `$'` or `$\"`"))
-            }
-        })
-    }
+    })
 }
 
 #[cfg(test)]
