@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use koze_core::script::Egress;
 use koze_model::attrs::{HOST_FORM, is_host};
+use koze_model::depth;
 use koze_model::rules::{listed, nearest};
 use toml_edit::{Document, Item};
 
@@ -192,7 +193,7 @@ pub fn depends(text: &str, package: &str) -> bool {
 /// Returns whether the package's library declares the generated module.
 pub fn declares_generated(dir: &Path) -> bool {
     let text = input::read_text_in(dir, &dir.join(library(dir))).ok();
-    let parsed = text.and_then(|text| syn::parse_file(&text).ok());
+    let parsed = text.and_then(|text| depth::parse_file(&text).ok());
     parsed.is_some_and(|parsed| module::is_declared(&parsed, "generated"))
 }
 

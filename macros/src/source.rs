@@ -37,7 +37,7 @@ impl Source {
     ///
     /// The compiler passes the macro one item at a time, so the file is read to find the others.
     pub(crate) fn misplaced(&self, ident: &syn::Ident) -> Option<Rule> {
-        let file = syn::parse_file(&std::fs::read_to_string(&self.path).ok()?).ok()?;
+        let file = koze_model::depth::parse_file(&std::fs::read_to_string(&self.path).ok()?).ok()?;
         let mut sandboxes = file.items.iter().filter_map(|item| match item {
             syn::Item::Struct(item) if item.attrs.iter().any(koze_model::syntax::is_sandbox) => {
                 Some(&item.ident)

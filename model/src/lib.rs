@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`syntax`] | finds the `#[sandbox]` items of a file |
 //! | [`attrs`] | the grammar of the attribute |
+//! | [`depth`] | parses files, unless they are nested too deeply |
 //! | [`backend`] | the backends of sandboxes |
 //! | [`names`] | all derived names |
 //! | [`image`] | image references, and the image that a sandbox runs |
@@ -20,6 +21,7 @@
 
 pub mod attrs;
 pub mod backend;
+pub mod depth;
 pub mod image;
 pub mod instance;
 pub mod names;

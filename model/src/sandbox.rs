@@ -4,6 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use syn::ItemStruct;
 
 use crate::attrs::{self, Attributes};
+use crate::depth;
 use crate::image::Image;
 use crate::names::{self, Names};
 use crate::report::{Diagnostic, Report};
@@ -43,7 +44,7 @@ impl Sandbox {
         report: &mut Report,
     ) -> Option<Sandbox> {
         let names = Names::of_file(file).map_err(Rule::from);
-        let parsed = match syn::parse_file(text) {
+        let parsed = match depth::parse_file(text) {
             Ok(parsed) => parsed,
             Err(error) => {
                 let span = match text.parse() {

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use koze_model::Report;
-use koze_model::syntax;
+use koze_model::{Report, depth, syntax};
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::parse::Parser as _;
@@ -36,7 +35,7 @@ struct Argument {
 }
 
 fn one(text: &str, change: &Change) -> Option<String> {
-    let file = syn::parse_file(text).ok()?;
+    let file = depth::parse_file(text).ok()?;
     let found = syntax::find(&file, "", &mut Report::new())?;
     let attribute = &found.item.attrs[found.attribute];
     let entries = entries(&found.tokens)?;

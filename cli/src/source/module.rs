@@ -1,5 +1,6 @@
 //! Declares a module in a crate root.
 
+use koze_model::depth;
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::{Attribute, File, Item};
@@ -19,7 +20,7 @@ pub fn is_declared(file: &File, name: &str) -> bool {
 /// # Errors
 /// Returns an error if the text is not Rust.
 pub fn declare(text: &str, name: &str) -> syn::Result<String> {
-    let file = syn::parse_file(text)?;
+    let file = depth::parse_file(text)?;
     if is_declared(&file, name) {
         return Ok(text.to_owned());
     }
@@ -41,7 +42,7 @@ pub fn declare(text: &str, name: &str) -> syn::Result<String> {
     let below = if apart && !tail.trim().is_empty() && !tail.starts_with(newline) { newline } else { "" };
     let declared = format!("{head}{ended}{above}{declaration}{below}{tail}");
     // Verify the result, in case an unusual macro or comment swallowed the declaration.
-    if is_declared(&syn::parse_file(&declared)?, name) {
+    if is_declared(&depth::parse_file(&declared)?, name) {
         Ok(declared)
     } else {
         Err(syn::Error::new(Span::call_site(), format!("koze cannot find a place for `mod {name};`")))

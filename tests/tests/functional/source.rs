@@ -40,6 +40,42 @@ fn invalid_rust_in_the_middle() {
 }
 
 #[test]
+fn code_that_is_nested_too_deeply() {
+    let nested = format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000));
+    let project = shell(&format!("#[sandbox]\npub struct Shell;\nconst DEEP: u8 =\n    {nested};"));
+    let stderr = refused(&project);
+    let (first, rest) = stderr.split_once('\n').unwrap();
+    assert_snapshot!(first, @"error[K001]: cannot parse this file as Rust: the code is nested too deeply: at most 4000 tokens of unfinished expressions, types and blocks may surround a token. Split the expression, or move this code to a file that koze does not read");
+    assert!(rest.starts_with(" --> src/server/shell.sandbox.rs:6:"), "{}", &rest[..80]);
+    // The root of the library is read, too.
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write("src/lib.rs", format!("mod generated;\nconst DEEP: u8 = {nested};\n"));
+    let run = project.koze(&["build"]);
+    assert!(run.code == 0 || run.code == 1, "{}: {}", run.code, run.stderr);
+}
+
+#[test]
+fn configurations_that_are_nested_too_deeply() {
+    let lists = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let keys = format!("{}a = 1", "a.".repeat(100_000));
+    for (file, text, part) in [
+        ("wrangler.jsonc", format!("{{\"a\": {lists}}}"), "nesting depth"),
+        ("package.json", format!("{{\"a\": {lists}}}"), "recursion limit"),
+        ("koze.lock", format!("a = {lists}"), "recurs"),
+        ("koze.lock", keys.clone(), "recurs"),
+        ("wrangler.toml", format!("a = {lists}"), "recurs"),
+        ("wrangler.toml", keys, "recurs"),
+    ] {
+        let project = shell("#[sandbox]\npub struct ShellSandbox;");
+        project.write(file, text);
+        let run = project.koze(&["build"]);
+        assert_eq!(run.code, 1, "{file}: {}", run.stderr.chars().take(500).collect::<String>());
+        let (named, shown) = (run.stderr.contains(file), run.stderr.to_lowercase().contains(part));
+        assert!(named && shown, "{file}: {}", run.stderr.chars().take(500).collect::<String>());
+    }
+}
+
+#[test]
 fn not_utf_8() {
     let project = package();
     project.write(SHELL, b"// caf\xe9\n#[sandbox]\npub struct ShellSandbox;\n");
