@@ -3,8 +3,7 @@
 use std::io::Read as _;
 use std::process::ExitCode;
 
-use koze_core::tool::{All, Catalog, Family, ReadError, ToolResult};
-use serde_json::Value;
+use koze_core::tool::{All, Catalog, Family, Input, ReadError, ToolResult};
 
 use super::local_session::{self, LocalSession};
 use super::show;
@@ -40,7 +39,7 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
 }
 
 /// Parses the input as JSON, or returns the tool's error for invalid JSON. `-` reads standard input.
-fn input(text: &str) -> Result<koze_core::Result<Value>, ExitCode> {
+fn input(text: &str) -> Result<koze_core::Result<Input>, ExitCode> {
     let usage = |why: String| {
         show::err(&format!("error: {why}\n"));
         ExitCode::from(2)
@@ -54,10 +53,10 @@ fn input(text: &str) -> Result<koze_core::Result<Value>, ExitCode> {
         }
         text => text.to_owned(),
     };
-    match koze_core::tool::read(read.as_bytes()) {
+    match Input::read(read.as_bytes()).map_err(ReadError::into_tool_error) {
         Ok(input) => Ok(Ok(input)),
-        Err(ReadError::DuplicateKey(error)) => Ok(Err(error)),
-        Err(ReadError::InvalidJson(error)) => {
+        Err(Ok(error)) => Ok(Err(error)),
+        Err(Err(error)) => {
             Err(usage(format!("the input is not valid JSON: {error}. Example: '{{\"command\": \"ls\"}}'")))
         }
     }

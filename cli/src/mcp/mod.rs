@@ -3,9 +3,9 @@
 //! A client that starts `koze mcp` talks directly to the supervisor of the session: `koze mcp` passes its streams on,
 //! so calls take no detour through another process. See [`crate::session`].
 
-pub(crate) mod duplicate_keys;
 pub(crate) mod gate;
 pub(crate) mod offering;
+pub(crate) mod sealed;
 pub(crate) mod server;
 pub(crate) mod stdio;
 mod transport;

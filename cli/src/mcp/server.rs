@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use koze_core::progress::notices::{INTERVAL, Notice, Notices};
 use koze_core::progress::{self, Event, Progress};
 use koze_core::sandbox::process::Chunk;
-use koze_core::tool::{All, Catalog, Family, mcp};
+use koze_core::tool::{All, Catalog, Family, Input, mcp};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -21,8 +21,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::duplicate_keys;
 use super::offering::Offering;
+use super::sealed;
 
 /// Provides the tools and runs the calls of a server.
 pub(crate) trait Backend: Clone + Send + Sync + 'static {
@@ -34,7 +34,7 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
     fn call(
         &self,
         tool: &str,
-        input: Value,
+        input: Input,
         progress: Option<Progress>,
     ) -> impl Future<Output = CallToolResult> + Send;
 }
@@ -72,7 +72,7 @@ const LIST: &str = "list_tools";
 
 /// Returns the tools that the agent of the session has created.
 async fn created<B: Backend>(backend: &B) -> Vec<Tool> {
-    let listed = backend.call(LIST, json!({}), None).await;
+    let listed = backend.call(LIST, json!({}).into(), None).await;
     let text = listed.content.first().and_then(|block| block.as_text());
     // If the store cannot be read, every call says so.
     let listed = text.and_then(|text| serde_json::from_str::<Listed>(&text.text).ok());
@@ -104,7 +104,7 @@ impl<B: Backend> Server<B> {
 
     /// Runs a call. If the client asked for progress, notifies it of what the programs of the call print, and periodically
     /// that the call is still running.
-    async fn run(&self, tool: &str, input: Value, context: &RequestContext<RoleServer>) -> CallToolResult {
+    async fn run(&self, tool: &str, input: Input, context: &RequestContext<RoleServer>) -> CallToolResult {
         let Some(token) = context.meta.get_progress_token() else {
             return self.backend.call(tool, input, None).await;
         };
@@ -179,11 +179,10 @@ impl<B: Backend> ServerHandler for Server<B> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let input = request.arguments.unwrap_or_default();
-        if let Some(error) = duplicate_keys::error_in(&input) {
-            return Ok(CallToolResult::from(mcp::reply(Err(error))).into());
-        }
-        let input = Value::Object(input);
+        let input = match sealed::open(request.arguments.unwrap_or_default()) {
+            Ok(input) => input,
+            Err(error) => return Ok(CallToolResult::from(mcp::reply(Err(error))).into()),
+        };
         // Without its type, because every layer of futures counts towards the compiler's recursion limit.
         let run: BoxFuture<'_, CallToolResult> = Box::pin(self.run(&request.name, input, &context));
         tokio::select! {

@@ -6,23 +6,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use koze_core::tool;
+use koze_core::tool::message::{CallMessage, Message};
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData, MetaObject, RequestId,
-    RequestMetaObject,
+    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData, MetaObject, RequestMetaObject,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::{JsonRpcMessageCodec, JsonRpcMessageCodecError, TransportWriter};
-use serde_json::Value;
 use serde_json::error::Category;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{Decoder, FramedRead, FramedWrite};
 
-use super::{MAX_REQUEST, duplicate_keys};
+use super::{MAX_REQUEST, sealed};
 
 type Read = RxJsonRpcMessage<RoleServer>;
 type Written = TxJsonRpcMessage<RoleServer>;
@@ -143,15 +141,13 @@ impl Decoder for Splitter {
 fn message(line: &[u8]) -> Result<Option<Read>, ErrorData> {
     // Some clients write a byte order mark, which JSON parsers may ignore.
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
-    let twice = match tool::read(line) {
-        Ok(value) => match call(value) {
-            Some(call) => return Ok(Some(call)),
-            None => None,
-        },
-        Err(tool::ReadError::DuplicateKey(_)) => duplicate_keys::with_error(line),
-        Err(tool::ReadError::InvalidJson(_)) => None,
+    let replaced = match Message::read(line) {
+        Message::Call(read) => return Ok(Some(call(read))),
+        Message::DuplicateKey(error) => sealed::with_error(line, error),
+        Message::TooLarge(error) => return Err(ErrorData::invalid_request(error.message, None)),
+        Message::Other => None,
     };
-    let mut line = BytesMut::from(twice.as_deref().unwrap_or(line));
+    let mut line = BytesMut::from(replaced.as_deref().unwrap_or(line));
     match JsonRpcMessageCodec::default().decode_eof(&mut line) {
         Ok(message) => Ok(message),
         // Its request ID is unknown. Two peers that each answer unreadable messages would loop forever.
@@ -164,42 +160,34 @@ fn message(line: &[u8]) -> Result<Option<Read>, ErrorData> {
     }
 }
 
-/// Decodes a tool call in the form that clients use, or returns `None` for anything else.
-fn call(message: Value) -> Option<Read> {
-    let Value::Object(mut message) = message else { return None };
-    if message.remove("jsonrpc")? != "2.0" || message.remove("method")? != "tools/call" {
-        return None;
-    }
-    let id: RequestId = serde_json::from_value(message.remove("id")?).ok()?;
-    let Value::Object(mut fields) = message.remove("params")? else { return None };
-    let Value::String(name) = fields.remove("name")? else { return None };
-    let mut params = CallToolRequestParams::new(name);
-    match fields.remove("arguments") {
-        Some(Value::Object(arguments)) => params = params.with_arguments(arguments),
-        None => {}
-        Some(_) => return None,
-    }
+/// Returns a tool call as the SDK represents it, with its input as text.
+fn call(CallMessage { id, tool, meta, input }: CallMessage) -> Read {
+    let params = CallToolRequestParams::new(tool).with_arguments(sealed::seal(input));
     let mut request = CallToolRequest::new(params);
-    match fields.remove("_meta") {
-        Some(Value::Object(meta)) => {
-            request.extensions.insert(RequestMetaObject(MetaObject(meta)));
-        }
-        None => {}
-        Some(_) => return None,
+    if let Some(meta) = meta {
+        request.extensions.insert(RequestMetaObject(MetaObject(meta)));
     }
-    let known = fields.is_empty() && message.is_empty();
-    known.then(|| Read::request(ClientRequest::CallToolRequest(request), id))
+    Read::request(ClientRequest::CallToolRequest(request), id)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use serde_json::json;
+    use rmcp::model::RequestId;
+    use serde_json::{Value, json};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::time::timeout;
 
     use super::*;
+
+    /// Decodes a call without the SDK.
+    fn ours(message: &Value) -> Option<Read> {
+        match Message::read(message.to_string().as_bytes()) {
+            Message::Call(read) => Some(call(read)),
+            _ => None,
+        }
+    }
 
     /// Decodes a message with the SDK.
     fn read(message: &Value) -> Read {
@@ -215,17 +203,14 @@ mod tests {
         ] {
             for id in [json!(1), json!("one")] {
                 let message = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
-                let [ours, theirs] = [call(message.clone()).unwrap(), read(&message)];
-                let [ours, theirs] = [ours, theirs].map(|message| message.into_request().unwrap());
-                let meta = |request: &ClientRequest| match request {
-                    ClientRequest::CallToolRequest(call) => {
-                        call.extensions.get::<RequestMetaObject>().cloned()
-                    }
-                    _ => panic!("{request:?}"),
+                let parts = |read: Read| {
+                    let (request, id) = read.into_request().unwrap();
+                    let ClientRequest::CallToolRequest(call) = request else { panic!("{request:?}") };
+                    let meta = call.extensions.get::<RequestMetaObject>().cloned();
+                    let input = sealed::open(call.params.arguments.unwrap_or_default()).unwrap();
+                    (id, call.params.name, meta, input.text().to_owned())
                 };
-                assert_eq!((meta(&ours.0), &ours.1), (meta(&theirs.0), &theirs.1), "{message}");
-                let written = |request| serde_json::to_value(request).unwrap();
-                assert_eq!(written(ours.0), written(theirs.0), "{message}");
+                assert_eq!(parts(ours(&message).unwrap()), parts(read(&message)), "{message}");
             }
         }
     }
@@ -234,7 +219,7 @@ mod tests {
     fn unusual_calls_are_left_to_the_sdk() {
         let plain =
             json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "shell" } });
-        assert!(call(plain.clone()).is_some());
+        assert!(ours(&plain).is_some());
         for (pointer, value) in [
             ("/jsonrpc", json!("1.0")),
             ("/id", json!(null)),
@@ -248,11 +233,11 @@ mod tests {
         ] {
             let mut message = plain.clone();
             *message.pointer_mut(pointer).unwrap() = value;
-            assert!(call(message.clone()).is_none(), "{message}");
+            assert!(ours(&message).is_none(), "{message}");
         }
         let mut more = plain;
         more["more"] = json!(1);
-        assert!(call(more).is_none());
+        assert!(ours(&more).is_none());
     }
 
     #[test]
@@ -260,7 +245,9 @@ mod tests {
         for line in ["", "\r", "nonsense", "{"] {
             assert!(matches!(message(line.as_bytes()), Ok(None)), "{line}");
         }
-        for line in ["1", r#"{"jsonrpc":"2.0","id":1}"#] {
+        let many =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":[{}0]}}"#, "[0],".repeat(20_000));
+        for line in ["1", r#"{"jsonrpc":"2.0","id":1}"#, &many] {
             assert!(message(line.as_bytes()).is_err(), "{line}");
         }
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -275,7 +262,8 @@ mod tests {
                     \"arguments\":{\"command\":\"a\",\"command\":\"b\"}}}";
         let (request, _) = message(line.as_bytes()).unwrap().unwrap().into_request().unwrap();
         let ClientRequest::CallToolRequest(call) = request else { panic!("{request:?}") };
-        assert!(duplicate_keys::error_in(&call.params.arguments.unwrap()).is_some());
+        let error = sealed::open(call.params.arguments.unwrap()).unwrap_err();
+        assert!(error.message.starts_with("duplicate key `command`"), "{error}");
     }
 
     #[test]

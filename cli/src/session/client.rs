@@ -7,9 +7,8 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use koze_core::tool::Reply;
+use koze_core::tool::{Input, Reply};
 use koze_core::{Code, Error, Profiles, Progress, Result, SessionId};
-use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;
 
@@ -67,7 +66,7 @@ impl Client {
         profiles: Profiles,
         toolset: Option<&str>,
         tool: &str,
-        input: Value,
+        input: impl Into<Input>,
     ) -> Result<Reply> {
         self.call_reporting(profiles, toolset, tool, input, None).await
     }
@@ -81,11 +80,11 @@ impl Client {
         profiles: Profiles,
         toolset: Option<&str>,
         tool: &str,
-        input: Value,
+        input: impl Into<Input>,
         progress: Option<Progress>,
     ) -> Result<Reply> {
         let (toolset, tool, reports) = (toolset.map(str::to_owned), tool.to_owned(), progress.is_some());
-        let act = Act::Call { profiles, toolset, tool, input, progress: reports };
+        let act = Act::Call { profiles, toolset, tool, input: input.into(), progress: reports };
         match self.ask_reporting(act, progress).await? {
             Answer::Replied(reply) => reply,
             _ => Err(odd()),

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use koze_core::Progress;
-use koze_core::tool::mcp;
+use koze_core::tool::{Input, mcp};
 use rmcp::model::CallToolResult;
-use serde_json::Value;
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -142,7 +141,7 @@ impl Backend for InProcess {
         Arc::clone(&now.offer)
     }
 
-    async fn call(&self, tool: &str, input: Value, progress: Option<Progress>) -> CallToolResult {
+    async fn call(&self, tool: &str, input: Input, progress: Option<Progress>) -> CallToolResult {
         let _counted = Counted::new(&self.calls);
         let offer = self.offer().await;
         match self.host.session(offer.offering.profiles.clone()).await {

@@ -16,7 +16,7 @@ use koze_core::{
     Code, Error, Progress, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId,
 };
 use koze_local::Local;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
@@ -159,9 +159,9 @@ impl Supervisor {
         let (read, write) = stream.into_split();
         let write = Arc::new(AsyncMutex::new(write));
         let mut read = BufReader::new(read);
-        if let Ok(Some(request)) = wire::receive::<Request<Value>>(&mut read).await {
+        if let Ok(Some(request)) = wire::receive::<Request<Box<RawValue>>>(&mut read).await {
             let answer = if request.program == program() {
-                match serde_json::from_value(request.ask) {
+                match serde_json::from_str(request.ask.get()) {
                     // Boxed, because its state is large.
                     Ok(ask) => Box::pin(self.begin(ask, read, &write)).await,
                     Err(error) => Some(Answer::Failed(Error::new(Code::Internal, error.to_string()))),

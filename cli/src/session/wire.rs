@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use koze_core::sandbox::Stat;
 use koze_core::sandbox::process::{Chunk, Stream};
-use koze_core::tool::Reply;
+use koze_core::tool::{Input, Reply};
 use koze_core::{Error, Profiles};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -16,7 +16,6 @@ use rustix::net::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest,
 };
@@ -66,7 +65,7 @@ pub enum Act {
         /// The tool.
         tool: String,
         /// The tool's input.
-        input: Value,
+        input: Input,
         /// Whether to report what its programs print, with [`Answer::Printed`].
         progress: bool,
     },

@@ -6,7 +6,7 @@ use super::fetch::Fetches;
 use super::state::State;
 #[cfg(feature = "browser")]
 use super::wrong_arguments;
-use super::{Call, Calls, Egress, Query, browser};
+use super::{Call, Calls, Egress, Json, Query, browser};
 use crate::error::Result;
 #[cfg(feature = "browser")]
 use crate::error::{Code, Error};
@@ -44,7 +44,7 @@ impl<'a, P: Provider> Answers<'a, P> {
         match call {
             Call::StateGet { key } => Ok(self.state.get(&key).await?.unwrap_or_default()),
             Call::StateSet { key, value } => {
-                self.state.set(&key, &value).await?;
+                self.state.set(&key, &Json::from(&value)).await?;
                 Ok(Value::Null)
             }
             Call::StateDelete { key } => Ok(self.state.delete(&key).await?.into()),

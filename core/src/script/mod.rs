@@ -40,6 +40,7 @@ pub use self::browser::{MAX_MESSAGE, NoBrowser, Refusal, Wire};
 pub use self::network::{Egress, Exchange, Exchanged};
 use crate::error::{Code, Error};
 use crate::sandbox::{MaybeSend, MaybeSync};
+use crate::tool::check_values;
 
 /// The fewest characters of a secret's value that is masked in results. Shorter values occur in ordinary text.
 pub const SHORTEST_MASKED: usize = 8;
@@ -58,6 +59,7 @@ pub trait Calls: MaybeSync {
     /// The message of the error that the script gets.
     fn answer(&self, call: &Json) -> impl Future<Output = Result<Json, String>> + MaybeSend {
         async move {
+            check_values(call.text()).map_err(|error| error.message)?;
             let call = read(call.text().as_bytes()).map_err(|error| wrong_arguments(&error))?;
             self.call(call).await.map(|answer| Json::from(&answer))
         }
@@ -102,6 +104,7 @@ impl Ran {
     /// Returns what a script did, from its messages.
     pub fn new(result: Result<Json, Failure>, logs: Vec<String>) -> Self {
         let decode = |result: Json| {
+            check_values(result.text()).map_err(|error| Failure::new(error.message))?;
             let failure = |error| Failure::new(format!("the result cannot be read: {error}"));
             result.value().map_err(failure)
         };

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::encode;
+use super::Json;
 use crate::error::{Code, Error, Result};
 use crate::store::{Expected, Key, MAX_VALUE, Range, Store};
+use crate::tool::check_values;
 
 /// The longest key in bytes.
 const MAX_KEY: usize = 256;
@@ -31,9 +32,9 @@ impl<S: Store> State<S> {
         Ok(Some(value))
     }
 
-    pub(crate) async fn set(&self, key: &str, value: &Value) -> Result<()> {
+    pub(crate) async fn set(&self, key: &str, value: &Json) -> Result<()> {
         let place = place(key)?;
-        let bytes = encode(value)?;
+        let bytes = value.text();
         if bytes.len() > MAX_VALUE {
             let message = format!(
                 "the value of `{key}` has {} bytes of JSON, but may have at most {MAX_VALUE}: split it over several keys",
@@ -41,7 +42,9 @@ impl<S: Store> State<S> {
             );
             return Err(Error::new(Code::TooLarge, message));
         }
-        self.0.put(&place, bytes, Expected::Any).await.map(drop)
+        // It must be possible to read it.
+        check_values(bytes)?;
+        self.0.put(&place, bytes.into(), Expected::Any).await.map(drop)
     }
 
     /// Deletes a value. Returns whether it existed.

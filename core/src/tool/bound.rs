@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::dialect::Definition;
-use super::{All, Catalog, Family, Reply, Scope, ToolResult, unknown_tool};
+use super::{All, Catalog, Family, Input, Reply, Scope, ToolResult, unknown_tool};
 use crate::error::{Code, Error, Result};
 use crate::handle::Handle;
 use crate::provider::Provider;
@@ -31,7 +31,7 @@ impl<P: Provider> Session<P> {
     }
 
     /// Calls a tool of the project's default toolset. The input is a model's: data, whatever it looks like.
-    pub async fn call_tool(&self, name: &str, input: Value) -> ToolResult {
+    pub async fn call_tool(&self, name: &str, input: impl Into<Input>) -> ToolResult {
         match Catalog::<All>::select(self.profiles(), None) {
             Ok(catalog) => catalog.call(self, name, input).await.into(),
             Err(error) => Err(error).into(),
@@ -95,24 +95,23 @@ impl<P: Provider> BoundTool<P> {
     }
 
     /// Calls it with a model's input.
-    pub async fn call(&self, input: Value) -> ToolResult {
-        match self.complete(input) {
+    pub async fn call(&self, input: impl Into<Input>) -> ToolResult {
+        match self.complete(input.into()) {
             Ok(input) => self.catalog.call(&self.session, &self.definition.name, input).await.into(),
             Err(error) => Err::<Reply, _>(error).into(),
         }
     }
 
     /// Adds the sandbox's name to the input if the tool is bound to one.
-    fn complete(&self, mut input: Value) -> Result<Value> {
+    fn complete(&self, mut input: Input) -> Result<Input> {
         let Some(handle) = &self.sandbox else { return Ok(input) };
         handle.sandbox()?;
-        if let Some(fields) = input.as_object_mut() {
-            let name = Value::from(handle.name().as_str());
-            if fields.insert(SANDBOX.to_owned(), name).is_some() {
-                let message = "unknown field `sandbox`: this tool is bound to one sandbox";
-                return Err(Error::new(Code::InvalidInput, message));
-            }
+        if input.take(SANDBOX).is_some() {
+            let message = "unknown field `sandbox`: this tool is bound to one sandbox";
+            return Err(Error::new(Code::InvalidInput, message));
         }
+        // What is not an object is refused by the tool.
+        input.insert(SANDBOX, handle.name().as_str());
         Ok(input)
     }
 }

@@ -5,10 +5,8 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 
-use serde_json::Value;
-
 use super::dialect::Definition;
-use super::{Family, Reply, ToolFamily, unknown_tool};
+use super::{Family, Input, Reply, ToolFamily, unknown_tool};
 use crate::error::{Code, Error, Result};
 use crate::profiles::Profiles;
 use crate::provider::Provider;
@@ -58,7 +56,7 @@ pub trait Families: 'static {
         family: Family,
         session: &Session<P>,
         name: &str,
-        input: Value,
+        input: Input,
     ) -> impl Future<Output = Result<Reply>> + MaybeSend;
 }
 
@@ -116,7 +114,7 @@ macro_rules! tuple {
                 family: Family,
                 session: &Session<Provided>,
                 name: &str,
-                input: Value,
+                input: Input,
             ) -> Result<Reply> {
                 $(if family == $family::FAMILY {
                     return $family::call(session, name, input).await;
@@ -228,7 +226,13 @@ impl<F: Families> Catalog<F> {
     ///
     /// # Errors
     /// [`Code::UnknownTool`], and the errors of the tool.
-    pub async fn call<P: Provider>(&self, session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
+    pub async fn call<P: Provider>(
+        &self,
+        session: &Session<P>,
+        name: &str,
+        input: impl Into<Input>,
+    ) -> Result<Reply> {
+        let input = input.into();
         let fixed = self.families.iter().find(|family| F::has(**family, name));
         // Every other name may be that of a created tool.
         let created = || self.families.iter().find(|family| F::creates(**family));
@@ -270,7 +274,7 @@ impl<F> fmt::Debug for Catalog<F> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::provider::memory::Memory;
@@ -293,7 +297,8 @@ mod tests {
             Self::NAMES.iter().map(|name| of(name)).collect()
         }
 
-        async fn call<P: Provider>(session: &Session<P>, _: &str, input: Value) -> Result<Reply> {
+        async fn call<P: Provider>(session: &Session<P>, _: &str, input: Input) -> Result<Reply> {
+            let input: Value = input.decode()?;
             session.sandbox(input["sandbox"].as_str().unwrap_or("default")).await?;
             Ok(Reply::text("OK"))
         }
@@ -310,7 +315,7 @@ mod tests {
             Vec::new()
         }
 
-        async fn call<P: Provider>(_: &Session<P>, _: &str, _: Value) -> Result<Reply> {
+        async fn call<P: Provider>(_: &Session<P>, _: &str, _: Input) -> Result<Reply> {
             Ok(Reply::text("other"))
         }
     }

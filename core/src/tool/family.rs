@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 use std::future::Future;
 
-use serde_json::Value;
-
-use super::Reply;
 use super::dialect::Definition;
+use super::{Input, Reply};
 use crate::error::Result;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
@@ -56,7 +54,7 @@ pub trait ToolFamily: 'static {
     fn call<P: Provider>(
         session: &Session<P>,
         name: &str,
-        input: Value,
+        input: Input,
     ) -> impl Future<Output = Result<Reply>> + MaybeSend;
 }
 
@@ -89,7 +87,7 @@ macro_rules! family {
             async fn call<P: $crate::provider::Provider>(
                 session: &$crate::session::Session<P>,
                 name: &str,
-                input: serde_json::Value,
+                input: $crate::tool::Input,
             ) -> $crate::error::Result<$crate::tool::Reply> {
                 match name {
                     $(<$tool as $crate::tool::Tool>::NAME => {

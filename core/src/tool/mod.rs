@@ -11,9 +11,10 @@
 //! | `bound` | tools that are bound to a session or sandbox |
 //! | [`dialect`] | definitions in the formats of MCP, Anthropic and OpenAI |
 //! | [`mcp`] | definitions and results as MCP types |
+//! | [`message`] | calls as messages of MCP |
 //! | `schema` | the JSON schemas of inputs |
-//! | `input` | shared input handling: ranges, bytes as JSON |
-//! | `read` | parses input and rejects duplicate keys |
+//! | `input` | the input of a tool, as JSON that is decoded once; shared parts: ranges, bytes as JSON |
+//! | `read` | reads JSON: rejects duplicate keys and too many values |
 
 pub mod agent;
 mod bound;
@@ -22,6 +23,7 @@ pub mod dialect;
 mod family;
 mod input;
 pub mod mcp;
+pub mod message;
 mod read;
 mod schema;
 #[cfg(feature = "script")]
@@ -39,6 +41,8 @@ pub(crate) use self::agent::glob;
 pub use self::bound::BoundTool;
 pub use self::catalog::{Catalog, Families};
 pub use self::family::{Family, ToolFamily};
+pub use self::input::Input;
+pub(crate) use self::read::check_values;
 pub use self::read::{ReadError, read};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
@@ -150,27 +154,14 @@ pub trait Tool {
 ///
 /// # Errors
 /// [`Code::InvalidInput`] if the input does not match the schema, and the errors of the tool.
-pub async fn call<T: Tool, P: Provider>(session: &Session<P>, input: Value) -> Result<Reply> {
-    match input_of(input) {
+pub async fn call<T: Tool, P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
+    // The text is dropped before the tool runs.
+    let decoded = input.decode();
+    drop(input);
+    match decoded {
         Ok(input) => T::call(session, input).await,
         Err(error) => T::wrong_input(error),
     }
-}
-
-/// Validates the input of a tool.
-fn input_of<T: DeserializeOwned>(input: Value) -> Result<T> {
-    // Of a list, serde would take the values in the order of the fields.
-    if !input.is_object() {
-        return Err(Error::new(Code::InvalidInput, "the input of a tool must be a JSON object"));
-    }
-    serde_path_to_error::deserialize(input).map_err(|error| wrong_input(&error))
-}
-
-/// Returns the error for invalid input, with its place.
-fn wrong_input(error: &serde_path_to_error::Error<serde_json::Error>) -> Error {
-    let (field, what) = (format!("`{}`", error.path()), error.inner().to_string());
-    let named = field == "`.`" || what.contains(&field);
-    Error::new(Code::InvalidInput, if named { what } else { format!("{field}: {what}") })
 }
 
 /// Returns the error for an unknown tool.

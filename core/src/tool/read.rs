@@ -1,13 +1,27 @@
-//! Parses tool input and rejects duplicate keys. JSON does not define their meaning, and most parsers take the last one: of two
-//! commands from a model, only one would run.
+//! Reads the JSON of models: rejects duplicate keys, and bounds how many values there are, without building them.
+//!
+//! JSON does not define the meaning of duplicate keys, and most parsers take the last one: of two commands from a model, only
+//! one would run. A value takes up to a hundred times as much memory as its text: `[0]` takes four bytes and then four hundred.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
+use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::error::Category;
-use serde_json::{Map, Number, Value};
+use serde_json::Value;
 
 use crate::error::{Code, Error};
+
+/// How many values a text can have that is not built: more than a mebibyte of JSON has.
+const MAX_VALUES: usize = 1 << 20;
+/// How many values a text can have that is built, in units of [`UNIT`] bytes of memory.
+const MAX_BUILT: usize = 1 << 20;
+/// How many units a list and an object take beyond their elements, because they reserve space.
+const LIST: usize = 5;
+const OBJECT: usize = 8;
+/// How many of these units the parts of a message have that no tool reads.
+pub(super) const MAX_ENVELOPE: usize = 1 << 14;
 
 /// Why a text is not a valid input.
 #[derive(Debug)]
@@ -16,87 +30,237 @@ pub enum ReadError {
     InvalidJson(serde_json::Error),
     /// An object in it has a duplicate key: an error [`Code::InvalidInput`] that names the key.
     DuplicateKey(Error),
+    /// It has too many values: an error [`Code::TooLarge`].
+    TooManyValues(Error),
 }
 
-/// Parses JSON without duplicate keys.
+impl ReadError {
+    /// Returns the error of the tool for JSON that is not accepted.
+    ///
+    /// # Errors
+    /// If it is not JSON, which is an error of the request.
+    pub fn into_tool_error(self) -> Result<Error, serde_json::Error> {
+        match self {
+            ReadError::InvalidJson(error) => Err(error),
+            ReadError::DuplicateKey(error) | ReadError::TooManyValues(error) => Ok(error),
+        }
+    }
+}
+
+/// Parses JSON without duplicate keys. [`Input::read`](super::Input::read) reads larger inputs, because it builds no values.
 ///
 /// # Errors
 /// See [`ReadError`].
 pub fn read(text: &[u8]) -> Result<Value, ReadError> {
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let value = Once.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
-    value.map_err(|error| match error.classify() {
-        // Any value is good, so nothing else can be wrong with what is JSON.
-        Category::Data => ReadError::DuplicateKey(Error::new(Code::InvalidInput, error.to_string())),
-        _ => ReadError::InvalidJson(error),
-    })
+    build(text, MAX_BUILT)
 }
 
-/// A value without duplicate keys.
-struct Once;
+/// Parses JSON without duplicate keys whose values take at most so many units of memory.
+pub(super) fn build(text: &[u8], most: usize) -> Result<Value, ReadError> {
+    let compact = Reading { list: LIST, object: OBJECT, ..Reading::new(text.len(), most) }.of(text)?;
+    serde_json::from_slice(&compact).map_err(ReadError::InvalidJson)
+}
 
-impl<'de> DeserializeSeed<'de> for Once {
-    type Value = Value;
+/// Reads JSON without duplicate keys, and returns it without white space.
+pub(super) fn compact(text: &[u8]) -> Result<String, ReadError> {
+    let compact = Reading::new(text.len(), MAX_VALUES).of(text)?;
+    // It was written as text.
+    String::from_utf8(compact).map_err(|error| ReadError::InvalidJson(serde_json::Error::custom(error)))
+}
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+/// Checks that the values of a text take at most so many units of memory. It can have duplicate keys.
+pub(super) fn count(text: &[u8], most: usize) -> Result<(), ReadError> {
+    let reading = Reading { list: LIST, object: OBJECT, is_unique: false, ..Reading::new(text.len(), most) };
+    reading.of(text).map(drop)
+}
+
+/// Checks that the values of a text that koze or an engine has written can be built.
+///
+/// # Errors
+/// [`Code::TooLarge`].
+pub(crate) fn check_values(text: &str) -> Result<(), Error> {
+    // Other errors are reported when the values are built.
+    match count(text.as_bytes(), MAX_BUILT) {
+        Err(ReadError::TooManyValues(error)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A text that is being read.
+struct Reading {
+    /// The same JSON without white space.
+    out: Vec<u8>,
+    /// How many values are allowed, and how many are left.
+    most: usize,
+    left: usize,
+    /// What lists and objects count in addition.
+    list: usize,
+    object: usize,
+    /// Whether duplicate keys are refused.
+    is_unique: bool,
+    problem: Option<Problem>,
+}
+
+enum Problem {
+    DuplicateKey,
+    TooManyValues,
+}
+
+impl Reading {
+    fn new(length: usize, most: usize) -> Self {
+        Reading {
+            out: Vec::with_capacity(length),
+            most,
+            left: most,
+            list: 0,
+            object: 0,
+            is_unique: true,
+            problem: None,
+        }
+    }
+
+    fn of(mut self, text: &[u8]) -> Result<Vec<u8>, ReadError> {
+        let mut json = serde_json::Deserializer::from_slice(text);
+        let read = Element { reading: &mut self, comma: false }.deserialize(&mut json);
+        match (read.and_then(|()| json.end()), self.problem) {
+            (Ok(()), _) => Ok(self.out),
+            (Err(error), None) => Err(ReadError::InvalidJson(error)),
+            (Err(error), Some(Problem::DuplicateKey)) => {
+                Err(ReadError::DuplicateKey(Error::new(Code::InvalidInput, error.to_string())))
+            }
+            (Err(_), Some(Problem::TooManyValues)) => {
+                let message = format!(
+                    "the JSON has too many values: at most {} are accepted, and fewer lists and objects. Pass less at once, or \
+                     write it to a file",
+                    self.most
+                );
+                Err(ReadError::TooManyValues(Error::new(Code::TooLarge, message)))
+            }
+        }
+    }
+
+    /// Counts a value, or what it takes in addition.
+    fn count<E: serde::de::Error>(&mut self, cost: usize) -> Result<(), E> {
+        let left = self.left.checked_sub(cost).ok_or_else(|| {
+            self.problem = Some(Problem::TooManyValues);
+            E::custom("too many values")
+        })?;
+        self.left = left;
+        Ok(())
+    }
+
+    fn write<E: serde::de::Error>(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), E> {
+        serde_json::to_writer(&mut self.out, value).map_err(E::custom)
+    }
+}
+
+/// A value of a text, behind a comma unless it is the first one.
+struct Element<'a> {
+    reading: &'a mut Reading,
+    comma: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Element<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.comma {
+            self.reading.out.push(b',');
+        }
+        self.reading.count(1)?;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Once {
-    type Value = Value;
+impl<'de> Visitor<'de> for Element<'_> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        self.reading.write(&())
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
+        self.reading.write(&value)
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
+        self.reading.write(&value)
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
+        self.reading.write(&value)
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
+        self.reading.write(&value)
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
+        self.reading.write(value)
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut values = Vec::new();
-        while let Some(value) = list.next_element_seed(Once)? {
-            values.push(value);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        self.reading.count(self.reading.list)?;
+        self.reading.out.push(b'[');
+        let mut comma = false;
+        while list.next_element_seed(Element { reading: self.reading, comma })?.is_some() {
+            comma = true;
         }
-        Ok(Value::Array(values))
+        self.reading.out.push(b']');
+        Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
-        let mut fields = Map::new();
-        while let Some(key) = object.next_key::<String>()? {
-            if fields.contains_key(&key) {
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
+        self.reading.count(self.reading.object)?;
+        self.reading.out.push(b'{');
+        let mut keys = BTreeSet::new();
+        while let Some(key) = object.next_key_seed(Key)? {
+            if self.reading.is_unique && keys.contains(&key) {
+                self.reading.problem = Some(Problem::DuplicateKey);
                 let short: String = key.chars().take(MAX_NAME).collect();
-                let message = format_args!("duplicate key `{short}` in an object");
-                return Err(A::Error::custom(message));
+                return Err(A::Error::custom(format_args!("duplicate key `{short}` in an object")));
             }
-            fields.insert(key, object.next_value_seed(Once)?);
+            if !keys.is_empty() {
+                self.reading.out.push(b',');
+            }
+            self.reading.write(&*key)?;
+            self.reading.out.push(b':');
+            keys.insert(key);
+            object.next_value_seed(Element { reading: self.reading, comma: false })?;
         }
-        Ok(Value::Object(fields))
+        self.reading.out.push(b'}');
+        Ok(())
+    }
+}
+
+/// A key, which is not copied if it has no escapes.
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Key {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(key))
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(key.to_owned()))
     }
 }
 
@@ -141,6 +305,42 @@ mod tests {
             assert_eq!(error.code, Code::InvalidInput);
             let expected = "duplicate key `a` in an object at line 1 column ";
             assert!(error.message.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn values_are_counted_before_they_are_built() {
+        let text = |values: usize| format!("[{}0]", "0,".repeat(values - 2));
+        assert_eq!(compact(text(MAX_VALUES).as_bytes()).unwrap().len(), 2 * MAX_VALUES - 1);
+        let nested = format!("{{\"command\":\"true\",\"x\":[{}[0]]}}", "[0],".repeat(4_800_000));
+        for (text, limit) in [
+            (text(MAX_VALUES + 1), MAX_VALUES),
+            (nested, MAX_VALUES),
+            (format!("[{}[]]", "[],".repeat(MAX_VALUES)), MAX_VALUES),
+            (format!("[{}{{}}]", "{},".repeat(MAX_VALUES)), MAX_VALUES),
+        ] {
+            for result in [compact(text.as_bytes()).map(drop), read(text.as_bytes()).map(drop)] {
+                let Err(ReadError::TooManyValues(error)) = result else { panic!("{}", &text[..40]) };
+                assert_eq!(error.code, Code::TooLarge);
+                assert!(error.message.contains(&format!("at most {limit} are accepted")), "{error}");
+            }
+        }
+        // Lists and objects take more memory than numbers.
+        let lists = |count: usize| format!("[{}[0]]", "[0],".repeat(count - 1));
+        let objects = |count: usize| format!("[{}{{\"a\":0}}]", "{\"a\":0},".repeat(count - 1));
+        assert!(read(lists(100_000).as_bytes()).is_ok() && read(objects(100_000).as_bytes()).is_ok());
+        assert!(read(lists(200_000).as_bytes()).is_err() && read(objects(200_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn json_is_written_as_a_value_is() {
+        for text in [
+            r#" { "a" : [ 1.0 , -0 , 1e2 , 0.1 , "\u00e9\u0007\/\"" , { } , [ ] , true , null ] , "\u0062" : 18446744073709551615 } "#,
+            "-0.0",
+            "\"\u{2028}\"",
+        ] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(compact(text.as_bytes()).unwrap(), value.to_string(), "{text}");
         }
     }
 }

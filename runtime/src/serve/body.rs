@@ -1,23 +1,22 @@
 //! Request bodies and their limit.
 
 use futures_util::StreamExt as _;
-use serde_json::Value;
 use worker::Request;
 
 use super::answer::Refusal;
 use koze_core::error::Result as Read;
-use koze_core::tool::{self, ReadError};
+use koze_core::tool::{Input, ReadError};
 
 /// The longest body: a file written by a model, as JSON.
 pub(super) const MAX_BODY: usize = 32 << 20;
 
 /// Reads the body as the input of a tool. The inner error is reported as the tool's result.
-pub(super) async fn input(request: Request) -> Result<Read<Value>, Refusal> {
+pub(super) async fn input(request: Request) -> Result<Read<Input>, Refusal> {
     let bytes = read(request).await?;
-    match tool::read(&bytes) {
+    match Input::read(&bytes).map_err(ReadError::into_tool_error) {
         Ok(input) => Ok(Ok(input)),
-        Err(ReadError::DuplicateKey(error)) => Ok(Err(error)),
-        Err(ReadError::InvalidJson(error)) => Err(Refusal::invalid(format!(
+        Err(Ok(error)) => Ok(Err(error)),
+        Err(Err(error)) => Err(Refusal::invalid(format!(
             "the body is not valid JSON: {error}; send the tool's input as a JSON object"
         ))),
     }

@@ -4,9 +4,8 @@ use futures_util::StreamExt as _;
 use koze_core::error::{Error, Result as Read};
 use koze_core::progress::{self, Progress, events};
 use koze_core::provider::Provider;
-use koze_core::tool::{Catalog, Families};
+use koze_core::tool::{Catalog, Families, Input};
 use koze_core::{Session, ToolResult};
-use serde_json::Value;
 use worker::{Request, Response};
 
 use super::answer::{Refusal, head, json};
@@ -34,7 +33,7 @@ async fn run<F: Families, P: Provider>(
     catalog: &Catalog<F>,
     session: &Session<P>,
     tool: &str,
-    input: Read<Value>,
+    input: Read<Input>,
 ) -> ToolResult {
     ToolResult::from(match input {
         Ok(input) => catalog.call(session, tool, input).await,

@@ -23,7 +23,8 @@ use koze_core::Session;
 use koze_core::error::Error;
 use koze_core::progress::events;
 use koze_core::tool::mcp::Files;
-use koze_core::tool::{self, Catalog, Families, ReadError, mcp};
+use koze_core::tool::message::{CallMessage, Message};
+use koze_core::tool::{Catalog, Families, Input, mcp};
 
 /// The session of clients that name none. All such clients of a tenant share it.
 const SESSION: &str = "default";
@@ -59,8 +60,8 @@ pub(super) fn check_version(request: &worker::Request) -> Result<(), Refusal> {
     }
 }
 
-/// A message from a client.
-enum Message {
+/// What a client wants.
+enum Read {
     Ask(Ask),
     /// The cancellation of a request.
     Cancelled(RequestId),
@@ -74,8 +75,9 @@ struct Ask {
     id: RequestId,
     method: String,
     params: Map<String, Value>,
-    /// The error for a duplicate key in one of its objects, if there is one.
-    twice: Option<Error>,
+    /// The input of a tool, which is not among the parameters; or the error for the message, if it has one. `None` for other
+    /// requests.
+    input: Option<Result<Input, Error>>,
 }
 
 /// The result of a request.
@@ -113,15 +115,15 @@ pub(super) async fn answer<F: Families>(
     session: impl Fn(Option<String>) -> Session<Cloudflare>,
 ) -> Result<Response, Refusal> {
     let ask = match read(body) {
-        Ok(Message::Ask(ask)) => ask,
-        Ok(Message::Cancelled(id)) => {
+        Ok(Read::Ask(ask)) => ask,
+        Ok(Read::Cancelled(id)) => {
             if let Some(call) = client.map(|client| call_name(client, &id)) {
                 cancel(&session(None), &call).await;
             }
             return Ok(answer::respond(202, String::new(), [])?);
         }
         // Notifications and responses get no response.
-        Ok(Message::Nothing) => return Ok(answer::respond(202, String::new(), [])?),
+        Ok(Read::Nothing) => return Ok(answer::respond(202, String::new(), [])?),
         Err(error) => return reply(400, serde_json::to_string(&JsonRpcError::new(None, error)), None),
     };
     let id = ask.id.clone();
@@ -186,20 +188,25 @@ async fn cancel(session: &Session<Cloudflare>, call: &str) {
 }
 
 /// Parses a message.
-fn read(body: &[u8]) -> Result<Message, ErrorData> {
+fn read(body: &[u8]) -> Result<Read, ErrorData> {
     let none = |code: ErrorCode, why: &str| {
         ErrorData::new(code, format!("the body is not a message of the protocol: {why}"), None)
     };
     let invalid = |why: &str| none(ErrorCode::INVALID_REQUEST, why);
     let unread = |error: &dyn std::fmt::Display| none(ErrorCode::PARSE_ERROR, &error.to_string());
-    let (body, twice) = match tool::read(body) {
-        Ok(body) => (body, None),
-        // The sender gets the error in the result of its request.
-        Err(ReadError::DuplicateKey(error)) => {
-            (serde_json::from_slice(body).map_err(|error| unread(&error))?, Some(error))
+    let mut input = None;
+    match Message::read(body) {
+        Message::Call(CallMessage { id, tool, meta, input }) => {
+            let mut params = Map::from_iter([("name".to_owned(), tool.into())]);
+            params.extend(meta.map(|meta| ("_meta".to_owned(), meta.into())));
+            return Ok(Read::Ask(Ask { id, method: "tools/call".to_owned(), params, input: Some(input) }));
         }
-        Err(ReadError::InvalidJson(error)) => return Err(unread(&error)),
-    };
+        Message::TooLarge(error) => return Err(invalid(&error.message)),
+        // The sender gets the error in the result of its request.
+        Message::DuplicateKey(error) => input = Some(Err(error)),
+        Message::Other => {}
+    }
+    let body = serde_json::from_slice(body).map_err(|error| unread(&error))?;
     let Value::Object(mut message) = body else { return Err(invalid("it is not a JSON object")) };
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("`jsonrpc` is not `2.0`"));
@@ -207,14 +214,14 @@ fn read(body: &[u8]) -> Result<Message, ErrorData> {
     let method = match message.remove("method") {
         Some(Value::String(method)) => method,
         None if message.contains_key("result") || message.contains_key("error") => {
-            return Ok(Message::Nothing);
+            return Ok(Read::Nothing);
         }
         _ => return Err(invalid("it has no `method`")),
     };
     let Some(id) = message.remove("id") else {
         let cancelled = message.get("params").filter(|_| method == "notifications/cancelled");
         let id = cancelled.and_then(|params| RequestId::deserialize(params.get("requestId")?).ok());
-        return Ok(id.map_or(Message::Nothing, Message::Cancelled));
+        return Ok(id.map_or(Read::Nothing, Read::Cancelled));
     };
     let id = serde_json::from_value(id).map_err(|_| invalid("`id` is neither an integer nor a string"))?;
     let params = match message.remove("params") {
@@ -222,7 +229,7 @@ fn read(body: &[u8]) -> Result<Message, ErrorData> {
         None | Some(Value::Null) => Map::new(),
         Some(_) => return Err(invalid("`params` is not an object")),
     };
-    Ok(Message::Ask(Ask { id, method, params, twice }))
+    Ok(Read::Ask(Ask { id, method, params, input }))
 }
 
 async fn outcome<F: Families>(
@@ -230,7 +237,7 @@ async fn outcome<F: Families>(
     catalog: &Catalog<F>,
     session: &Session<Cloudflare>,
 ) -> Result<Outcome, ErrorData> {
-    let Ask { method, params, twice, .. } = ask;
+    let Ask { method, params, input, .. } = ask;
     // Versions without `initialize` send the protocol version with each request.
     let meta = params.get("_meta").and_then(|meta| RequestMetaObject::deserialize(meta).ok());
     let version = meta.and_then(|meta| meta.protocol_version());
@@ -273,10 +280,10 @@ async fn outcome<F: Families>(
         }
         "tools/call" => {
             let call: Call = taken(&method, params)?;
-            let input = Value::Object(call.arguments.unwrap_or_default());
-            let mut called = mcp::reply(match twice {
-                Some(error) => Err(error),
-                None => catalog.call(session, &call.name, input).await,
+            let input = input.unwrap_or_else(|| Ok(call.arguments.unwrap_or_default().into()));
+            let mut called = mcp::reply(match input {
+                Ok(input) => catalog.call(session, &call.name, input).await,
+                Err(error) => Err(error),
             });
             called.result.result_type = called.result.result_type.filter(|_| !legacy);
             Ok(Outcome::Called(called.into()))
@@ -317,9 +324,9 @@ mod tests {
     fn requests_and_notifications() {
         let read = |text: &str| {
             read(text.as_bytes()).map(|message| match message {
-                Message::Ask(ask) => Some((ask.method, ask.id.to_string())),
-                Message::Cancelled(id) => Some((String::new(), id.to_string())),
-                Message::Nothing => None,
+                Read::Ask(ask) => Some((ask.method, ask.id.to_string())),
+                Read::Cancelled(id) => Some((String::new(), id.to_string())),
+                Read::Nothing => None,
             })
         };
         let asked = |method: &str, id: &str| Ok(Some((method.to_owned(), id.to_owned())));

@@ -64,7 +64,9 @@ fn run<P: Provider + Clone + 'static>(provider: &P) {
                                 .await
                                 .into(),
                         },
-                        Err(ReadError::DuplicateKey(error)) => Err(error).into(),
+                        Err(ReadError::DuplicateKey(error) | ReadError::TooManyValues(error)) => {
+                            Err(error).into()
+                        }
                         Err(ReadError::InvalidJson(error)) => panic!("{call}: {error}"),
                     };
                     let mut answer = json!({ "content": result.content, "isError": result.is_error });

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use koze_core::provider::memory::Memory;
 use koze_core::provider::{Profile, Size};
 use koze_core::script::Egress;
-use koze_core::tool::{All, Catalog, Family, ReadError};
+use koze_core::tool::{All, Catalog, Family, Input, ReadError};
 use koze_core::{Profiles, Session};
 use koze_core::{Provider, SessionId};
 use koze_tests::conformance::{Capability, Host, IMAGES, ToolResult};
@@ -89,10 +89,10 @@ impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
     fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
         let session = self.session(session);
         let catalog = Catalog::<All>::select(session.profiles(), Some(toolset)).expect("it is served");
-        match koze_core::tool::read(input.as_bytes()) {
+        match Input::read(input.as_bytes()).map_err(ReadError::into_tool_error) {
             Ok(input) => taken(pollster::block_on(catalog.call(&session, tool, input)).into()),
-            Err(ReadError::DuplicateKey(error)) => ToolResult { content: error.to_string(), is_error: true },
-            Err(ReadError::InvalidJson(error)) => panic!("{input}: {error}"),
+            Err(Ok(error)) => ToolResult { content: error.to_string(), is_error: true },
+            Err(Err(error)) => panic!("{input}: {error}"),
         }
     }
 

@@ -7,5 +7,6 @@ mod files;
 mod follows;
 mod http;
 mod inspector;
+mod memory;
 mod server;
 mod trees;

@@ -6,9 +6,8 @@ use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use koze_core::progress::{self, Progress, events};
-use koze_core::tool::{self, ReadError};
+use koze_core::tool::{Input, ReadError};
 use koze_core::{Code, Error, ToolResult};
-use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::files::{decoded, refused};
@@ -67,11 +66,11 @@ async fn call(
         let message = "a request must be complete and have at most 64 MiB";
         return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
     };
-    let input = match tool::read(&body.to_bytes()) {
+    // The tool's result says what it does not accept.
+    let input = match Input::read(&body.to_bytes()).map_err(ReadError::into_tool_error) {
         Ok(input) => Ok(input),
-        // The tool's result says so.
-        Err(ReadError::DuplicateKey(error)) => Err(error),
-        Err(ReadError::InvalidJson(error)) => {
+        Err(Ok(error)) => Err(error),
+        Err(Err(error)) => {
             let message =
                 format!("the body is not valid JSON: {error}; send the tool's input as a JSON object");
             return Err(invalid(&message));
@@ -95,7 +94,7 @@ fn wants_events(headers: &HeaderMap) -> bool {
 async fn run(
     backend: &Supervised,
     tool: &str,
-    input: Result<Value, Error>,
+    input: Result<Input, Error>,
     progress: Option<Progress>,
 ) -> ToolResult {
     match input {
@@ -109,7 +108,7 @@ async fn run(
 }
 
 /// Returns the events of a call. A client that disconnects cancels the call.
-fn streamed(backend: Supervised, tool: String, input: Result<Value, Error>) -> Answer {
+fn streamed(backend: Supervised, tool: String, input: Result<Input, Error>) -> Answer {
     let (progress, reports) = Progress::channel();
     let call = async move { run(&backend, &tool, input, Some(progress)).await };
     let mut told = Box::pin(events::events(progress::follow(call, reports)));

@@ -22,7 +22,7 @@ use super::origins::Origins;
 use super::{calls, files};
 use crate::commands::show;
 use crate::mcp::server::Server;
-use crate::mcp::{MAX_REQUEST, duplicate_keys};
+use crate::mcp::{MAX_REQUEST, sealed};
 
 /// The environment variable that holds the token.
 const TOKEN: &str = "KOZE_MCP_TOKEN";
@@ -202,7 +202,12 @@ impl Endpoint {
             );
         };
         let body = body.to_bytes();
-        let body = duplicate_keys::with_error(&body).map_or(body, Bytes::from);
+        let body = match sealed::sealed(&body) {
+            Ok(sealed) => sealed.map_or(body, Bytes::from),
+            Err(error) => {
+                return files::refused(StatusCode::PAYLOAD_TOO_LARGE, error.code.as_str(), &error.message);
+            }
+        };
         let answer = self.service.handle(Request::from_parts(head, Full::new(body))).await;
         answer.map(|body| body.map_err(|never| match never {}).boxed())
     }

@@ -4,9 +4,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use koze_core::Progress;
-use koze_core::tool::mcp;
+use koze_core::tool::{Input, mcp};
 use rmcp::model::CallToolResult;
-use serde_json::Value;
 
 use crate::args;
 use crate::commands::local::local_session::{self, Offered};
@@ -55,7 +54,7 @@ impl Backend for Supervised {
         self.project.now()
     }
 
-    async fn call(&self, tool: &str, input: Value, progress: Option<Progress>) -> CallToolResult {
+    async fn call(&self, tool: &str, input: Input, progress: Option<Progress>) -> CallToolResult {
         let offering = self.project.now().offering.clone();
         let toolset = offering.toolset.as_deref();
         mcp::reply(self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await).into()

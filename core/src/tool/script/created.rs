@@ -1,7 +1,5 @@
 //! The tools that an agent has created.
 
-use serde_json::Value;
-
 use super::run::run;
 use super::stored::sources;
 use crate::error::{Code, Error, Result};
@@ -10,7 +8,7 @@ use crate::script::sources::{Kind, Source};
 use crate::script::{Json, Start};
 use crate::session::Session;
 use crate::tool::dialect::Definition;
-use crate::tool::{Reply, Scope};
+use crate::tool::{Input, Reply, Scope};
 
 /// The longest arguments of a call, in bytes of JSON.
 const MAX_ARGUMENTS: usize = 1 << 20;
@@ -31,7 +29,7 @@ pub(super) async fn definitions<P: Provider>(session: &Session<P>) -> Result<Vec
 pub(super) async fn call<P: Provider>(
     session: &Session<P>,
     name: &str,
-    input: Value,
+    input: Input,
 ) -> Result<Option<Reply>> {
     // A name that cannot be one is unknown, and not invalid.
     let found = match sources(session, Kind::Tool)?.find(name).await {
@@ -43,13 +41,15 @@ pub(super) async fn call<P: Provider>(
         let message = format!("Tool '{name}' is disabled. Use enable_tool to enable it.");
         return Err(Error::new(Code::Unavailable, message));
     }
-    let args = Json::from(&input);
-    if args.text().len() > MAX_ARGUMENTS {
+    if input.text().len() > MAX_ARGUMENTS {
         let message = format!(
             "the arguments may have at most {MAX_ARGUMENTS} bytes of JSON: pass less, or store it with set_state"
         );
         return Err(Error::new(Code::TooLarge, message));
     }
+    let args = Json::new(input.text().to_owned()).map_err(|error| {
+        Error::new(Code::Internal, "the arguments cannot be passed on").with_source(error)
+    })?;
     let schema = Json::from(&found.source.parameter_schema.unwrap_or_default());
     let script =
         Start { code: found.source.code, args: Some(args), schema: Some(schema), ..Start::default() };

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::member::bounded;
 use crate::error::Result;
 use crate::provider::Provider;
 use crate::script::Query;
@@ -22,7 +23,7 @@ pub(super) struct Statement {
     /// One statement of `SQLite`, with `?` for parameters.
     sql: String,
     /// The parameters: texts, numbers, booleans, null, or BLOBs as {base64}.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded")]
     params: Vec<Value>,
 }
 

@@ -7,6 +7,7 @@
 //! | `database` | the tools over the database |
 //! | `fetch` | `fetch_url` |
 //! | `browser` | the tools over the browser; with the feature `browser` |
+//! | `member` | members of inputs that can be any JSON |
 //! | `libraries` | the tools over libraries |
 //! | `tools` | the tools over created tools |
 //! | `stored` | what the tools over libraries and created tools share |
@@ -18,14 +19,13 @@ mod created;
 mod database;
 mod fetch;
 mod libraries;
+mod member;
 mod run;
 mod state;
 mod stored;
 mod tools;
 
 use std::borrow::Cow;
-
-use serde_json::Value;
 
 #[cfg(feature = "browser")]
 use self::browser::{
@@ -40,7 +40,7 @@ use self::state::{DeleteState, GetState, ListStateKeys, SetState};
 use self::tools::{CreateTool, DeleteTool, DisableTool, EnableTool, ListTools, ReadTool, UpdateTool};
 use super::dialect::Definition;
 use super::family::family;
-use super::{Family, Reply, Tool as _, ToolFamily, unknown_tool};
+use super::{Family, Input, Reply, Tool as _, ToolFamily, unknown_tool};
 use crate::error::Result;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
@@ -118,7 +118,7 @@ impl ToolFamily for Scripts {
         Ok(all.filter_map(|definition| mask.definition(definition)).collect())
     }
 
-    async fn call<P: Provider>(session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
+    async fn call<P: Provider>(session: &Session<P>, name: &str, input: Input) -> Result<Reply> {
         let outcome = Self::unmasked(session, name, input).await;
         // A script may have stored a secret where another tool reads it.
         Mask::new(&session.provider().script_secrets(session.agent())?).outcome(outcome)
@@ -127,7 +127,7 @@ impl ToolFamily for Scripts {
 
 impl Scripts {
     /// Calls a tool. Its outcome may contain secrets.
-    async fn unmasked<P: Provider>(session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
+    async fn unmasked<P: Provider>(session: &Session<P>, name: &str, input: Input) -> Result<Reply> {
         // Boxed, because their states are large.
         if Script::has(name) {
             return Box::pin(Script::call(session, name, input)).await;

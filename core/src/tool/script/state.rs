@@ -3,10 +3,11 @@
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::error::Result;
 use crate::provider::Provider;
+use crate::script::Json;
 use crate::script::state::State;
 use crate::session::Session;
 use crate::tool::{Reply, Scope, Tool};
@@ -33,7 +34,8 @@ pub(super) struct Set {
     /// The key: 1 to 256 bytes.
     key: String,
     /// Any JSON value of at most 1 MiB.
-    value: Value,
+    #[cfg_attr(test, schemars(with = "serde_json::Value"))]
+    value: Json,
 }
 
 /// The input of `list_state_keys`.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::is_built_in;
+use super::member::bounded;
 use super::run::check_schema;
 use super::stored::{Change, Named, Read, create, sources, update};
 use crate::error::{Code, Error, Result};
@@ -33,6 +34,7 @@ pub(super) struct Created {
     /// What it does, for the model that calls it.
     description: String,
     /// The JSON schema of its arguments, with `"type": "object"`.
+    #[serde(deserialize_with = "bounded")]
     #[cfg_attr(test, schemars(with = "serde_json::Map<String, Value>"))]
     parameter_schema: Value,
     /// JavaScript as for `run_sandbox_code`. The arguments are in `args`.
@@ -51,7 +53,7 @@ pub(super) struct Updated {
     #[cfg_attr(test, schemars(with = "String"))]
     description: Option<String>,
     /// The new schema.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded")]
     #[cfg_attr(test, schemars(with = "serde_json::Map<String, Value>"))]
     parameter_schema: Option<Value>,
     /// The new source.

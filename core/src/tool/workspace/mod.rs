@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::dialect::Definition;
 use super::schema::Schemas;
-use super::{Family, Reply, Scope, ToolFamily, input_of, unknown_tool};
+use super::{Family, Input, Reply, Scope, ToolFamily, unknown_tool};
 use crate::error::{Code, Error, Result};
 use crate::profiles::Profiles;
 use crate::provider::Provider;
@@ -67,9 +67,9 @@ macro_rules! operations {
             }
         }
 
-        async fn operate<S: Sandbox>(workspace: &Workspace<S>, name: &str, input: Value) -> Result<Reply> {
+        async fn operate<S: Sandbox>(workspace: &Workspace<S>, name: &str, input: Input) -> Result<Reply> {
             match name {
-                $(<$operation>::NAME => <$operation>::call(workspace, input_of(input)?).await,)*
+                $(<$operation>::NAME => <$operation>::call(workspace, input.decode()?).await,)*
                 _ => Err(unknown_tool(name, &operations(workspace.config()))),
             }
         }
@@ -153,18 +153,15 @@ fn with_snapshots(mut schema: Value, config: &WorkspaceConfig) -> Value {
 }
 
 /// Takes the restored workspace from the input of a tool.
-fn restored(input: &mut Value, config: &WorkspaceConfig) -> Result<Option<String>> {
+fn restored(input: &mut Input, config: &WorkspaceConfig) -> Result<Option<String>> {
     if config.snapshot.is_none() {
         return Ok(None);
     }
-    match input.as_object_mut().and_then(|input| input.shift_remove(RESTORED)) {
-        None => Ok(None),
-        Some(Value::String(sandbox)) => Ok(Some(sandbox)),
-        Some(_) => {
-            let message = format!("`{RESTORED}` must be a text that `restore` or `branch` returned");
-            Err(Error::new(Code::InvalidInput, message))
-        }
-    }
+    let Some(sandbox) = input.take(RESTORED) else { return Ok(None) };
+    serde_json::from_str(sandbox.get()).map(Some).map_err(|error| {
+        let message = format!("`{RESTORED}` must be a text that `restore` or `branch` returned");
+        Error::new(Code::InvalidInput, message).with_source(error)
+    })
 }
 
 fn schemas() -> Schemas {
@@ -204,7 +201,7 @@ impl ToolFamily for WorkspaceTools {
         configs(profiles).flat_map(of).collect()
     }
 
-    async fn call<P: Provider>(session: &Session<P>, name: &str, mut input: Value) -> Result<Reply> {
+    async fn call<P: Provider>(session: &Session<P>, name: &str, mut input: Input) -> Result<Reply> {
         let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once("__"));
         let config = parts.and_then(|(workspace, operation)| {
             let config = configs(session.profiles()).find(|config| config.name == workspace)?;

@@ -1,0 +1,182 @@
+//! Decodes the messages with which clients of the Model Context Protocol call tools. The input stays text: the types of the
+//! protocol library would build all of its values, and several times.
+
+use std::borrow::Cow;
+
+use rmcp::model::RequestId;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::Input;
+use super::read::{MAX_ENVELOPE, ReadError, build, count};
+use crate::error::{Code, Error, Result};
+
+/// The longest ID of a request.
+const MAX_ID: usize = 1 << 10;
+
+/// A call of a tool.
+#[derive(Debug)]
+pub struct CallMessage {
+    /// The ID of the request.
+    pub id: RequestId,
+    /// The tool.
+    pub tool: String,
+    /// The metadata of the request, if it has any.
+    pub meta: Option<Map<String, Value>>,
+    /// The input, or the error that the client gets as the result of the call.
+    pub input: Result<Input>,
+}
+
+/// A message of a client.
+#[derive(Debug)]
+pub enum Message {
+    /// A call of a tool, in the form in which clients write it.
+    Call(CallMessage),
+    /// Any other text whose values can be built.
+    Other,
+    /// A message with a duplicate key, whose values can be built.
+    DuplicateKey(Error),
+    /// A message with too many values.
+    TooLarge(Error),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    jsonrpc: Cow<'a, str>,
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    #[serde(borrow)]
+    params: Params<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Params<'a> {
+    name: String,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+impl Message {
+    /// Reads a message.
+    pub fn read(text: &[u8]) -> Self {
+        if let Some(call) = CallMessage::read(text) {
+            return Message::Call(call);
+        }
+        match build(text, MAX_ENVELOPE) {
+            // What is not JSON is refused by the protocol library.
+            Ok(_) | Err(ReadError::InvalidJson(_)) => Message::Other,
+            // Nothing behind the key was read yet.
+            Err(ReadError::DuplicateKey(error)) => match count(text, MAX_ENVELOPE) {
+                Ok(()) => Message::DuplicateKey(error),
+                Err(ReadError::TooManyValues(_)) => too_large(),
+                Err(_) => Message::Other,
+            },
+            Err(ReadError::TooManyValues(_)) => too_large(),
+        }
+    }
+}
+
+impl CallMessage {
+    fn read(text: &[u8]) -> Option<Self> {
+        let Envelope { jsonrpc, id, method, params } = serde_json::from_slice(text).ok()?;
+        if jsonrpc != "2.0" || method != "tools/call" || id.get().len() > MAX_ID {
+            return None;
+        }
+        let id = serde_json::from_str(id.get()).ok()?;
+        let Params { name: tool, arguments, meta } = params;
+        let mut input = match arguments.map(RawValue::get) {
+            Some(arguments) if !arguments.starts_with('{') => return None,
+            Some(arguments) => refused(Input::read(arguments.as_bytes()))?,
+            None => Ok(Map::new().into()),
+        };
+        let meta = match meta.map(|meta| build(meta.get().as_bytes(), MAX_ENVELOPE)) {
+            Some(meta) => match refused(meta)? {
+                Ok(Value::Object(meta)) => Some(meta),
+                Ok(_) => return None,
+                Err(error) => {
+                    input = Err(error);
+                    None
+                }
+            },
+            None => None,
+        };
+        Some(CallMessage { id, tool, meta, input })
+    }
+}
+
+fn too_large() -> Message {
+    let message = format!("outside of the input of a tool, a message may have at most {MAX_ENVELOPE} values");
+    Message::TooLarge(Error::new(Code::TooLarge, message))
+}
+
+/// Returns what was read, or the error for the client. Returns `None` if the text is not JSON.
+fn refused<T>(read: std::result::Result<T, ReadError>) -> Option<Result<T>> {
+    match read {
+        Ok(value) => Some(Ok(value)),
+        Err(error) => error.into_tool_error().ok().map(Err),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(params: &str) -> Message {
+        Message::read(
+            format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#).as_bytes(),
+        )
+    }
+
+    fn call(params: &str) -> CallMessage {
+        let Message::Call(call) = message(params) else { panic!("{params}") };
+        call
+    }
+
+    #[test]
+    fn calls_keep_their_input_as_text() {
+        let read = call(r#"{"name":"shell","arguments":{"a": [1, {}]},"_meta":{"progressToken":7}}"#);
+        assert_eq!((read.id, read.tool.as_str()), (RequestId::Number(7), "shell"));
+        assert_eq!(read.input.unwrap().text(), r#"{"a":[1,{}]}"#);
+        assert_eq!(read.meta.unwrap()["progressToken"], 7);
+        assert_eq!(call(r#"{"name":"shell"}"#).input.unwrap().text(), "{}");
+    }
+
+    #[test]
+    fn errors_of_the_input_are_those_of_the_call() {
+        let code = |params: &str| call(params).input.unwrap_err().code;
+        let many = format!("[{}0]", "[0],".repeat(1 << 20));
+        assert_eq!(code(r#"{"name":"shell","arguments":{"a":1,"a":2}}"#), Code::InvalidInput);
+        assert_eq!(code(r#"{"name":"shell","_meta":{"a":1,"a":2}}"#), Code::InvalidInput);
+        assert_eq!(code(&format!(r#"{{"name":"shell","arguments":{{"a":{many}}}}}"#)), Code::TooLarge);
+        assert_eq!(code(&format!(r#"{{"name":"shell","_meta":{{"a":{many}}}}}"#)), Code::TooLarge);
+    }
+
+    #[test]
+    fn other_messages_are_small() {
+        let many = format!("[{}0]", "[0],".repeat(1 << 20));
+        for params in [
+            format!(r#"{{"name":"shell","x":{many}}}"#),
+            format!(r#"{{"name":"shell","arguments":{many}}}"#),
+            format!(r#"{{"name":"shell","name":"shell","arguments":{{"a":{many}}}}}"#),
+        ] {
+            assert!(
+                matches!(message(&params), Message::TooLarge(_) | Message::DuplicateKey(_)),
+                "{}",
+                &params[..60]
+            );
+        }
+        for params in
+            [r#"{"name":"shell","x":1}"#, r#"{"name":"shell","arguments":[]}"#, "{", r#"{"name":"\ud800"}"#]
+        {
+            assert!(matches!(message(params), Message::Other), "{params}");
+        }
+    }
+}
