@@ -175,7 +175,9 @@ impl Lock {
                 // Somebody else may have written it, so its paths must be ones that koze writes.
                 let is_foreign = |file: &&String| !guest::is_written(&project.dir.join(file), project);
                 if let Some(file) = lock.files.iter().find(is_foreign) {
-                    let message = format!("its `files` lists `{file}`, which koze does not write there");
+                    let message = format!(
+                        "its `files` lists `{file}`, which koze does not write in the package or the repository that contains it"
+                    );
                     return findings.fail(Rule::BadLock { message, remedy: MEND }, place(None));
                 }
                 Ok(Lock { text: Some(text), ..lock })

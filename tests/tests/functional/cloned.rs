@@ -41,11 +41,9 @@ impl Host {
         Host { package, user: Project::new() }
     }
 
-    /// Runs koze with a home directory of the user, within a time that only a hanging run exceeds.
+    /// Runs koze, within a time that only a hanging run exceeds.
     fn koze(&self, args: &[&str]) -> Run {
-        let mut command = koze();
-        command.args(args).env("HOME", self.user.path("home"));
-        self.package.run(command)
+        self.package.koze(args)
     }
 
     /// Runs all commands. They must leave the user's files as they are, and print none of their lines.
