@@ -119,7 +119,7 @@ const run = async (request, number) => {
   if (request.settle > 0) settle(request.settle);
   if (request.last) {
     last = request.id;
-    process.stdin.destroy();
+    process.stdin.pause().unref();
   }
   for (const fd of [2, 1]) frame({ type: "begin", id: request.id }, fd);
   running = true;

@@ -327,6 +327,18 @@ async fn refused<S: Sandbox>(sandbox: &S) -> Result<()> {
     assert_eq!(code(Program { working_dir: "tmp".into(), ..sh("true") }).await, Err(Code::InvalidInput));
     assert_eq!(code(Program { buffer: 10, ..sh("true") }).await, Err(Code::InvalidInput));
     assert_eq!(code(Program { buffer: 1 << 30, ..sh("true") }).await, Err(Code::InvalidInput));
+    let too_long = "x".repeat(131_072);
+    let variable = Program { env: vec![("LONG".into(), too_long[5..].to_owned())], ..sh("true") };
+    let all: Vec<&str> = std::iter::once("true").chain(std::iter::repeat_n(&too_long[1..], 20)).collect();
+    for (program, message) in [
+        (program(&["true", &too_long]), "argument 1 of the program has 131072 bytes: "),
+        (variable, "the environment variable `LONG` has 131072 bytes: "),
+        (program(&all), "the arguments and environment variables of the program "),
+    ] {
+        let error = sandbox.start(program).await.map(drop).expect_err(message);
+        assert_eq!(error.code, Code::TooLarge);
+        assert!(error.message.starts_with(message) && error.message.contains("to files"), "{error}");
+    }
     let flat = Stdio::Terminal { rows: 0, columns: 80 };
     assert_eq!(code(Program { stdio: flat, ..sh("true") }).await, Err(Code::InvalidInput));
     let process = sandbox.start(program(&["sleep", "1000"])).await?;
