@@ -23,10 +23,12 @@ const BEGINNING: usize = 4;
 const CUT: char = '…';
 /// How the last line of a log begins that the engine has truncated.
 const FULL: &str = "[the log is full: ";
+/// How often a value is escaped as JSON at most: text within JSON within JSON.
+const LEVELS: usize = 3;
 
 /// The values to mask, in the forms in which they occur.
 pub(crate) struct Mask {
-    /// The forms, with the names of their secrets.
+    /// The forms in lowercase, with the names of their secrets.
     forms: Vec<(String, String)>,
 }
 
@@ -63,7 +65,7 @@ impl Mask {
     }
 
     /// Returns the name of a secret whose value is in a text.
-    pub(crate) fn secret_in<'a>(&'a self, text: &'a str) -> Option<&'a str> {
+    pub(crate) fn secret_in(&self, text: &str) -> Option<&str> {
         self.found(text).first().map(|(_, name)| *name)
     }
 
@@ -110,16 +112,21 @@ impl Mask {
     }
 
     /// Returns the ranges of values in a text, and the names of their secrets. The ranges do not overlap.
-    fn found<'a>(&'a self, text: &'a str) -> Vec<(Range<usize>, &'a str)> {
+    fn found(&self, text: &str) -> Vec<(Range<usize>, &str)> {
+        if self.forms.is_empty() {
+            return Vec::new();
+        }
+        // Digits of hexadecimal, hosts and what a script converts can be in either case. Every byte stays where it is.
+        let text = &text.to_ascii_lowercase();
         // One search for each form: one for all of them would be faster in long texts, and adds 10 KiB to a Worker. A sort of what
         // they find would add 2 KiB.
-        let mut searches: Vec<Search<'_>> =
+        let mut searches: Vec<Search<'_, '_>> =
             self.forms.iter().map(|(form, name)| Search::new(text, form, name)).collect();
         searches.extend(self.cut(text));
         let mut found: Vec<(Range<usize>, &str)> = Vec::new();
         // Of those that begin at the same place, the longest is the first.
         let order =
-            |search: &&mut Search<'_>| (search.next.unwrap_or(usize::MAX), Reverse(search.form.len()));
+            |search: &&mut Search<'_, '_>| (search.next.unwrap_or(usize::MAX), Reverse(search.form.len()));
         while let Some((range, name)) = searches.iter_mut().min_by_key(order).and_then(Search::take) {
             match found.last_mut() {
                 Some((last, _)) if range.start < last.end => last.end = last.end.max(range.end),
@@ -130,7 +137,7 @@ impl Mask {
     }
 
     /// Finds the beginning of a value that the engine has truncated.
-    fn cut<'a>(&'a self, text: &'a str) -> Option<Search<'a>> {
+    fn cut<'t, 'a>(&'a self, text: &'t str) -> Option<Search<'t, 'a>> {
         let before_last = || text.rsplit_once('\n').filter(|(_, last)| last.starts_with(FULL));
         let head = text.strip_suffix(CUT).or_else(|| before_last().map(|(before, _)| before))?;
         let beginning = |form: &str| {
@@ -144,16 +151,16 @@ impl Mask {
 }
 
 /// The search for a form in a text.
-struct Search<'a> {
-    text: &'a str,
+struct Search<'t, 'a> {
+    text: &'t str,
     form: &'a str,
     name: &'a str,
     /// Where it occurs next.
     next: Option<usize>,
 }
 
-impl<'a> Search<'a> {
-    fn new(text: &'a str, form: &'a str, name: &'a str) -> Self {
+impl<'t, 'a> Search<'t, 'a> {
+    fn new(text: &'t str, form: &'a str, name: &'a str) -> Self {
         Search { text, form, name, next: text.find(form) }
     }
 
@@ -166,21 +173,52 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Returns the forms of a value: the value itself, and how it is written within JSON, in a URL, and as base64. The host of a URL and
-/// the names of headers are lowercase.
+/// Returns the forms of a value in lowercase: the value itself, and how it is written within JSON, in a URL, as base64 and as
+/// hexadecimal.
 fn forms(value: &str) -> Vec<String> {
-    let json = Value::from(value).to_string();
-    let mut forms =
-        vec![value.to_owned(), json[1..json.len() - 1].to_owned(), percent(value), STANDARD.encode(value)];
+    let base64 = STANDARD.encode(value);
+    let unpadded = base64.trim_end_matches('=').to_owned();
+    let in_names = unpadded.replace('+', "-").replace('/', "_");
+    let hex = value.bytes().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    let mut forms = vec![percent(value), base64, unpadded, in_names, hex];
     forms.extend(in_url(value));
-    forms.push(value.to_ascii_lowercase());
+    let slashes = [json(value), in_ascii(value)].map(|text| text.replace('/', "\\/"));
+    for mut text in slashes.into_iter().chain([value.to_owned(), in_ascii(value)]) {
+        for _ in 0..LEVELS {
+            let escaped = json(&text);
+            forms.push(text);
+            text = escaped;
+        }
+        forms.push(text);
+    }
     let mut different: Vec<String> = Vec::new();
-    for form in forms {
+    for mut form in forms {
+        form.make_ascii_lowercase();
         if !different.contains(&form) {
             different.push(form);
         }
     }
     different
+}
+
+/// Escapes a value as JSON does.
+fn json(value: &str) -> String {
+    let json = Value::from(value).to_string();
+    json[1..json.len() - 1].to_owned()
+}
+
+/// Escapes a value as JSON does for readers that take ASCII only.
+fn in_ascii(value: &str) -> String {
+    json(value).encode_utf16().fold(String::new(), |mut text, unit| {
+        match u8::try_from(unit) {
+            Ok(byte) if byte.is_ascii() => text.push(char::from(byte)),
+            _ => drop(write!(text, "\\u{unit:04x}")),
+        }
+        text
+    })
 }
 
 /// Encodes a value as the URL parser does, in a path and in a query.
@@ -255,6 +293,44 @@ mod tests {
         let error = mask.outcome(Err(Error::new(Code::InvalidInput, "no key `123456789`"))).unwrap_err();
         assert_eq!(error.message, "no key `[secret PIN]`");
         assert_eq!(mask.text("x".to_owned() + "123456789"), "x[secret PIN]");
+    }
+
+    #[test]
+    fn the_case_of_letters_does_not_matter() {
+        let mask = mask(&[("KEY", "Sk-a/bC+d-ü1"), ("PIN", "123456789")]);
+        for text in [
+            "SK-A/BC+D-ü1",
+            "sk-a/bc+d-ü1",
+            "Sk-a%2FbC%2Bd-%C3%BC1",
+            "Sk-a%2fbC%2bd-%c3%bc1",
+            "536b2d612f62432b642dc3bc31",
+            "536B2D612F62432B642DC3BC31",
+            r"Sk-a/bC+d-\u00FC1",
+            r"Sk-a\/bC+d-\u00fc1",
+            &STANDARD.encode("Sk-a/bC+d-ü1"),
+            STANDARD.encode("Sk-a/bC+d-ü1").trim_end_matches('='),
+        ] {
+            assert_eq!(mask.text(format!("x {text} y")), "x [secret KEY] y", "{text}");
+        }
+        let name = Mask::new(&[("A".to_owned(), "??>>~~~~1".to_owned())].into_iter().collect());
+        assert_eq!(name.text("x Pz8-Pn5-fn4x".to_owned()), "x [secret A]");
+        // What stays keeps its case.
+        assert_eq!(mask.text("ÄÖ Sk-A 12345678".into()), "ÄÖ Sk-A 12345678");
+    }
+
+    #[test]
+    fn values_within_json_within_json_are_masked() {
+        let value = "-----BEGIN \"KEY\"-----\nä\\b/c";
+        let mask = mask(&[("KEY", value)]);
+        let mut text = value.to_owned();
+        for level in 0..=LEVELS {
+            assert_eq!(mask.text(format!("<{text}>")), "<[secret KEY]>", "{level}");
+            text = json(&text);
+        }
+        let python = r#"<-----BEGIN \\\"KEY\\\"-----\\n\\u00E4\\\\b/c>"#;
+        assert_eq!(mask.text(python.to_owned()), "<[secret KEY]>");
+        let php = r#"<-----BEGIN \"KEY\"-----\nä\\b\/c>"#;
+        assert_eq!(mask.text(php.to_owned()), "<[secret KEY]>");
     }
 
     #[test]
