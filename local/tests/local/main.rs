@@ -32,6 +32,7 @@ mod scripts;
 mod server;
 mod sight;
 mod stage;
+mod statements;
 mod streaming;
 mod tools;
 mod transfer;
@@ -130,6 +131,7 @@ fn main() -> ExitCode {
         agent::TESTS,
         transfer::TESTS,
         scripts::TESTS,
+        statements::TESTS,
         fetch::TESTS,
         browser::TESTS,
         escapes::TESTS,

@@ -10,9 +10,11 @@
 /** The largest database in bytes. */
 const MAX_SIZE = 100_000_000;
 
-/** How many rows a query returns, and how many bytes of JSON they may have. */
+/** How many rows a query returns. */
 const ROWS = 1000;
-const ROWS_BYTES = 2 << 20;
+
+/** How many bytes of JSON the rows of a query, or the entries of a schema, may have. */
+const LISTED_BYTES = 2 << 20;
 
 /** The longest text or BLOB, in characters or bytes. */
 const MAX_VALUE = 2_200_000;
@@ -103,7 +105,7 @@ function rows(cursor) {
   for (const row of cursor.raw()) {
     const values = row.map(shown);
     bytes += encoder.encode(JSON.stringify(values)).length;
-    if (read.length === ROWS || bytes > ROWS_BYTES) {
+    if (read.length === ROWS || bytes > LISTED_BYTES) {
       truncated = true;
       break;
     }
@@ -116,23 +118,32 @@ function rows(cursor) {
 function schema(sql) {
   const entries = sql.exec(
     `select type, name, tbl_name, sql from sqlite_schema where type in ('table', 'view', 'index')
-     and not (name glob 'sqlite_*' or name glob '_cf_*' or name glob '__miniflare_*') order by name limit ${LISTED}`,
-  ).toArray();
+     and not (name glob 'sqlite_*' or name glob '_cf_*' or name glob '__miniflare_*') order by name`,
+  );
+  /** @type {unknown[]} */
   const tables = [];
+  /** @type {unknown[]} */
   const indexes = [];
+  let [bytes, truncated] = [0, false];
   for (const { type, name, tbl_name: table, sql: text } of entries) {
-    if (type === "index") {
-      indexes.push({ name, table, sql: text });
-      continue;
+    const entry = type === "index" ? { name, table, sql: text } : { name, type, columns: columns(sql, name ?? null), sql: text };
+    bytes += encoder.encode(JSON.stringify(entry)).length;
+    if (tables.length + indexes.length === LISTED || bytes > LISTED_BYTES) {
+      truncated = true;
+      break;
     }
-    const query = 'select name, type, "notnull" as needed, dflt_value as otherwise, pk from pragma_table_info(?)';
-    const columns = sql.exec(query, name ?? null).toArray().map((column) => ({
-      name: column["name"], type: column["type"], not_null: column["needed"] === 1,
-      default: column["otherwise"], primary_key: Number(column["pk"]) > 0,
-    }));
-    tables.push({ name, type, columns, sql: text });
+    (type === "index" ? indexes : tables).push(entry);
   }
-  return { tables, indexes };
+  return { tables, indexes, truncated };
+}
+
+/** Lists the columns of a table or view. @param {SqlStorage} sql @param {SqlStorageValue} table */
+function columns(sql, table) {
+  const query = 'select name, type, "notnull" as needed, dflt_value as otherwise, pk from pragma_table_info(?)';
+  return sql.exec(query, table).toArray().map((column) => ({
+    name: column["name"], type: column["type"], not_null: column["needed"] === 1,
+    default: column["otherwise"], primary_key: Number(column["pk"]) > 0,
+  }));
 }
 
 /** Returns a parameter as the platform takes it. @param {unknown} value @returns {Value} */
@@ -160,6 +171,9 @@ function shown(value) {
   for (const byte of new Uint8Array(value)) text += String.fromCharCode(byte);
   return { base64: btoa(text) };
 }
+
+/** The beginning of a statement that fills memory instead of the database: `CREATE TABLE temp.t` is a table like others, elsewhere. */
+const TEMPORARY = /^(explain |query plan )*(create ((temp|temporary) |(unique |virtual )?(table|view|trigger|index) (if not exists )?temp \.)|analyze temp\b)/;
 
 /** What a statement consists of: spaces and comments, quoted text, words, and other characters. */
 const TOKEN = /(\s+|--[^\n]*|\/\*[^]*?(?:\*\/|$))|('(?:[^']|'')*'?|"(?:[^"]|"")*"?|`(?:[^`]|``)*`?|\[[^\]]*\]?)|([\p{L}_][\p{L}\p{N}_$]*)|[^]/gu;
@@ -199,7 +213,7 @@ function check(tokens) {
   if (["begin", "commit", "end", "rollback", "savepoint", "release"].includes(first)) {
     throw denied("transactions are not allowed: each statement is one of its own, so write what belongs together as one statement");
   }
-  if (first === "create" && ["temp", "temporary"].includes(second)) {
+  if (TEMPORARY.test(tokens.join(" "))) {
     throw denied(
       "temporary tables, views, triggers and indexes are not allowed: use a common table expression (WITH), or a table",
     );

@@ -666,6 +666,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("select * from pragma_database_list", "database_list"),
     ("create temp table a (b)", "temporary"),
     ("create temporary view a as select 1", "temporary"),
+    ("create table temp.a (b)", "temporary"),
+    ("create table if not exists \"TEMP\" . a as select zeroblob(1000000)", "temporary"),
+    ("create view temp.a as select 1", "temporary"),
+    ("create virtual table temp.a using fts5(b)", "temporary"),
+    ("analyze temp", "temporary"),
     ("create virtual table a using dbstat", "virtual tables"),
     ("create virtual table a using csv(filename = '/etc/passwd')", "virtual tables"),
     ("select * from dbstat", "dbstat"),
@@ -685,7 +690,10 @@ fn sql_refused(session: &Session) {
         assert!(error.contains(part), "{sql}: {error}");
     }
     // They changed nothing.
-    assert_eq!(session.ok("db_schema", json!({})), json!({ "tables": [], "indexes": [] }));
+    assert_eq!(
+        session.ok("db_schema", json!({})),
+        json!({ "tables": [], "indexes": [], "truncated": false })
+    );
     for sql in [
         "create table t (a)",
         "create index i on t (a)",
@@ -703,6 +711,10 @@ fn sql_refused(session: &Session) {
         "explain query plan select * from t",
         "select json_extract('{\"a\": 1}', '$.a')",
         "drop table f",
+        // A name like that of the database in memory, of something else.
+        "select temp.a from t as temp",
+        "create table other as select temp.a from t as temp",
+        "update t as temp set a = 1 returning a",
     ] {
         session.ok("db_sql", json!({ "sql": sql }));
     }
@@ -729,7 +741,15 @@ fn sql_schema(session: &Session) {
         (&schema["indexes"][0]["name"], &schema["indexes"][0]["table"]),
         (&json!("by_name"), &json!("t"))
     );
+    assert_eq!(schema["truncated"], false);
     assert_eq!(result(session, "return db.schema()"), schema);
+    // Names and texts can be long: what is listed is limited by its size, too.
+    let code = "const text = 'x'.repeat(90000); let made = 0; \
+                for (; made < 30; made++) await db.sql(`create table long_${made} (a /* ${text} */)`); return made";
+    assert_eq!(result(session, code), json!(30));
+    let schema = session.ok("db_schema", json!({}));
+    let tables = schema["tables"].as_array().expect("a list").len();
+    assert!((10..30).contains(&tables) && schema["truncated"] == true, "{tables}");
 }
 
 fn browser(session: &Session) {
