@@ -65,7 +65,7 @@ pub(super) const INPUTS: &[Input] = &[
 
 /// An attempt by the statements of scripts.
 const fn statement(name: &'static str, make: Make) -> Input {
-    let time = Duration::from_secs(20);
+    let time = Duration::from_secs(15);
     Input { name, without: &[Weakness::Statements], memory_mib: 256, time, make }
 }
 

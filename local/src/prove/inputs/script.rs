@@ -77,7 +77,7 @@ pub(super) fn arguments(target: &Target) -> io::Result<()> {
 
 /// Holds the answers to calls, which a script that computes does not read.
 pub(super) fn answers(target: &Target) -> io::Result<()> {
-    let code = "for (let i = 0; i < 900; i++) state.get('a'); const end = Date.now() + 15000; while (Date.now() < end);";
+    let code = "for (let i = 0; i < 900; i++) state.get('a'); const end = Date.now() + 8000; while (Date.now() < end);";
     let answer = Json::from(&Value::from("x".repeat(2 << 20)));
     script(target, code, Null { answer: Some(answer) })
 }
