@@ -115,6 +115,7 @@ impl Project {
             draft: Draft { removal, ..Draft::default() },
             write: true,
             worker: true,
+            staged: false,
             directory_lock: None,
         };
         let mut findings = Findings::new(false);
