@@ -32,17 +32,33 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout for a container engine that is needed now: it may have to start and stop containers first.
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Whose programs a check may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Programs {
+    /// The user's only: the project may be somebody else's.
+    OfUser,
+    /// Also the project's, which is about to be run.
+    OfProject,
+}
+
 pub(super) fn checks(build: &Build, command: Option<&str>) -> Vec<Check> {
     let here = std::env::current_dir().unwrap_or_default();
     let dir = build.project.as_deref().unwrap_or(&here);
-    vec![node(dir), wrangler(dir), docker(build), target(dir), worker_build(dir, command), koze()]
+    vec![
+        node(dir, Programs::OfUser),
+        wrangler(dir),
+        docker(build),
+        target(dir, Programs::OfUser),
+        worker_build(dir, command),
+        koze(),
+    ]
 }
 
 /// Returns what is missing for wrangler to run in a package and build it with this command. Only errors count.
 pub(crate) fn needed(dir: &Path, build: &str) -> Vec<Check> {
-    let mut checks = vec![node(dir), wrangler(dir)];
+    let mut checks = vec![node(dir, Programs::OfProject), wrangler(dir)];
     if build.contains(WORKER_BUILD) {
-        checks.extend([target(dir), worker_build(dir, Some(build))]);
+        checks.extend([target(dir, Programs::OfProject), worker_build(dir, Some(build))]);
     }
     checks.retain(|check| check.status != Status::Ok);
     checks
@@ -53,20 +69,24 @@ pub(crate) fn runs_containers() -> bool {
     engine(ENGINE_TIMEOUT).is_some()
 }
 
-fn node(dir: &Path) -> Check {
+fn node(dir: &Path, programs: Programs) -> Check {
     let help =
         format!("wrangler needs Node {NODE} or newer: install it, or run `npm install --save-dev node@22`");
-    // npm scripts find the project's own Node first. It is somebody else's program, so it is not run.
-    let mut local = modules(dir).filter(|dir| platform::executable(&dir.join(".bin"), "node").is_some());
-    let found = if let Some(modules) = local.next() {
-        let version = installed_version(&modules.join("node/package.json"));
-        if version.is_none() {
-            let found = "the project's own in `node_modules/.bin`, of a version that is not recorded";
-            return Check::warning("node", found, help);
+    // npm scripts find the project's own Node first.
+    let own = |modules: PathBuf| Some((platform::executable(&modules.join(".bin"), "node")?, modules));
+    let found = match modules(dir).find_map(own) {
+        None => output(Command::new("node").arg("--version")),
+        Some((program, _)) if programs == Programs::OfProject => {
+            output(Command::new(program).arg("--version"))
         }
-        version
-    } else {
-        output(Command::new("node").arg("--version"))
+        Some((_, modules)) => {
+            let version = installed_version(&modules.join("node/package.json"));
+            if version.is_none() {
+                let found = "the project's own in `node_modules/.bin`, of a version that is not recorded";
+                return Check::warning("node", found, help);
+            }
+            version
+        }
     };
     let Some(output) = found else {
         return Check::error("node", "not found", help);
@@ -133,8 +153,10 @@ fn engine(patience: Duration) -> Option<String> {
 }
 
 /// Checks the wasm target. The directory selects the toolchain; the check must not make rustup download it.
-fn target(dir: &Path) -> Check {
-    if let Some(file) = toolchain::foreign(dir) {
+fn target(dir: &Path, programs: Programs) -> Check {
+    if programs == Programs::OfUser
+        && let Some(file) = toolchain::foreign(dir)
+    {
         let found =
             format!("not checked: `{file}` chooses a toolchain by its path, and koze runs none from there");
         return Check::warning(
