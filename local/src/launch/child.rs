@@ -264,9 +264,11 @@ fn limits(spec: &Spec) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the part of a host user's limit that one sandbox gets.
+/// Returns the part of a host user's limit that one sandbox gets, also where the host has no limit.
 fn share_of(resource: Resource) -> u64 {
-    rustix::process::getrlimit(resource).maximum.map_or(u64::MAX, |host| (host / proc::SHARE).max(1))
+    const MOST: u64 = 16_384;
+    let host = rustix::process::getrlimit(resource).maximum;
+    host.map_or(MOST, |host| (host / proc::SHARE).clamp(1, MOST))
 }
 
 /// Clears the bounding set. This process keeps its capabilities, but programs that it executes get none.

@@ -56,6 +56,10 @@ pub enum Weakness {
     Statements,
     /// What the pending calls of a script and their answers hold is not limited.
     Pending,
+    /// A reader of commands calls itself for each level.
+    Nesting,
+    /// The input of a tool is built as values.
+    Values,
 }
 
 /// The weaknesses of a sandbox. Empty outside of tests.

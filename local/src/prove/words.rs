@@ -61,6 +61,8 @@ const WORDS: &[(&str, &str)] = &[
     ("timers_of_the_host_user", "use up the timers of a user of the host"),
     ("call_setxattrat", "make the system call `setxattrat`, and others that are newer than koze's list"),
     ("core_files_for_a_helper_of_the_host", "have the host's helper for core files (core_pattern) run"),
+    ("a_command_of_nested_conditions", "overflow the stack of koze by a command that is nested deeply"),
+    ("an_input_of_millions_of_values", "take gigabytes of koze's memory by an input of 19 MB"),
     ("a_statement_without_end", "run a statement in a script's database that does not end"),
     ("a_function_without_end", "run a statement in a script's database that does not end in one function"),
     ("temporary_tables", "fill memory by a temporary table in a script's database"),

@@ -5,6 +5,7 @@
 //! process ends as soon as a bound is passed, so that a control harms nothing else.
 
 mod script;
+mod text;
 mod watch;
 
 use std::io;
@@ -61,6 +62,8 @@ pub(super) const INPUTS: &[Input] = &[
     statement("threads_that_wait", script::waiting_statements),
     pending("arguments_that_wait", script::arguments),
     pending("answers_that_wait", script::answers),
+    text("a_command_of_nested_conditions", &[Weakness::Nesting], text::nested_command),
+    text("an_input_of_millions_of_values", &[Weakness::Values], text::millions_of_values),
 ];
 
 /// An attempt by the statements of scripts.
@@ -73,6 +76,11 @@ const fn statement(name: &'static str, make: Make) -> Input {
 const fn pending(name: &'static str, make: Make) -> Input {
     let time = Duration::from_mins(1);
     Input { name, without: &[Weakness::Pending], memory_mib: 256, time, make }
+}
+
+/// An attempt by a text that a tool reads.
+const fn text(name: &'static str, without: &'static [Weakness], make: Make) -> Input {
+    Input { name, without, memory_mib: 256, time: Duration::from_mins(1), make }
 }
 
 /// Returns the attempt with this name.
