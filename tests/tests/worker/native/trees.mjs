@@ -27,14 +27,15 @@ export const cases = {
     await s.sh(`cd ${dir}; mkdir -p a/empty a/b/c; head -c 300000 /dev/urandom >a/b/big; printf x >a/b/c/small; : >a/none
       ln -s ../nowhere a/link; ln -s / a/root; printf n >$'a/a\nb'; printf u >$'a/\\xff\\xfe'; printf s >"a/ ' \\" -rf"
       mkfifo pipe; chmod 4750 a/b/big; chmod 500 a/b/c; chmod 1777 a/empty; chmod 600 a/none`);
-    const before = await s.sh(listing(`${dir}/a`));
     assert.deepEqual(await s.copy(`${dir}/a`, `${dir}/x/y`), { bytes: 300_004 });
-    assert.equal(await s.sh(listing(`${dir}/x/y`)), before);
     // One file, through a link, to a destination with missing parent directories.
     await s.makeLink(`${dir}/to-big`, "a/b/big");
     assert.deepEqual(await s.copy(`${dir}/to-big`, `${dir}/p/q/file`), { bytes: 300_000 });
-    assert.equal(await s.sh(`cmp ${dir}/a/b/big ${dir}/p/q/file && stat -c %a ${dir}/p/q/file`), "4750\n");
+    assert.equal(await s.sh(`cmp ${dir}/a/b/big ${dir}/p/q/file && stat -c %a ${dir}/p/q/file`), "750\n");
     assert.deepEqual(await s.copy(`${dir}/a/none`, `${dir}/none`), { bytes: 0 });
+    // All of it is the same, without set-user-ID and sticky bits.
+    assert.equal(await s.sh(`cd ${dir}; find a -perm /7000 | sort; find a -perm /7000 -exec chmod u-s,-t {} +`), "a/b/big\na/empty\n");
+    assert.equal(await s.sh(listing(`${dir}/x/y`)), await s.sh(listing(`${dir}/a`)));
   },
 
   async "two thousand files are copied in two calls"(s, dir) {
