@@ -2,7 +2,7 @@
 //!
 //! `syn` calls itself for every level of an expression, a type, a pattern or a block, and does not limit how many there are. The
 //! number of levels is therefore bounded on the tokens, before they are parsed: a level begins with a token, so there can be no
-//! more of them than tokens of unfinished items, statements and expressions. Which tokens these are, [`Level`] estimates from
+//! more of them than tokens of unfinished items, statements and expressions. Which tokens these are, `Level` estimates from
 //! above.
 
 use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree, token_stream};

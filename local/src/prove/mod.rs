@@ -4,7 +4,7 @@
 //! protection, where it must succeed, because otherwise the attempt would prove nothing. If the kernel itself prevents
 //! it, the control runs on the host.
 //!
-//! Attempts by the input of a tool run in child processes, with the same two runs: see [`inputs`].
+//! Attempts by the input of a tool run in child processes, with the same two runs: see `inputs`.
 //!
 //! Sandboxes that lack protections are created only here, in temporary directories. No environment variable and no
 //! program argument can create one, except in the child processes of attempts by input, which make only that attempt.

@@ -131,7 +131,13 @@ def end_programs():
             if above == PROCESS == os.getpid(): os.kill(pid, signal.SIGKILL)
         except OSError: pass
 
-# Registered first, so it is called after the functions of the code.
+# As at the end of a program, the names of the code go before the modules that its objects need to end, such as zipfile.
+def clear_names():
+    names = sorted((name for name in vars(SPACE) if name != "__builtins__"), key=lambda name: not name.startswith("_"))
+    for name in names: vars(SPACE)[name] = None
+
+# Registered first, so they are called after the functions of the code.
+atexit.register(clear_names)
 atexit.register(end_programs)
 signal.signal(signal.SIGINT, interrupt)
 sys.stdout, sys.stderr, sys.stdin = Text("stdout", 1), Text("stderr", 2), open(os.devnull)
