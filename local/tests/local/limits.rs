@@ -174,15 +174,20 @@ pub(crate) fn many_descriptors() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-async fn holding(stage: &Stage, seconds: &str) -> koze_core::Result<koze_core::sandbox::Output> {
+/// Runs the probe that holds data in the kernel, with this argument.
+async fn holding(
+    stage: &Stage,
+    argument: &str,
+    seconds: &str,
+) -> koze_core::Result<koze_core::sandbox::Output> {
     let bad = stage.sized(64, 200).await;
     put_probe(&bad).await;
-    bad.exec(command(&["/home/user/probe", SOCKETS, seconds])).await
+    bad.exec(command(&["/home/user/probe", argument, seconds])).await
 }
 
 fn socket_memory_hog() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        match holding(&Stage::new(), FOR_GOOD).await {
+        match holding(&Stage::new(), SOCKETS, FOR_GOOD).await {
             Ok(ended) => {
                 assert_eq!(ended.exit_code, 137, "{ended:?}");
                 let why = String::from_utf8(ended.stderr).unwrap();
@@ -196,7 +201,7 @@ fn socket_memory_hog() -> Result<(), libtest_mimic::Failed> {
 
 fn socket_memory_unseen() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let held = holding(&Stage::weakened(vec![Weakness::Sockets]), FOR_A_WHILE).await;
+        let held = holding(&Stage::weakened(vec![Weakness::Sockets]), SOCKETS, FOR_A_WHILE).await;
         if is_root() {
             eprintln!("control_socket_memory_unseen shows nothing as root: the kernel may count");
         } else {
@@ -205,17 +210,9 @@ fn socket_memory_unseen() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// The same with sockets of the kernel, which no control group counts. A sandbox may have little: the queue of one holds
-/// 200 kB.
-async fn holding_netlink(stage: &Stage, seconds: &str) -> koze_core::Result<koze_core::sandbox::Output> {
-    let bad = stage.sized(64, 200).await;
-    put_probe(&bad).await;
-    bad.exec(command(&["/home/user/probe", NETLINK, seconds])).await
-}
-
 fn netlink_memory_hog() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        match holding_netlink(&Stage::new(), FOR_GOOD).await {
+        match holding(&Stage::new(), NETLINK, FOR_GOOD).await {
             Ok(ended) => {
                 assert_eq!(ended.exit_code, 137, "{ended:?}");
                 let why = String::from_utf8(ended.stderr).unwrap();
@@ -228,7 +225,7 @@ fn netlink_memory_hog() -> Result<(), libtest_mimic::Failed> {
 
 fn netlink_memory_unseen() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let held = holding_netlink(&Stage::weakened(vec![Weakness::Sockets]), FOR_A_WHILE).await.unwrap();
+        let held = holding(&Stage::weakened(vec![Weakness::Sockets]), NETLINK, FOR_A_WHILE).await.unwrap();
         assert_eq!(held.exit_code, 0, "{held:?}");
     })
 }
