@@ -230,7 +230,7 @@ fn streams(dev: &Dev) {
     dev.call("c", &json!([["kozeOpen", { "sleepAfterMs": null }]]));
     let look = "find . -printf '%y %m %p %l\\n' | LC_ALL=C sort | md5sum; cat d/* | md5sum";
     let make = "mkdir -p t/d t/empty; cd t; for n in {1..500}; do echo $n >d/$n; done; head -c 3000000 /dev/urandom >d/big
-        ln -s nowhere link; echo >$'odd\\n\\xff'; chmod 4750 d/big; chmod 555 d; ";
+        ln -s nowhere link; echo >$'odd\\n\\xff'; chmod 750 d/big; chmod 555 d; ";
     let before = run(dev, "a", &format!("{make}{look}"));
     let client = dev.client();
     let copied = copy(&client, "/workspace/t", "/workspace/u/v", 0);

@@ -51,7 +51,7 @@ fn a_program_uses_sandboxes_by_key_and_lists_sleeping_ones() {
     assert_eq!(own(&dev, "status", "key=b", ""), Ok("Destroyed".into()));
     assert_eq!(exec(&dev, "key=b", "ls -A"), Ok("0 ".into()));
 
-    assert_eq!(own(&dev, "operations", "session=edits", ""), Ok("13 cases".into()));
+    assert_eq!(own(&dev, "operations", "session=edits", ""), Ok("14 cases".into()));
 
     call(&dev, "shell", &json!({ "command": "true" }));
     call(&dev, "sandbox_create", &json!({ "sandbox": "tired", "image": "python", "sleep_after_ms": 1000 }));
