@@ -44,14 +44,13 @@ enum Programs {
 pub(super) fn checks(build: &Build, command: Option<&str>) -> Vec<Check> {
     let here = std::env::current_dir().unwrap_or_default();
     let dir = build.project.as_deref().unwrap_or(&here);
-    vec![
-        node(dir, Programs::OfUser),
-        wrangler(dir),
-        docker(build),
-        target(dir, Programs::OfUser),
-        worker_build(dir, command),
-        koze(),
-    ]
+    let [node, target] = of_package(dir);
+    vec![node, wrangler(dir), docker(build), target, worker_build(dir, command), koze()]
+}
+
+/// Checks the programs that a package could choose. Runs none of the package's own.
+pub(crate) fn of_package(dir: &Path) -> [Check; 2] {
+    [node(dir, Programs::OfUser), target(dir, Programs::OfUser)]
 }
 
 /// Returns what is missing for wrangler to run in a package and build it with this command. Only errors count.

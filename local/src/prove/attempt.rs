@@ -13,6 +13,11 @@ use super::stage::{at, command};
 use super::{Fault, inputs};
 use koze_core::sandbox::{Sandbox, Write};
 
+/// Attempts that koze ends with all programs of the sandbox.
+const IS_KILLED: &[&str] = &["memory_in_netlink_queues"];
+/// The exit code of a killed program.
+const KILLED: i32 = 137;
+
 /// Where an attempt must succeed.
 pub(super) enum Control {
     /// In a sandbox without these protections.
@@ -29,7 +34,7 @@ pub(super) enum Control {
 pub(super) fn control(name: &str) -> Option<Control> {
     use Weakness::{
         Capabilities, Counters, Descriptors, Dumpable, Egress, Environment, Filter, Ipc, Limits, Network,
-        Proc, Processes, SharedUser, Writable,
+        Proc, Processes, SharedUser, Sockets, Writable,
     };
     if let Some(input) = inputs::find(name) {
         return Some(Control::Weak(input.without));
@@ -55,6 +60,7 @@ pub(super) fn control(name: &str) -> Option<Control> {
         | "environment_of_host_processes"
         | "terminals_of_the_host" => Control::Host,
         "change_an_inode_of_the_host" => Control::Weak(&[Writable]),
+        "memory_in_netlink_queues" => Control::Weak(&[Sockets]),
         "leaked_descriptors" => Control::Weak(&[Descriptors]),
         "host_loopback" | "abstract_sockets" => Control::Weak(&[Network]),
         "another_host_in_a_tunnel" => Control::Weak(&[Egress]),
@@ -106,6 +112,9 @@ pub(super) async fn attempt(sandbox: &LocalSandbox, name: &str, target: &Target)
     let mut argv = vec!["/home/user/probe", PROBE, name];
     argv.extend(arguments.iter().map(String::as_str));
     let output = sandbox.exec(command(&argv)).await?;
+    if output.exit_code == KILLED && IS_KILLED.contains(&name) {
+        return Ok("refused: koze killed the program".to_owned());
+    }
     if output.exit_code != 0 {
         return Err(format!("the attempt ended with {}", output.exit_code).into());
     }

@@ -56,6 +56,10 @@ const WORDS: &[(&str, &str)] = &[
     ("reserve_without_writing", "take disk by an ioctl (FS_IOC_RESVSP64), past the limit of what is written"),
     ("inotify_of_the_whole_machine", "use up the inotify instances of a user of the host"),
     ("other_kinds_of_netlink", "make a netlink socket that does not only show the sandbox's own network"),
+    (
+        "memory_in_netlink_queues",
+        "hold more memory than the sandbox's limit in the queues of netlink sockets",
+    ),
     ("what_the_kernel_tells", "read what /proc tells of keys, the kernel's command line and devices"),
     ("triggers_on_pressure", "have the kernel watch the pressure of the whole machine (/proc/pressure)"),
     ("timers_of_the_host_user", "use up the timers of a user of the host"),

@@ -111,7 +111,7 @@ impl Pool {
             shared_mib: 0,
             processes: 1,
             file_size: 0,
-            filters: filter::script()?,
+            filters: filter::engine::script()?,
             owner,
             weak: Weaknesses::default(),
             task: Task::Script,

@@ -107,10 +107,8 @@ impl Follower {
         if self.files_pace.due() {
             let start = thread_time();
             self.files = usage::files(all, device, budget)?;
-            if !sandbox.weak.has(&Weakness::Sockets)
-                && let Some(sockets) = &running.sockets
-            {
-                self.sockets = sockets::memory(sockets, running.pid, budget)?;
+            if !sandbox.weak.has(&Weakness::Sockets) {
+                self.sockets = sockets::memory(running.sockets.as_ref(), running.pid, budget)?;
             }
             self.files_pace.took(thread_time().saturating_sub(start));
         }

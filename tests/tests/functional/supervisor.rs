@@ -159,6 +159,28 @@ fn another_build_of_koze_replaces_the_supervisor() {
     assert_ne!(host.supervisors(), before);
 }
 
+/// Code that runs in a context has buffers and exit handlers, and the supervisor that ends lets it use them.
+#[test]
+fn a_replaced_supervisor_lets_code_contexts_end() {
+    let host = sandboxes();
+    let file = "src/server/shell.sandbox.rs";
+    let with = "(tools = [\"agent\", \"workspace\"], workspace(name = \"box\", shell, code(stateful = true)), default)";
+    host.write(file, host.read(file).replace("(default)", with));
+    let of_workspace = ["--tools", "workspace"];
+    let created =
+        host.call("workspace__box__create_code_context", &json!({ "language": "python" }), &of_workspace);
+    let code = "import atexit, os\nf = open('/workspace/file', 'w')\nf.write('kept')\natexit.register(os.mkdir, '/workspace/ended')";
+    let input = json!({ "context_id": created["context_id"], "code": code });
+    host.call("workspace__box__run_in_code_context", &input, &of_workspace);
+    let before = host.supervisors();
+    let look = json!({ "command": "cat /workspace/file; ls /workspace" });
+    let other = ["call", "workspace__box__run", &look.to_string(), "--tools", "workspace"];
+    assert_eq!(host.run(host.other_build(&other)).code, 0);
+    eventually("the first has ended", || !host.supervisors().contains(&before[0]));
+    let printed = host.call("workspace__box__run", &look, &of_workspace);
+    assert_eq!(printed["stdout"], "keptended\nfile\n", "{printed}");
+}
+
 /// The supervisor may not understand the messages of another build of koze.
 #[test]
 fn another_build_of_koze_may_send_any_request() {

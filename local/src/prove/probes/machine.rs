@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, Protocol, SocketType};
 
@@ -71,6 +72,32 @@ pub(super) fn netlink(_: &Target) -> io::Result<()> {
         }
     }
     last
+}
+
+/// Fills the unread queues of netlink sockets with more than the sandbox's memory: the error of an unknown request carries
+/// the request back.
+pub(super) fn netlink_queues(_: &Target) -> io::Result<()> {
+    use rustix::net::{SendFlags, SocketFlags, send, socket_with};
+
+    const LENGTH: u32 = 32 << 10;
+    /// As many answers as fit into the queue of a socket, or a few more.
+    const PER_SOCKET: usize = 8;
+    const SOCKETS: usize = 3600;
+    let unknown = [LENGTH.to_ne_bytes(), [0xe7, 3, 5, 0]].concat();
+    let mut request = vec![0; LENGTH as usize];
+    request[..unknown.len()].copy_from_slice(&unknown);
+    let mut all = Vec::new();
+    for _ in 0..SOCKETS {
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+        // Answers that do not fit are dropped, and no error says so.
+        for _ in 0..PER_SOCKET {
+            send(&socket, &request, SendFlags::DONTWAIT)?;
+        }
+        all.push(socket);
+    }
+    // The watch has to see it several times over.
+    std::thread::sleep(Duration::from_secs(3));
+    Ok(())
 }
 
 /// Reads the kernel's information about keys, its command line and devices.

@@ -127,6 +127,7 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("reserve_without_writing", machine::reserve),
     ("inotify_of_the_whole_machine", machine::inotify),
     ("other_kinds_of_netlink", machine::netlink),
+    ("memory_in_netlink_queues", machine::netlink_queues),
     ("what_the_kernel_tells", machine::told),
     ("triggers_on_pressure", machine::pressure),
     ("timers_of_the_host_user", machine::timers),

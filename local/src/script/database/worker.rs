@@ -114,7 +114,7 @@ fn spec(directory: &Path) -> Result<Spec> {
         processes: 1,
         // The log of writes can be longer than the database until it is written to it.
         file_size: 4 * MAX_SIZE,
-        filters: filter::database()?,
+        filters: filter::engine::database()?,
         // The files belong to this user. The process has no capabilities.
         owner: None,
         weak: Weaknesses::default(),
