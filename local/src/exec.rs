@@ -28,8 +28,6 @@ const PIPE: usize = 1 << 20;
 const UNWATCHED: Duration = Duration::from_millis(2);
 /// The exit code of a program that timed out.
 const TIMEOUT: i32 = 124;
-/// The exit code of a killed program.
-const KILLED: i32 = 137;
 
 /// Runs a program. If the caller drops the future, the program is killed.
 pub(super) async fn exec(
@@ -151,7 +149,7 @@ async fn run(
     };
     let (mut stdout, out) = Stream::new(command.max_output).map_err(failed)?;
     let (mut stderr, err) = Stream::new(command.max_output).map_err(failed)?;
-    let judgements = running.judgements();
+    let judged_before = running.judgements.so_far();
     let number = running.number();
     let request = Request::Exec { argv: command.argv, cwd: command.working_dir, env };
     let mut ended = running.ask(number, &request, &[out.as_fd(), err.as_fd()]).await?;
@@ -205,8 +203,7 @@ async fn run(
         Ok(_) => return Err(Error::new(Code::Internal, "the guest returned an unexpected answer")),
         Err(_) => return Err(running.gone()),
     };
-    let judged = running.judged_since(judgements).filter(|_| exit_code == KILLED);
-    let note = judged.map(|why| format!("all programs of this sandbox were killed: {why}"));
+    let note = running.judgements.reason(judged_before, exit_code);
     let background = &running.background;
     let stdout = stdout.finish(&mut buffer, None, background);
     let stderr = stderr.finish(&mut buffer, note.as_deref(), background);

@@ -71,6 +71,7 @@ mod files;
 mod filter;
 mod handles;
 mod inner;
+mod judgement;
 mod launch;
 mod layers;
 mod layout;

@@ -18,6 +18,7 @@ use super::background::Background;
 use super::cgroup::Group;
 use super::engine::engine;
 use super::errors::{gone, reported};
+use super::judgement::Judgements;
 use super::launch::{self, Launched, Process, Spec};
 use super::process::table::Processes;
 use super::ready::watched;
@@ -44,8 +45,8 @@ pub(super) struct Running {
     pub(super) sockets: Option<OwnedFd>,
     next: AtomicU64,
     ended: watch::Receiver<bool>,
-    /// How often its programs were killed for exceeding a limit, and the last reason.
-    judged: Mutex<(u64, String)>,
+    /// Why its programs were killed.
+    pub(super) judgements: Judgements,
     /// Why it was killed, if for a limit.
     ended_for: OnceLock<String>,
 }
@@ -67,6 +68,7 @@ impl Running {
             Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}")).with_source(error)
         };
         let counted = group.is_some();
+        let judgements = Judgements::new(group.as_ref().map(Group::kills));
         let limited = group.as_ref().is_some_and(|group| group.processors);
         let process = Arc::new(process);
         let engine = engine()?;
@@ -96,7 +98,6 @@ impl Running {
             drop(lock);
             let _ = over.send(true);
         });
-        let (judged, ended_for) = (Mutex::default(), OnceLock::new());
         Ok(Running {
             sockets,
             limited,
@@ -108,8 +109,8 @@ impl Running {
             counted,
             next: AtomicU64::new(1),
             ended,
-            judged,
-            ended_for,
+            judgements,
+            ended_for: OnceLock::new(),
         })
     }
 
@@ -186,24 +187,6 @@ impl Running {
         };
         Packet::new(number, &Request::KillAll)?.send(self.wire.socket.get_ref(), &[])?;
         Ok(coming)
-    }
-
-    /// Records why its programs are about to be killed.
-    pub(super) fn judge(&self, why: &str) {
-        let mut judged = lock(&self.judged);
-        judged.0 += 1;
-        why.clone_into(&mut judged.1);
-    }
-
-    /// Returns how often its programs were killed for exceeding a limit.
-    pub(super) fn judgements(&self) -> u64 {
-        lock(&self.judged).0
-    }
-
-    /// Returns why its programs were killed, if that happened after the given count.
-    pub(super) fn judged_since(&self, before: u64) -> Option<String> {
-        let judged = lock(&self.judged);
-        (judged.0 > before).then(|| judged.1.clone())
     }
 
     /// Returns the error for a call that was pending when the sandbox ended.

@@ -105,10 +105,10 @@ impl Pipes {
     pub(super) fn connect(&self, refusals: &Arc<Refusals>, using: Use) -> Connection {
         let (receiver, incoming) = mpsc::channel(WAITING);
         *lock(&self.shared.receiver) = Some(receiver);
-        let judgements = self.running.judgements();
+        let judged_before = self.running.judgements.so_far();
         Connection::new(self.outgoing.clone(), incoming, Arc::clone(&self.shared), refusals, using, {
             let running = Arc::downgrade(&self.running);
-            Box::new(move || running.upgrade()?.judged_since(judgements))
+            Box::new(move || running.upgrade()?.judgements.by_watch_since(judged_before))
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Control groups: the kernel limits a sandbox's memory, processes and CPU share if this process can create groups.
 
+mod kills;
 mod place;
 mod scope;
 
@@ -9,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(super) use self::kills::Kills;
 use self::place::{Place, place};
 
 /// The period of the CPU limit, in microseconds.
@@ -25,6 +27,8 @@ pub(super) struct Group {
     kind: Kind,
     /// Whether its CPU share is limited.
     pub(super) processors: bool,
+    /// The limit of its memory in bytes.
+    memory: u64,
 }
 
 /// How a process enters the group.
@@ -46,13 +50,18 @@ impl Group {
         // Dropping an incomplete group removes what exists of it.
         match place()? {
             Place::Unified { parent, processors } => {
-                let mut group =
-                    Group { directories: Vec::new(), kind: Kind::Unified, processors: *processors };
+                let mut group = Group {
+                    directories: Vec::new(),
+                    kind: Kind::Unified,
+                    processors: *processors,
+                    memory: 0,
+                };
                 group.make(&parent.join(&name))?;
                 Some(group)
             }
             Place::Legacy { memory, processes, processors } => {
-                let mut group = Group { directories: Vec::new(), kind: Kind::Legacy, processors: false };
+                let mut group =
+                    Group { directories: Vec::new(), kind: Kind::Legacy, processors: false, memory: 0 };
                 group.make(&memory.join(&name))?;
                 group.make(&processes.join(&name))?;
                 // Without it, memory and processes are still limited.
@@ -65,6 +74,7 @@ impl Group {
 
     /// Sets the limits. Returns `None` if memory and processes cannot be limited. `processors` is in thousandths.
     pub(super) fn limited(mut self, memory: u64, processes: u64, processors: u64) -> Option<Self> {
+        self.memory = memory;
         let (memory, processes) = (memory.to_string(), processes.to_string());
         // The runtime per tenth of a second, in microseconds.
         let (period, quota) = (PERIOD.to_string(), (processors * PERIOD / 1000).to_string());
@@ -99,6 +109,15 @@ impl Group {
             Kind::Unified => fs::write(self.directories[0].join("cgroup.procs"), process.to_string()),
             Kind::Legacy => Ok(()),
         }
+    }
+
+    /// Returns the counter of the programs that the kernel kills for the group's memory.
+    pub(super) fn kills(&self) -> Kills {
+        let file = match self.kind {
+            Kind::Unified => "memory.events",
+            Kind::Legacy => "memory.oom_control",
+        };
+        Kills::new(self.directories[0].join(file), self.memory)
     }
 
     /// Returns the files to which a single-threaded process writes [`ENTER`] to move itself and its future children

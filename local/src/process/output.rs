@@ -10,12 +10,11 @@ use tokio::sync::oneshot;
 
 use super::ends::Source;
 use super::record::{Fate, Record};
+use crate::judgement::Before;
 use crate::running::Running;
 
 /// The size of one read, in bytes.
 const PIECE: usize = 16 << 10;
-/// The exit code of a killed program.
-const KILLED: i32 = 137;
 
 /// Reads a stream as long as it is open in the sandbox.
 pub(super) async fn follow(record: Arc<Record>, source: Source, running: Weak<Running>) {
@@ -81,13 +80,12 @@ pub(super) async fn end(
     record: Arc<Record>,
     ended: oneshot::Receiver<Received<Answer>>,
     running: Weak<Running>,
-    judgements: u64,
+    judged_before: Before,
 ) {
     match ended.await.map(|received| received.message) {
         Ok(Answer::Ended(code)) => {
-            let judged = running.upgrade().and_then(|running| running.judged_since(judgements));
-            let note = judged.filter(|_| code == KILLED);
-            record.ended(code, note.map(|why| format!("all programs of this sandbox were killed: {why}")));
+            let note = running.upgrade().and_then(|running| running.judgements.reason(judged_before, code));
+            record.ended(code, note);
             if !record.has_terminal {
                 record.input.lock().await.take();
             }

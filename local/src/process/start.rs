@@ -45,7 +45,8 @@ pub(super) async fn start(
     };
     let mut all = if terminal.is_some() { vec![TERM].into_iter().map(owned).collect() } else { Vec::new() };
     all.extend(env);
-    let (ends, judgements) = (running.number(), running.judgements());
+    let ends = running.number();
+    let judged_before = running.judgements.so_far();
     let ended = running.expect(ends)?;
     let name = program.argv.first().cloned().unwrap_or_default();
     let request = Request::Start {
@@ -77,7 +78,7 @@ pub(super) async fn start(
     for source in sources {
         engine.spawn(output::follow(Arc::clone(&record), source, Arc::downgrade(running)));
     }
-    engine.spawn(output::end(Arc::clone(&record), ended, Arc::downgrade(running), judgements));
+    engine.spawn(output::end(Arc::clone(&record), ended, Arc::downgrade(running), judged_before));
     Ok(record)
 }
 

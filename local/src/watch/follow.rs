@@ -112,6 +112,7 @@ impl Follower {
             }
             self.files_pace.took(thread_time().saturating_sub(start));
         }
+        running.judgements.refresh();
         let most = layout::memory(&sandbox.settings);
         // Even with a control group, the kernel does not account for all of it.
         if self.sockets > most {
@@ -198,7 +199,7 @@ impl Follower {
             return;
         }
         let why = over.to_string();
-        running.judge(&why);
+        running.judgements.add(&why);
         let answer = running.kill_programs().ok();
         self.killing = Some(Killing { since: Instant::now(), programs, why, answer });
     }

@@ -1,0 +1,72 @@
+//! Why programs of a running sandbox were killed: by koze's watch, or by the kernel.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::cgroup::Kills;
+
+/// The exit code of a killed program.
+const KILLED: i32 = 137;
+
+/// What has been judged in a sandbox.
+#[derive(Debug)]
+pub(super) struct Judgements {
+    /// How often koze killed its programs for exceeding a limit, and the last reason.
+    by_watch: Mutex<(u64, String)>,
+    /// What the kernel counts, if a control group limits the memory.
+    kills: Option<Kills>,
+    /// The last known count of the kernel.
+    known: AtomicU64,
+}
+
+/// What had been judged when a program started.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Before {
+    by_watch: u64,
+    by_kernel: u64,
+}
+
+impl Judgements {
+    pub(super) fn new(kills: Option<Kills>) -> Self {
+        Judgements { by_watch: Mutex::default(), kills, known: AtomicU64::new(0) }
+    }
+
+    /// Records why koze is about to kill all programs.
+    pub(super) fn add(&self, why: &str) {
+        let mut judged = self.by_watch.lock().unwrap_or_else(PoisonError::into_inner);
+        judged.0 += 1;
+        why.clone_into(&mut judged.1);
+    }
+
+    /// Reads the kernel's count again. Called by the watch, because a program should not wait for that when it starts.
+    pub(super) fn refresh(&self) {
+        if let Some(kills) = &self.kills {
+            self.known.store(kills.count(), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns what has been judged so far.
+    pub(super) fn so_far(&self) -> Before {
+        let by_watch = self.by_watch.lock().unwrap_or_else(PoisonError::into_inner).0;
+        Before { by_watch, by_kernel: self.known.load(Ordering::Relaxed) }
+    }
+
+    /// Returns why a program with this exit code failed, if programs of the sandbox were killed after `before`.
+    pub(super) fn reason(&self, before: Before, exit_code: i32) -> Option<String> {
+        if exit_code == KILLED
+            && let Some(why) = self.by_watch_since(before)
+        {
+            return Some(format!("all programs of this sandbox were killed: {why}"));
+        }
+        // Of a script, the kernel may have killed only one program.
+        let kills = self.kills.as_ref().filter(|_| exit_code != 0)?;
+        self.refresh();
+        (self.known.load(Ordering::Relaxed) > before.by_kernel).then(|| kills.reason())
+    }
+
+    /// Returns why koze killed all programs after `before`.
+    pub(super) fn by_watch_since(&self, before: Before) -> Option<String> {
+        let judged = self.by_watch.lock().unwrap_or_else(PoisonError::into_inner);
+        (judged.0 > before.by_watch).then(|| judged.1.clone())
+    }
+}
