@@ -14,6 +14,7 @@ use super::Guest;
 use super::budget::Held;
 use super::call::{Call, End};
 use super::drain::Drain;
+use super::memory;
 use super::request::{Exec, LARGEST_OUTPUT};
 use super::wakeup::Wakeup;
 use crate::message::{Code, Fault};
@@ -71,8 +72,8 @@ impl Stream {
         }
     }
 
-    /// Returns the kept output. Background processes may go on writing to the pipe.
-    fn finish(mut self, buffer: &mut [u8], drain: &Drain) -> Vec<u8> {
+    /// Returns the kept output and a note. Background processes may go on writing to the pipe.
+    fn finish(mut self, buffer: &mut [u8], note: &str, drain: &Drain) -> Vec<u8> {
         let mut left = PIPE;
         while self.open && left > 0 {
             match self.read(buffer) {
@@ -83,6 +84,7 @@ impl Stream {
         if self.open {
             drain.add(self.pipe);
         }
+        self.kept.push(note.as_bytes());
         self.kept.finish()
     }
 }
@@ -99,6 +101,7 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
     let (mut stderr, err) = Stream::new(limit).map_err(failed)?;
     let env = guest.environment.with(env);
     let streams = Streams::output(vec![out, err])?;
+    let killed_before = guest.kills.count();
     let running = guest.programs.start(&argv, &cwd, &env, streams, Arc::clone(&wakeup))?;
     // A program may run for long; these are no longer needed.
     drop((argv, env, held));
@@ -127,8 +130,11 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
         }
         wait(&mut stdout, &mut stderr, &wakeup, until, &mut buffer);
     };
-    let (stdout, stderr) =
-        (stdout.finish(&mut buffer, &guest.drain), stderr.finish(&mut buffer, &guest.drain));
+    // Of a script, the kernel may have killed only one program.
+    let has_failed = code.is_some_and(|code| code != 0);
+    let note = if has_failed && guest.kills.count() > killed_before { memory::REASON } else { "" };
+    let stdout = stdout.finish(&mut buffer, "", &guest.drain);
+    let stderr = stderr.finish(&mut buffer, note, &guest.drain);
     match code {
         _ if stopped => Err(End::Stopped),
         _ if late => Ok(Ended { stdout, stderr, exit_code: TIMEOUT, timed_out: true }),

@@ -26,6 +26,7 @@ mod exec;
 pub mod frame;
 mod harden;
 mod link;
+mod memory;
 mod pool;
 mod process;
 mod programs;
@@ -56,6 +57,7 @@ use self::environment::Environment;
 use self::frame::Decoder;
 use self::harden::Weak;
 use self::link::Link;
+use self::memory::Kills;
 use self::pool::Pool;
 use self::process::Processes;
 use self::programs::{Programs, Running};
@@ -90,6 +92,7 @@ struct Guest {
     programs: Programs,
     processes: Processes,
     drain: Drain,
+    kills: Kills,
     pool: Pool,
     connections: Mutex<VecDeque<Arc<Link>>>,
     writer: Mutex<()>,
@@ -234,6 +237,7 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
         programs: Programs::default(),
         processes: Processes::new().map_err(at(threads))?,
         drain: Drain::new().map_err(at(threads))?,
+        kills: Kills::open(),
         pool: Pool::new().map_err(at(threads))?,
         connections: Mutex::default(),
         writer: Mutex::default(),
