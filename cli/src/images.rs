@@ -6,6 +6,7 @@ mod offered;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use koze_model::dockerfile;
 use koze_model::image::{self, Image, ImageSource};
 use koze_model::{Backend, Sandbox};
 
@@ -141,17 +142,17 @@ pub fn check_kept(image: &str, config_dir: &Path, project: &Project, sdk: &Sdk, 
 }
 
 /// Checks that a Dockerfile based on the sandbox image uses the SDK's version.
-fn check_from(dockerfile: &Path, project: &Project, sdk: &Sdk, findings: &mut Findings) {
-    let Ok(bytes) = input::read_in(project.repository(), dockerfile) else {
+fn check_from(file: &Path, project: &Project, sdk: &Sdk, findings: &mut Findings) {
+    let Ok(bytes) = input::read_in(project.repository(), file) else {
         return;
     };
     let text = String::from_utf8_lossy(&bytes);
-    for (range, tag) in image::sandbox_froms(&text) {
-        if !image::in_step(&tag, &sdk.version) {
-            let rule =
-                Rule::FromOutOfStep { from: text[range.clone()].to_owned(), version: sdk.version.clone() };
-            let file = paths::relative(dockerfile, &project.dir);
-            findings.add(rule, Some(Place { file, text: Arc::from(text.as_ref()), range: Some(range) }));
-        }
+    let Some(base) = dockerfile::base(&text) else { return };
+    let tag = base.image.split_once(':').filter(|_| image::is_default_repository(&base.image));
+    if tag.is_some_and(|(_, tag)| !image::in_step(tag, &sdk.version)) {
+        let rule = Rule::FromOutOfStep { from: base.image, version: sdk.version.clone() };
+        let file = paths::relative(file, &project.dir);
+        let range = Some(base.range);
+        findings.add(rule, Some(Place { file, text: Arc::from(text.as_ref()), range }));
     }
 }

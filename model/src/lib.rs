@@ -22,6 +22,7 @@
 pub mod attrs;
 pub mod backend;
 pub mod depth;
+pub mod dockerfile;
 pub mod image;
 pub mod instance;
 pub mod names;

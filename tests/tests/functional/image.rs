@@ -86,16 +86,25 @@ fn a_missing_dockerfile() {
 #[test]
 fn a_dockerfile_in_the_configuration() {
     let project = crate::common::shell("#[sandbox]\npub struct ShellSandbox;");
-    project.write("Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.3\n");
+    let build = |text: &str| {
+        project.write("Dockerfile", text);
+        let run = project.koze(&["build"]);
+        assert_eq!(run.code, 0, "{}", run.stdout);
+        run.stderr
+    };
     project.write(
         "wrangler.jsonc",
         r#"{ "name": "app", "main": "src/generated/worker.mjs", "containers": [{ "class_name": "ShellSandbox", "image": "./Dockerfile" }] }"#,
     );
-    let run = project.koze(&["build"]);
-    assert_eq!(run.code, 0, "{}", run.stdout);
-    assert!(
-        run.stderr.starts_with("warning[K033]") && run.stderr.contains("--> Dockerfile:1:6"),
-        "{}",
-        run.stderr
-    );
+    let warned = build("FROM docker.io/cloudflare/sandbox:0.12.3\n");
+    assert!(warned.starts_with("warning[K033]") && warned.contains("--> Dockerfile:1:6"), "{warned}");
+    // Values of arguments count, and stages that are only copied from do not.
+    let warned = build("ARG V=0.12.3\nFROM docker.io/cloudflare/sandbox:${V}-python\n");
+    assert!(warned.contains("`docker.io/cloudflare/sandbox:0.12.3-python`"), "{warned}");
+    for text in [
+        "ARG V=0.12.10\nFROM docker.io/cloudflare/sandbox:${V}\n",
+        "FROM docker.io/cloudflare/sandbox:0.8.11 AS tools\nFROM docker.io/cloudflare/sandbox:0.12.10\nCOPY --from=tools /a /a\n",
+    ] {
+        assert_eq!(build(text), "", "{text}");
+    }
 }
