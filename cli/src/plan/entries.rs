@@ -108,7 +108,12 @@ fn unique_names(
                 koze_model::Rule::BadValue { key: "name".to_owned(), found: name.to_owned(), expected };
             findings.add(rule, Some(wanted.place.clone()));
         }
-        let theirs = level.containers.named(name).iter().find(|index| !ours.contains(*index));
+        // A class that has the sandbox's binding is reported there, and its container need not be.
+        let bound = level.bindings.named(&wanted.sandbox.names.binding).iter();
+        let bound = bound.filter_map(|index| level.bindings.list[*index].get("class_name")?.as_str());
+        let reported = level.containers.of_classes(bound);
+        let mut theirs = level.containers.named(name).iter();
+        let theirs = theirs.find(|index| !ours.contains(*index) && !reported.contains(*index));
         let also = match (seen.insert(name, wanted), theirs) {
             _ if name.is_empty() => continue,
             (Some(other), _) => (other.place.clone(), "the other one".to_owned()),

@@ -217,6 +217,15 @@ fn a_container_of_another_class_with_the_same_name() {
     "#);
 }
 
+#[test]
+fn a_container_and_the_binding_of_another_class() {
+    let properties = r#""containers": [{ "name": "shell-sandbox", "class_name": "Other", "image": "docker.io/x/y:1" }],
+  "durable_objects": { "bindings": [{ "name": "SHELL_SANDBOX", "class_name": "Other" }] }"#;
+    let run = refused(&beside("#[sandbox]", properties));
+    assert!(run.contains("error[K042]: the binding `SHELL_SANDBOX` has the class `Other`"), "{run}");
+    assert!(run.ends_with("\n1 error; nothing was written\n"), "{run}");
+}
+
 /// Another tag is just another version of the image, but another variant is another image.
 #[test]
 fn a_variant_that_the_attribute_lacks() {
