@@ -31,7 +31,9 @@ pub(crate) fn splices(layout: &Layout, source: &Source, tree: &Tree, plan: &Plan
     for id in changed {
         let list = &layout.lists[&id];
         let Render { unit, trailing, .. } = layout.render(source, tree, id);
-        let habit = Habit { unit, trailing, open: true };
+        // In a document on one line, everything stays there, unless it was empty.
+        let is_root = tree.node(id).parent.is_none();
+        let habit = Habit { unit, trailing, open: is_root || !source.one_line(&tree.root().range) };
         let shape = list.shape(source, |item| !plan.removes(item.id), &habit);
         let added = plan
             .growth_of(id)

@@ -189,8 +189,9 @@ impl List {
         let comment = source.comments_in(&(self.open..self.close)).last();
         let start = comment.map_or(self.open, |comment| comment.range.end);
         if !shape.lines {
-            let text = format!(" {} ", added.join(", "));
-            out.replace(start..self.close, text);
+            // An object on one line has spaces inside its braces, an array does not.
+            let pad = if source.text[..self.open].ends_with('{') || comment.is_some() { " " } else { "" };
+            out.replace(start..self.close, format!("{pad}{}{pad}", added.join(", ")));
             return;
         }
         let between = separator(source, shape, true);

@@ -62,6 +62,11 @@ impl Tree {
         id
     }
 
+    /// Returns the whole document.
+    pub(crate) fn root(&self) -> &Node {
+        &self.nodes[0]
+    }
+
     pub(crate) fn node(&self, id: Id) -> &Node {
         &self.nodes[id]
     }

@@ -97,6 +97,16 @@ fn jsonc_remove() {
     jsonc("[ 1, 2, 3, ]", &[remove(path![2]), remove(path![1])], "[ 1, ]");
     jsonc("[ 1, 2 ]", &[remove(path![0]), remove(path![1])], "[]");
     jsonc("[ 1, 2 ]", &[remove(path![0]), remove(path![1]), push(path![], json!(3))], "[ 3 ]");
+    // A document on one line stays there.
+    let object = json!({"n": 1});
+    let file = r#"{ "a": [], "b": { "c": [] }, "d": {} }"#;
+    jsonc(file, &[push(path!["a"], object.clone())], r#"{ "a": [{ "n": 1 }], "b": { "c": [] }, "d": {} }"#);
+    jsonc(file, &[push(path!["b", "c"], json!(2))], r#"{ "a": [], "b": { "c": [2] }, "d": {} }"#);
+    jsonc(
+        file,
+        &[set(path!["d", "e"], object)],
+        r#"{ "a": [], "b": { "c": [] }, "d": { "e": { "n": 1 } } }"#,
+    );
     jsonc("{\n  \"a\": 1, // note\n  \"b\": 2\n}", &[remove(path!["a"])], "{\n  // note\n  \"b\": 2\n}");
     jsonc("{\n  \"a\": 1, // note\n  \"b\": 2\n}", &[remove(path!["b"])], "{\n  \"a\": 1 // note\n}");
     jsonc("{\n  \"a\": 1, // note\n  \"b\": 2 }", &[remove(path!["b"])], "{\n  \"a\": 1 // note\n }");
