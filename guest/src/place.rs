@@ -17,6 +17,9 @@ use crate::message::{Code, Fault, Place};
 
 /// The maximum length of a path in bytes.
 const MAX_LENGTH: usize = 4096;
+/// The directories that are the system's in every sandbox.
+const SYSTEM: [&str; 11] =
+    ["bin", "boot", "dev", "etc", "lib", "lib64", "proc", "root", "sbin", "sys", "usr"];
 /// `PROC_SUPER_MAGIC`: the type of the `/proc` file system.
 pub(crate) const PROC: i64 = 0x9fa0;
 
@@ -183,6 +186,12 @@ fn escape(place: &Place) -> Fault {
     Fault::new(Code::PathEscape, format!("{} is outside of {}", place.path, place.root))
 }
 
+/// Returns whether a path leads to a directory that is the system's in every sandbox.
+fn is_of_system(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next();
+    path.starts_with('/') && first.is_some_and(|first| SYSTEM.contains(&first))
+}
+
 /// Converts an error of the kernel for a path.
 pub(crate) fn fault(error: &io::Error, path: &str) -> Fault {
     let (why, what) = match error.raw_os_error() {
@@ -190,7 +199,13 @@ pub(crate) fn fault(error: &io::Error, path: &str) -> Fault {
         Some(libc::EEXIST | libc::ENOTEMPTY) => (Code::AlreadyExists, "already exists"),
         Some(libc::EISDIR) => (Code::IsDirectory, "is a directory, not a file"),
         Some(libc::ENOTDIR) => (Code::NotADirectory, "has a parent that is not a directory"),
-        Some(libc::EACCES | libc::EPERM) => (Code::PermissionDenied, "cannot be accessed: permission denied"),
+        Some(libc::EACCES | libc::EPERM) if is_of_system(path) => {
+            (Code::PermissionDenied, "belongs to the system, and the sandbox's user may not access it")
+        }
+        Some(libc::EACCES | libc::EPERM) => {
+            let what = "cannot be accessed: permission denied; its owner can allow it with `chmod u+rwX`";
+            (Code::PermissionDenied, what)
+        }
         Some(libc::EROFS | libc::EBUSY) => {
             (Code::PermissionDenied, "belongs to the system and cannot be changed")
         }
@@ -210,4 +225,24 @@ pub(crate) fn fault(error: &io::Error, path: &str) -> Fault {
         _ => return Fault::new(Code::Internal, format!("{path}: {error}")),
     };
     Fault::new(why, format!("{path} {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_denied_says_whose_it_is() {
+        let denied = io::Error::from_raw_os_error(libc::EACCES);
+        for (path, said) in [
+            ("/usr/x", "belongs to the system"),
+            ("/etc/shadow", "belongs to the system"),
+            ("/usrlocal/x", "`chmod u+rwX`"),
+            ("/home/user/x", "`chmod u+rwX`"),
+            ("usr/x", "`chmod u+rwX`"),
+        ] {
+            let fault = fault(&denied, path);
+            assert!(fault.text.starts_with(path) && fault.text.contains(said), "{}", fault.text);
+        }
+    }
 }
