@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use koze_guest::message::{Answer, Request};
 use koze_guest::output::Kept;
-use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -67,8 +66,8 @@ impl AsFd for Pipe {
 
 impl Stream {
     /// Creates a pipe. Returns its write end, too.
-    fn new(max_output: usize) -> io::Result<(Self, OwnedFd)> {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    fn new(running: &Running, max_output: usize) -> io::Result<(Self, OwnedFd)> {
+        let (read, write) = running.pipe()?;
         // Only of this end: programs expect writes to block.
         rustix::io::ioctl_fionbio(&read, true)?;
         let stream = Stream { pipe: Pipe::Unwatched(read), kept: Kept::new(max_output), open: true };
@@ -147,8 +146,8 @@ async fn run(
         Error::new(Code::Unavailable, format!("no pipe can be created for the program: {error}"))
             .with_source(error)
     };
-    let (mut stdout, out) = Stream::new(command.max_output).map_err(failed)?;
-    let (mut stderr, err) = Stream::new(command.max_output).map_err(failed)?;
+    let (mut stdout, out) = Stream::new(running, command.max_output).map_err(failed)?;
+    let (mut stderr, err) = Stream::new(running, command.max_output).map_err(failed)?;
     let judged_before = running.judgements.so_far();
     let number = running.number();
     let request = Request::Exec { argv: command.argv, cwd: command.working_dir, env };

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use koze_guest::channel::{Packet, Received, Receiver};
 use koze_guest::message::{Answer, Request};
+use rustix::fs::{Gid, Uid};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -37,6 +39,8 @@ pub(super) struct Running {
     pub(super) counted: bool,
     /// Whether a control group limits its CPU share.
     pub(super) limited: bool,
+    /// The host user to whom its files belong, if that is not the user of this program.
+    owner: Option<u32>,
     /// The pipes of its background processes.
     pub(super) background: Background,
     /// Its processes.
@@ -62,6 +66,7 @@ impl Running {
     /// Starts a sandbox. The lock is released when it has ended.
     pub(super) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
         let background = Background::new(&spec.weak);
+        let owner = spec.owner;
         let (Launched { socket, process: Process { descriptor: process, number: pid }, sockets }, group) =
             launch::launch(spec, group).await?;
         let failed = |error: io::Error| {
@@ -101,6 +106,7 @@ impl Running {
         Ok(Running {
             sockets,
             limited,
+            owner,
             background,
             processes: Processes::default(),
             wire,
@@ -123,6 +129,16 @@ impl Running {
     pub(super) fn end_of(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ended = self.ended.clone();
         async move { drop(ended.wait_for(|ended| *ended).await) }
+    }
+
+    /// Creates a pipe to its programs: the end to read from and the one to write to. It belongs to the sandbox's user, because
+    /// programs may open it by a name, such as `/dev/stderr`.
+    pub(super) fn pipe(&self) -> io::Result<(OwnedFd, OwnedFd)> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        if let Some(owner) = self.owner {
+            rustix::fs::fchown(&read, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)))?;
+        }
+        Ok((read, write))
     }
 
     /// Returns a new call number.

@@ -61,9 +61,18 @@ impl Language {
         }
     }
 
+    /// Returns other names of it, which inputs may have.
+    fn aliases(self) -> &'static [&'static str] {
+        match self {
+            Language::Python => &["py", "python3"],
+            Language::Javascript => &["js", "node"],
+        }
+    }
+
     /// Returns the language with a name.
     pub fn find(name: &str) -> Option<Self> {
-        Language::ALL.into_iter().find(|language| language.name() == name)
+        let is_named = |language: &Language| language.name() == name || language.aliases().contains(&name);
+        Language::ALL.into_iter().find(is_named)
     }
 
     fn interpreter(self) -> &'static str {

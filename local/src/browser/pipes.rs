@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use koze_guest::message::Request;
-use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
@@ -60,9 +59,9 @@ impl Pipes {
                 .with_source(error)
         };
         let open = || -> io::Result<_> {
-            let (stdin, input) = pipe_with(PipeFlags::CLOEXEC)?;
-            let (output, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
-            let (errors, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+            let (stdin, input) = running.pipe()?;
+            let (output, stdout) = running.pipe()?;
+            let (errors, stderr) = running.pipe()?;
             Ok((sender(input)?, receiver(output)?, receiver(errors)?, [stdin, stdout, stderr]))
         };
         let (input, output, errors, inside) = open().map_err(failed)?;

@@ -4,7 +4,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use koze_guest::message::{Answer, Request};
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::ends::{Input, Source};
 use super::output;
@@ -40,7 +39,7 @@ pub(super) async fn start(
         forgotten.forget();
     }
     let Streams { input, sources, terminal, inside } = match program.stdio {
-        Stdio::Pipes => pipes()?,
+        Stdio::Pipes => pipes(running)?,
         Stdio::Terminal { rows, columns } => open_terminal(running, rows, columns).await?,
     };
     let mut all = if terminal.is_some() { vec![TERM].into_iter().map(owned).collect() } else { Vec::new() };
@@ -86,11 +85,11 @@ fn owned((name, value): (&str, &str)) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-fn pipes() -> Result<Streams> {
+fn pipes(running: &Running) -> Result<Streams> {
     let open = || -> std::io::Result<Streams> {
-        let (stdin, ours) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (out, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (err, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stdin, ours) = running.pipe()?;
+        let (out, stdout) = running.pipe()?;
+        let (err, stderr) = running.pipe()?;
         let sources = vec![Source::new(STDOUT, Arc::new(out))?, Source::new(STDERR, Arc::new(err))?];
         let inside = vec![stdin, stdout, stderr];
         Ok(Streams { input: Input::new(ours)?, sources, terminal: None, inside })

@@ -30,6 +30,7 @@ mod trees;
 mod workspace;
 mod workspace_answers;
 mod workspace_code;
+mod workspace_notebook;
 mod workspace_snapshots;
 
 use serde_json::Value;
@@ -240,7 +241,10 @@ pub fn cases() -> Vec<Case> {
 
 /// Returns the cases of the tools `workspace`. The workspaces that they need are those of [`WORKSPACES`].
 pub fn workspace_cases() -> Vec<Case> {
-    unique([workspace::CASES, workspace_code::CASES, workspace_snapshots::CASES].concat())
+    unique(
+        [workspace::CASES, workspace_code::CASES, workspace_notebook::CASES, workspace_snapshots::CASES]
+            .concat(),
+    )
 }
 
 /// Returns the cases of the tools `script`, whose host runs scripts.

@@ -27,6 +27,9 @@ pub(super) const CASES: &[Case] = &[
 fn streams_and_code(session: &Session) {
     let ran = session.ok("shell", json!({ "command": "pwd; echo oops >&2" }));
     assert_eq!(ran, json!({ "stdout": "/home/user\n", "stderr": "oops\n", "exit_code": 0 }));
+    // By their names, too.
+    let ran = session.ok("shell", json!({ "command": "echo out > /dev/stdout; echo oops > /dev/stderr" }));
+    assert_eq!(ran, json!({ "stdout": "out\n", "stderr": "oops\n", "exit_code": 0 }));
     let ran = session.ok("shell", json!({ "command": "" }));
     assert_eq!(ran, json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
     let failed = session.call("shell", json!({ "command": "echo half; exit 3" }));

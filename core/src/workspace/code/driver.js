@@ -2,7 +2,21 @@
 // In a block, because names at the top level of the driver could not be declared by code.
 {
 const fs = require("fs"), util = require("util"), vm = require("vm"), { createRequire } = require("module");
-const path = require("path");
+const net = require("net"), path = require("path"), { pathToFileURL } = require("url");
+
+// Programs of the code inherit an empty input, and not the requests. Without /proc, they inherit them.
+const openInput = () => {
+  let fd;
+  try {
+    fd = fs.openSync("/proc/self/fd/0", fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  } catch {
+    return process.stdin;
+  }
+  fs.closeSync(0);
+  fs.openSync("/dev/null");
+  return new net.Socket({ fd, readable: true, writable: false });
+};
+const input = openInput();
 
 const write = (fd, data) => {
   for (let at = 0; at < data.length; ) {
@@ -38,6 +52,41 @@ try {
   const { processTopLevelAwait } = require("internal/repl/await");
   awaited = (source) => (/\bawait\b/.test(source) ? processTopLevelAwait(source) : null);
 } catch {}
+
+// Static imports become dynamic ones, because only modules, whose names end with them, have them.
+// As `var`, because a context may import the same again.
+const importing = (names, source) => `${names && `var ${names} = `}await import(${source});`;
+const withoutStaticImports = (source) => {
+  if (!/\bimport\b/.test(source)) return source;
+  let program;
+  try {
+    const { parse } = require("internal/deps/acorn/acorn/dist/acorn");
+    program = parse(source, { ecmaVersion: "latest", sourceType: "module", allowReturnOutsideFunction: true });
+  } catch {
+    // Node.js reports the error.
+    return source;
+  }
+  let rest = source;
+  for (const { type, start, end, specifiers, source: from } of program.body.reverse()) {
+    if (type !== "ImportDeclaration") continue;
+    const all = specifiers.find((specifier) => specifier.type === "ImportNamespaceSpecifier");
+    const named = specifiers.filter((specifier) => specifier !== all).map(({ imported, local }) => {
+      const name = imported === undefined ? "default" : (imported.name ?? JSON.stringify(imported.value));
+      return `${name}: ${local.name}`;
+    });
+    const imports = [
+      all ? importing(all.local.name, from.raw) : "",
+      named.length > 0 || !all ? importing(named.length > 0 ? `{ ${named.join(", ")} }` : "", from.raw) : "",
+    ];
+    // On as many lines as before, for the numbers of lines in errors.
+    const lines = source.slice(start, end).replace(/[^\n]/g, "");
+    rest = rest.slice(0, start) + imports.join("") + lines + rest.slice(end);
+  }
+  return rest;
+};
+// Node.js before version 21.7 needs a function.
+const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER ??
+  ((name) => import(/^\.{0,2}\//.test(name) ? pathToFileURL(path.resolve(name)).href : name));
 
 let interrupt = null;
 process.on("SIGINT", () => interrupt?.());
@@ -84,8 +133,8 @@ process.on("beforeExit", () => {
 });
 const interrupted = () => Object.assign(new Error("the code was interrupted"), { name: "Interrupted" });
 
-const evaluate = async (source, filename) => {
-  const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
+const evaluate = async (code, filename) => {
+  const source = withoutStaticImports(code);
   const compile = (text) => new vm.Script(text, { filename, importModuleDynamically });
   const transformed = awaited(source);
   let script;
@@ -119,7 +168,7 @@ const run = async (request, number) => {
   if (request.settle > 0) settle(request.settle);
   if (request.last) {
     last = request.id;
-    process.stdin.pause().unref();
+    input.pause().unref();
   }
   for (const fd of [2, 1]) frame({ type: "begin", id: request.id }, fd);
   running = true;
@@ -154,13 +203,13 @@ const endPrograms = () => {
 
 let number = 0, queue = Promise.resolve(), rest = "";
 frame({ type: "ready" });
-process.stdin.setEncoding("utf8").on("data", (text) => {
+input.setEncoding("utf8").on("data", (text) => {
   const lines = (rest + text).split("\n");
   rest = lines.pop();
   for (const line of lines) queue = queue.then(() => run(JSON.parse(line), ++number));
 });
 // After the code's own listeners. Without input, the interpreter ends as it does after a program.
-process.stdin.on("end", () => {
+input.on("end", () => {
   queue.then(() => {
     interrupt = () => process.exit(130);
     process.on("exit", endPrograms);

@@ -1,11 +1,13 @@
 # Runs code for koze: a request per line on standard input, a frame (RS, JSON, LF) per message on standard output.
-import ast, asyncio, atexit, base64, builtins, inspect, json, os, signal, sys, threading, time, traceback
+import ast, asyncio, atexit, base64, builtins, importlib.abc, importlib.util, inspect, json, os, signal, sys, textwrap
+import threading, time, traceback
 
 FRAMES, ERRORS = os.fdopen(os.dup(1), "wb", 0), os.fdopen(os.dup(2), "wb", 0)
 STDIN, BUSY = os.fdopen(os.dup(0), "rb"), [False]
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 RICH = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "image/svg+xml": "_repr_svg_",
         "image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_", "application/json": "_repr_json_"}
+METHODS = ["_repr_mimebundle_", *RICH.values()]
 # Linecache finds the source of a cell for tracebacks.
 import linecache, types
 SPACE = types.ModuleType("__main__")
@@ -39,43 +41,114 @@ class Text:
     @property
     def buffer(self): return os.fdopen(os.dup(self.number), "wb", 0)
 
-def display(*values):
-    for value in values:
-        shown = False
-        for mime, name in RICH.items():
-            method = None if isinstance(value, type) else getattr(value, name, None)
-            data = method() if callable(method) else None
-            if isinstance(data, tuple): data = data[0]
-            if data is None: continue
-            if isinstance(data, bytes): data = base64.b64encode(data).decode()
-            frame(type="display", mime=mime, data=data if isinstance(data, str) else json.dumps(data))
-            shown = True
-        if not shown: frame(type="display", mime="text/plain", data=repr(value))
+# The methods of IPython by which a value has other forms than its text. What they return may have metadata, which is left out.
+def called(value, name, *arguments):
+    method = None if isinstance(value, type) else getattr(value, name, None)
+    data = method(*arguments) if callable(method) else None
+    return data[0] if isinstance(data, tuple) else data
 
-def figures():
+def is_rich(value):
+    return not isinstance(value, type) and any(callable(getattr(value, name, None)) for name in METHODS)
+
+def forms(value):
+    bundle = called(value, "_repr_mimebundle_")
+    if bundle is None: bundle = {mime: called(value, name) for mime, name in RICH.items()}
+    return {mime: data for mime, data in bundle.items() if data is not None}
+
+def show_forms(bundle):
+    # The text follows the other forms.
+    for mime in sorted(bundle, key=lambda mime: mime == "text/plain"):
+        data = bundle[mime]
+        if isinstance(data, bytes): data = base64.b64encode(data).decode()
+        frame(type="display", mime=mime, data=data if isinstance(data, str) else json.dumps(data))
+
+def display(*values, raw=False, **_):
+    for value in values:
+        bundle = dict(value) if raw else forms(value)
+        if not raw: bundle.setdefault("text/plain", repr(value))
+        show_forms(bundle)
+
+def figures(*_, **__):
     plots = sys.modules.get("matplotlib.pyplot")
     for number in plots.get_fignums() if plots else []:
         import io
-        image = io.BytesIO()
-        plots.figure(number).savefig(image, format="png", bbox_inches="tight")
-        frame(type="display", mime="image/png", data=base64.b64encode(image.getvalue()).decode())
+        image, figure = io.BytesIO(), plots.figure(number)
+        figure.savefig(image, format="png", bbox_inches="tight")
+        show_forms({"image/png": image.getvalue(), "text/plain": repr(figure)})
         plots.close(number)
+
+class Rich:
+    """A value of `IPython.display`, for code where IPython is not installed."""
+    mime = None
+    def __init__(self, data=None, *_, filename=None, **__):
+        if filename is not None:
+            with open(filename, "rb") as file: data = file.read()
+        self.data = data
+    def _repr_mimebundle_(self, *_):
+        data = self.data
+        if self.mime == "image/png" and isinstance(data, bytes) and data[:2] == b"\xff\xd8": return {"image/jpeg": data}
+        return {self.mime: data.decode() if isinstance(data, bytes) and self.mime != "image/png" else data}
+
+KINDS = {"HTML": "text/html", "Image": "image/png", "JSON": "application/json", "Markdown": "text/markdown", "SVG": "image/svg+xml"}
+
+def fill(module):
+    for name, mime in KINDS.items(): setattr(module, name, type(name, (Rich,), {"mime": mime, "__module__": module.__name__}))
+    module.clear_output = lambda *_, **__: None
+
+# Modules whose functions show something do it as koze does: `show` of pyplot, and `display` of IPython, which need not be there.
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    CHANGES = {"matplotlib.pyplot": {"show": figures}, "IPython.display": {"display": display}}
+    def find_spec(self, name, path=None, target=None):
+        if name not in self.CHANGES and name != "IPython": return None
+        sys.meta_path.remove(self)
+        try: found = importlib.util.find_spec(name)
+        finally: sys.meta_path.insert(0, self)
+        if found is None and name.startswith("IPython"):
+            return importlib.util.spec_from_loader(name, self, is_package=name == "IPython")
+        if found is not None and name in self.CHANGES: self.follow(found.loader, self.CHANGES[name])
+        return found
+    def follow(self, loader, changes):
+        execute = loader.exec_module
+        def exec_module(module):
+            execute(module)
+            vars(module).update(changes)
+        loader.exec_module = exec_module
+    def create_module(self, spec): return None
+    def exec_module(self, module):
+        # matplotlib asks for these.
+        if module.__name__ == "IPython": module.version_info, module.get_ipython = (8, 24, 0, ""), lambda: None
+        else: fill(module)
+        vars(module).update(self.CHANGES["IPython.display"])
+sys.meta_path.insert(0, Finder())
 
 def call(code):
     value = eval(code, SPACE.__dict__)
     return LOOP.run_until_complete(value) if code.co_flags & inspect.CO_COROUTINE else value
 
+# The rest of the line after a statement.
+def follows(source, statement):
+    return source.split("\n")[statement.end_lineno - 1].encode()[statement.end_col_offset:]
+
 def cell(source, name):
+    try: tree = ast.parse(source, name)
+    except IndentationError:
+        # As in IPython, code may be indented as a whole.
+        if textwrap.dedent(source) == source: raise
+        source = textwrap.dedent(source)
+        tree = ast.parse(source, name)
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    tree = ast.parse(source, name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    # As in IPython, a semicolon at the end hides the value.
+    is_hidden = last and follows(source, last).lstrip().startswith(b";")
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     call(compile(tree, name, "exec", flags))
     value = call(compile(ast.Expression(last.value), name, "eval", flags)) if last else None
-    if value is not None:
+    if value is not None and not is_hidden:
         SPACE._ = value
-        if any(callable(getattr(value, method, None)) for method in RICH.values()) and not isinstance(value, type): display(value)
-        frame(type="result", text=repr(value))
+        bundle = forms(value) if is_rich(value) else {}
+        text = bundle.pop("text/plain", None)
+        show_forms(bundle)
+        frame(type="result", text=text if isinstance(text, str) else repr(value))
     figures()
 
 def failure(error, name):

@@ -23,6 +23,8 @@ const REST: Duration = Duration::from_secs(10);
 const SETTLE: Duration = Duration::from_millis(50);
 /// The exit code after a timeout.
 const TIMED_OUT: i32 = 124;
+/// The exit code of a killed interpreter.
+const KILLED: i32 = 137;
 
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -244,7 +246,13 @@ impl Verdict {
     fn ended(interpreter: i32, exit_code: i32, error: Option<CodeError>) -> Self {
         let exit_code = if interpreter == 0 { exit_code } else { interpreter };
         let error = error.or_else(|| {
-            let message = format!("the code ended its interpreter, with the exit code {exit_code}");
+            // The sandbox says on standard error if a limit was the reason.
+            let how = if interpreter == KILLED {
+                "was killed: see standard error"
+            } else {
+                "was ended by the code"
+            };
+            let message = format!("the interpreter {how}, with the exit code {exit_code}");
             (interpreter != 0).then(|| CodeError { name: "Exit".into(), message, traceback: String::new() })
         });
         Verdict { exit_code, error, timed_out: false, survived: false }
