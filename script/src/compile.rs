@@ -2,6 +2,8 @@
 //! it can turn text into code.
 #![allow(unsafe_code, reason = "rquickjs has no safe functions for the bytecode of scripts")]
 
+use std::borrow::Cow;
+
 use rquickjs::context::intrinsic;
 use rquickjs::{CatchResultExt as _, Context, Ctx, Error, Function, Value, qjs};
 
@@ -39,6 +41,7 @@ impl Compiler {
     /// Compiles a script: the body of an async function, or a program with a value.
     pub(crate) fn script(&self, code: &str) -> Result<Compiled, Failure> {
         check_length(code)?;
+        let code = &*without_fences(code);
         if let Ok(bytecode) = self.compile(code, Source::SCRIPT, qjs::JS_EVAL_FLAG_ASYNC) {
             return Ok(Compiled::Program(bytecode));
         }
@@ -51,6 +54,7 @@ impl Compiler {
     /// Compiles a library.
     pub(crate) fn library(&self, name: &str, code: &str) -> Result<Bytecode, Failure> {
         check_length(code)?;
+        let code = without_fences(code);
         let function = format!("(function (module, exports, require) {{\n{code}\n}})");
         self.compile(&function, &Source::library(name), 0)
     }
@@ -66,6 +70,23 @@ impl Compiler {
             written.map_err(|error| failure::of(&ctx, error, &Limits::default()))
         })
     }
+}
+
+/// Returns source without the fences of a block of Markdown around all of it. Its lines keep their numbers. In JavaScript,
+/// such a text always fails: it calls a text as a function.
+fn without_fences(code: &str) -> Cow<'_, str> {
+    const FENCE: &str = "```";
+    let inner = || {
+        let start = code.len() - code.trim_start().len();
+        let (language, rest) = code[start..].strip_prefix(FENCE)?.split_once('\n')?;
+        let is_language = language.trim_end().chars().all(|one| one.is_ascii_alphanumeric());
+        let (body, last) = rest.trim_end().rsplit_once('\n')?;
+        (is_language && last.trim() == FENCE).then(|| {
+            let lines = code[..start].matches('\n').count() + 1;
+            "\n".repeat(lines) + body
+        })
+    };
+    inner().map_or(Cow::Borrowed(code), Cow::Owned)
 }
 
 fn check_length(code: &str) -> Result<(), Failure> {

@@ -20,6 +20,7 @@ use crate::limits::{CALLS, Limit, Limits, MEMORY, STACK, TIMERS};
 use crate::logs::Logs;
 use crate::memory::Memory;
 use crate::protocol::{Check, Failure, FromScript, Json, Place, Secrets, Start};
+use crate::rejections::Rejections;
 use crate::schema;
 
 /// The host of an engine.
@@ -45,8 +46,7 @@ pub enum State {
 pub struct Engine {
     // Fields are dropped in this order: values before their runtime.
     main: Option<Persistent<Promise<'static>>>,
-    /// Whether the promise is that of a program, and not of a function.
-    is_program: bool,
+    kind: Kind,
     context: Context,
     runtime: Runtime,
     memory: Memory,
@@ -72,8 +72,11 @@ pub(crate) struct Shared {
     timers: RefCell<BTreeMap<(u64, u64), Persistent<Function<'static>>>>,
     /// The last number of a call or a timer.
     last: Cell<u64>,
+    /// The function of `encode.js` for results.
+    encode: RefCell<Option<Persistent<Function<'static>>>>,
     /// The first value that the script resolved with.
-    resolved: RefCell<Option<Result<Json, Failure>>>,
+    resolved: RefCell<Option<Encoded>>,
+    rejections: Rejections,
     limits: Cell<Limits>,
     is_over: Cell<bool>,
     random: Cell<u64>,
@@ -140,16 +143,34 @@ impl Shared {
         if self.resolved.borrow().is_some() {
             return Ok(());
         }
-        // Converting it may run code of the script, which may resolve, too.
-        let result = result(ctx, value, &self.limits.get());
-        let result = match result {
-            Ok(result) => result,
+        // Encoding it may run code of the script, which may resolve, too.
+        let encoded = match self.encoded(ctx, value) {
+            Ok(encoded) => encoded,
             // The time is over, and the script cannot catch that.
             Err(error) if self.is_over.get() => return Err(error),
-            Err(error) => Err(failure::of(ctx, CaughtError::from_error(ctx, error), &self.limits.get())),
+            Err(error) => {
+                let error = CaughtError::from_error(ctx, error);
+                Encoded::Done(Err(failure::of(ctx, error, &self.limits.get())))
+            }
         };
-        self.resolved.borrow_mut().get_or_insert(result);
+        self.resolved.borrow_mut().get_or_insert(encoded);
         Ok(())
+    }
+
+    /// Encodes a result.
+    fn encoded<'js>(&self, ctx: &Ctx<'js>, value: Option<Value<'js>>) -> rquickjs::Result<Encoded> {
+        let encode = self.encode.borrow().clone().ok_or(Error::Unknown)?.restore(ctx)?;
+        let text = encode.call::<_, Value<'_>>((value,))?;
+        if let Some(promise) = text.as_promise() {
+            return Ok(Encoded::Later(Persistent::save(ctx, promise.clone())));
+        }
+        self.written(&text).map(Encoded::Done)
+    }
+
+    /// Returns a result that has been encoded.
+    fn written(&self, text: &Value<'_>) -> rquickjs::Result<Result<Json, Failure>> {
+        let limited = || Failure::limited(&self.limits.get(), Limit::Result);
+        Ok(json::written(text)?.ok_or_else(limited))
     }
 
     /// Returns whether the time of the script is over. It stays over.
@@ -165,14 +186,11 @@ impl Shared {
     }
 }
 
-/// Converts a result to JSON.
-fn result<'js>(
-    ctx: &Ctx<'js>,
-    value: Option<Value<'js>>,
-    limits: &Limits,
-) -> rquickjs::Result<Result<Json, Failure>> {
-    let Some(value) = value else { return Ok(Ok(Json::null())) };
-    Ok(json::of(ctx, value)?.ok_or_else(|| Failure::limited(limits, Limit::Result)))
+/// A result as JSON.
+enum Encoded {
+    Done(Result<Json, Failure>),
+    /// It contains promises. This one resolves to the JSON.
+    Later(Persistent<Promise<'static>>),
 }
 
 impl Engine {
@@ -194,7 +212,9 @@ impl Engine {
                 calls: RefCell::default(),
                 timers: RefCell::default(),
                 last: Cell::default(),
+                encode: RefCell::default(),
                 resolved: RefCell::default(),
+                rejections: Rejections::default(),
                 limits: Cell::default(),
                 is_over: Cell::default(),
                 random: Cell::default(),
@@ -202,26 +222,39 @@ impl Engine {
             context
                 .with(|ctx| {
                     memory.attach(&ctx);
-                    let added = globals::add(&ctx, &shared);
+                    let added = globals::add(&ctx, &shared).map(|encode| {
+                        *shared.encode.borrow_mut() = Some(Persistent::save(&ctx, encode));
+                    });
                     added.catch(&ctx).map_err(|error| failure::of(&ctx, error, &Limits::default()).message)
                 })
                 .map_err(|message| Error::new_into_js_message("koze", "globals", message))?;
             let over = Rc::clone(&shared);
             runtime.set_interrupt_handler(Some(Box::new(move || over.is_over())));
-            Ok::<_, Error>(Engine { main: None, is_program: false, context, runtime, memory, shared })
+            let tracking = Rc::clone(&shared);
+            runtime.set_host_promise_rejection_tracker(Some(Box::new(
+                move |ctx, promise, reason, is_handled| {
+                    tracking.rejections.track(&ctx, promise, reason, is_handled);
+                },
+            )));
+            Ok::<_, Error>(Engine { main: None, kind: Kind::Value, context, runtime, memory, shared })
         };
         made().map_err(|error| failure::plain(format!("the engine cannot start: {error}")))
     }
 
     /// Starts the script.
     pub fn start(&mut self, start: Start) -> State {
+        let state = self.begin(start);
+        self.reported(state)
+    }
+
+    fn begin(&mut self, start: Start) -> State {
         self.shared.limits.set(start.limits);
         self.shared.random.set(start.seed.into());
         let compiled = match self.shared.compiler.script(&start.code) {
             Ok(compiled) => compiled,
             Err(failure) => return State::Done(Err(failure)),
         };
-        self.is_program = matches!(compiled, Compiled::Program(_));
+        self.kind = if matches!(compiled, Compiled::Program(_)) { Kind::Program } else { Kind::Value };
         self.memory.set_limit(start.limits.memory);
         *self.shared.libraries.borrow_mut() = start.libraries;
         if let Some(schema) = &start.schema
@@ -257,6 +290,11 @@ impl Engine {
 
     /// Passes the answer to a call to the script, and continues it.
     pub fn answer(&mut self, id: u64, result: Result<Json, String>) -> State {
+        let state = self.settle(id, result);
+        self.reported(state)
+    }
+
+    fn settle(&mut self, id: u64, result: Result<Json, String>) -> State {
         let Some(pending) = self.shared.calls.borrow_mut().remove(&id) else { return self.drive() };
         let settled = self.context.with(|ctx| {
             let settle = || match result {
@@ -279,6 +317,11 @@ impl Engine {
 
     /// Continues the script because of its timers.
     pub fn timer(&mut self) -> State {
+        let state = self.run_timers();
+        self.reported(state)
+    }
+
+    fn run_timers(&mut self) -> State {
         loop {
             let now = self.shared.host.borrow_mut().now();
             let callback = {
@@ -329,10 +372,15 @@ impl Engine {
             Some(Settled::Again) => self.drive(),
             Some(Settled::Done(result)) => State::Done(result.map_err(|failure| self.judged(failure))),
             None if self.shared.is_idle() => {
-                let text =
-                    "the script awaits a promise that nothing can settle: no call and no timer is pending";
-                let nothing = || Err(failure::plain(text.to_owned()));
-                State::Done(self.shared.resolved.borrow_mut().take().unwrap_or_else(nothing))
+                let resolved = self.shared.resolved.borrow_mut().take();
+                match resolved.map(|resolved| self.settled_with(resolved)) {
+                    Some(Settled::Again) => self.drive(),
+                    Some(Settled::Done(result)) => State::Done(result),
+                    None => {
+                        let text = "the script awaits a promise that nothing can settle: no call and no timer is pending";
+                        State::Done(Err(failure::plain(text.to_owned())))
+                    }
+                }
             }
             None => {
                 let first = self.shared.timers.borrow().keys().next().map(|(due, _)| *due);
@@ -346,7 +394,9 @@ impl Engine {
     fn settled(&mut self) -> Option<Settled> {
         let main = self.main.clone()?;
         let limits = self.shared.limits.get();
-        self.context.with(|ctx| {
+        // Its own handle, because the next promise is stored meanwhile.
+        let context = self.context.clone();
+        context.with(|ctx| {
             let main = main.restore(&ctx).ok()?;
             match main.state() {
                 PromiseState::Pending => None,
@@ -358,27 +408,70 @@ impl Engine {
                     Some(Settled::Done(Err(failure::of_value(&ctx, &thrown, &limits))))
                 }
                 PromiseState::Resolved => {
-                    let mut value = main.result::<Value<'_>>().and_then(Result::ok);
-                    // The engine returns the value of a program in an object.
-                    if std::mem::take(&mut self.is_program) {
-                        value = value.and_then(|value| value.as_object()?.get("value").ok());
-                    }
-                    // The value of the last expression may be a promise, too.
-                    if let Some(promise) = value.clone().and_then(|value| Promise::from_value(value).ok()) {
-                        self.main = Some(Persistent::save(&ctx, promise));
-                        return Some(Settled::Again);
-                    }
-                    let resolved = self.shared.resolved.borrow_mut().take();
-                    if let Some(resolved) = resolved {
-                        return Some(Settled::Done(resolved));
-                    }
-                    let result = result(&ctx, value, &limits).catch(&ctx);
-                    let result = result.map_err(|error| failure::of(&ctx, error, &limits));
-                    // `resolve` counts first, even if the conversion called it.
-                    Some(Settled::Done(result.and_then(|result| result)))
+                    let value = main.result::<Value<'_>>().and_then(Result::ok);
+                    let next = self.fulfilled(&ctx, value).catch(&ctx);
+                    Some(next.unwrap_or_else(|error| Settled::Done(Err(failure::of(&ctx, error, &limits)))))
                 }
             }
         })
+    }
+
+    /// Returns the result for the value of the script's promise, or continues with another promise.
+    fn fulfilled<'js>(&mut self, ctx: &Ctx<'js>, mut value: Option<Value<'js>>) -> rquickjs::Result<Settled> {
+        let kind = std::mem::replace(&mut self.kind, Kind::Value);
+        if kind == Kind::Encoded {
+            let text = value.unwrap_or_else(|| Value::new_undefined(ctx.clone()));
+            return self.shared.written(&text).map(Settled::Done);
+        }
+        let has_resolved = self.shared.resolved.borrow().is_some();
+        if kind == Kind::Program {
+            // The engine returns the value of a program in an object.
+            value = value.and_then(|value| value.as_object()?.get("value").ok());
+            // A program that only consists of a function means its result.
+            if !has_resolved && let Some(function) = value.as_ref().and_then(Value::as_function) {
+                let args = ctx.globals().get::<_, Value<'_>>("args")?;
+                value = Some(function.call((args,))?);
+            }
+        }
+        // The value of the last expression may be a promise, too.
+        if let Some(promise) = value.as_ref().and_then(Value::as_promise) {
+            self.main = Some(Persistent::save(ctx, promise.clone()));
+            return Ok(Settled::Again);
+        }
+        let resolved = self.shared.resolved.borrow_mut().take();
+        if let Some(resolved) = resolved {
+            return Ok(self.settled_with(resolved));
+        }
+        let encoded = self.shared.encoded(ctx, value);
+        // `resolve` counts first, even if the encoding called it.
+        let resolved = self.shared.resolved.borrow_mut().take();
+        let encoded = resolved.map_or(encoded, Ok)?;
+        Ok(self.settled_with(encoded))
+    }
+
+    fn settled_with(&mut self, encoded: Encoded) -> Settled {
+        match encoded {
+            Encoded::Done(result) => Settled::Done(result),
+            Encoded::Later(promise) => {
+                self.main = Some(promise);
+                self.kind = Kind::Encoded;
+                Settled::Again
+            }
+        }
+    }
+
+    /// Logs the rejections that nothing has handled, if the script has ended.
+    fn reported(&self, state: State) -> State {
+        if matches!(state, State::Done(_)) {
+            let limits = self.shared.limits.get();
+            self.context.with(|ctx| {
+                let main = self.main.clone().and_then(|main| main.restore(&ctx).ok());
+                for line in self.shared.rejections.take(&ctx, main.as_ref().map(Promise::as_value), &limits) {
+                    self.shared.log(line);
+                }
+            });
+        }
+        state
     }
 
     /// Returns the failure of a script. If its time is over, that is the reason.
@@ -417,8 +510,23 @@ impl Drop for Engine {
         // The runtime aborts if a value outlives it.
         self.shared.calls.borrow_mut().clear();
         self.shared.timers.borrow_mut().clear();
+        self.shared.resolved.borrow_mut().take();
+        self.shared.encode.borrow_mut().take();
+        self.shared.rejections.clear();
+        self.runtime.set_host_promise_rejection_tracker(None);
         self.runtime.set_interrupt_handler(None);
     }
+}
+
+/// What the promise that an engine waits for resolves to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// An object with the value of a program's last expression.
+    Program,
+    /// The result.
+    Value,
+    /// The JSON of the result.
+    Encoded,
 }
 
 enum Settled {

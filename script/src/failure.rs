@@ -53,15 +53,17 @@ pub(crate) fn of_value<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>, limits: &Limits
     };
     let (name, message, stack) = (text("name"), text("message"), text("stack"));
     let place = place(&stack);
+    let stack = own_frames(&stack);
     if name == "InternalError" && message == "out of memory" {
-        return Failure { place, ..Failure::limited(limits, Limit::Memory) };
+        return Failure { stack, place, ..Failure::limited(limits, Limit::Memory) };
     }
     let message = match (name.as_str(), message.as_str()) {
         ("", message) => message.to_owned(),
         (name, "") => name.to_owned(),
         (name, message) => format!("{name}: {message}"),
     };
-    Failure { place, ..plain(message) }
+    let name = (!name.is_empty()).then(|| shortened(name));
+    Failure { name, stack, place, ..plain(message) }
 }
 
 /// Forgets an exception.
@@ -70,12 +72,28 @@ fn forget<T: Default>(ctx: &Ctx<'_>) -> T {
     T::default()
 }
 
-pub(crate) fn plain(mut message: String) -> Failure {
-    if message.len() > MESSAGE {
-        message.truncate(message.floor_char_boundary(MESSAGE));
-        message.push('…');
+pub(crate) fn plain(message: String) -> Failure {
+    Failure::new(shortened(message))
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MESSAGE {
+        text.truncate(text.floor_char_boundary(MESSAGE));
+        text.push('…');
     }
-    Failure::new(message)
+    text
+}
+
+/// Returns the frames that are not koze's own, from the innermost one: `at NAME (line 1, column 2)`.
+fn own_frames(stack: &str) -> Option<String> {
+    let frames = stack.lines().filter_map(|line| {
+        let place = frame(line)?;
+        let name =
+            line.trim_start().strip_prefix("at ")?.rsplit_once(" (").map_or("<anonymous>", |(name, _)| name);
+        Some(format!("at {name} ({place})"))
+    });
+    let frames: Vec<String> = frames.collect();
+    (!frames.is_empty()).then(|| shortened(frames.join("\n")))
 }
 
 /// Returns the place of the innermost frame that is not koze's own.
@@ -107,6 +125,11 @@ mod tests {
                      at <anonymous> (koze:body:2:1)\n";
         let found = Place { library: Some("utils".into()), line: 3, column: 9 };
         assert_eq!(place(stack), Some(found));
+        assert_eq!(
+            own_frames(stack).as_deref(),
+            Some("at g (library utils, line 3, column 9)\nat <anonymous> (line 1, column 1)")
+        );
+        assert_eq!(own_frames("    at call (koze:own:3:7)\n    at f (native)\n"), None);
         assert_eq!(place("    at koze:script:5:2\n"), Some(Place { library: None, line: 5, column: 2 }));
         assert_eq!(place("    at koze:body:1:2\n"), None);
         assert_eq!(place("anything: 1:2"), None);

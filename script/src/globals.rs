@@ -14,26 +14,34 @@ use crate::json;
 use crate::limits::{CALLS, DEPTH, NESTING, RESULT, TIMER, TIMERS, time_ms};
 use crate::protocol::{FromScript, Json};
 
-/// Adds the globals that all scripts have.
-pub(crate) fn add(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
+/// Adds the globals that all scripts have. Returns the function that encodes results.
+pub(crate) fn add<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> rquickjs::Result<Function<'js>> {
     let host = Object::new(ctx.clone())?;
     host.set("call", Function::new(ctx.clone(), calling(Rc::clone(shared)))?)?;
     host.set("load", Function::new(ctx.clone(), loading(Rc::clone(shared)))?)?;
     host.set("setTimer", Function::new(ctx.clone(), timing(Rc::clone(shared)))?)?;
-    let own = Rc::clone(shared);
-    host.set("log", Function::new(ctx.clone(), move |line: String| own.log(line))?)?;
-    let own = Rc::clone(shared);
-    host.set("clearTimer", Function::new(ctx.clone(), move |id: f64| own.clear_timer(whole(id)))?)?;
+    let logging = Rc::clone(shared);
+    host.set("log", Function::new(ctx.clone(), move |line: String| logging.log(line))?)?;
+    let clearing = Rc::clone(shared);
+    host.set("clearTimer", Function::new(ctx.clone(), move |id: f64| clearing.clear_timer(whole(id)))?)?;
     host.set("parseCsv", Function::new(ctx.clone(), csv::parse)?)?;
-    let own = Rc::clone(shared);
-    host.set("random", Function::new(ctx.clone(), move || own.random())?.with_name("random")?)?;
+    let drawing = Rc::clone(shared);
+    host.set("random", Function::new(ctx.clone(), move || drawing.random())?.with_name("random")?)?;
     host.set("depth", DEPTH)?;
     compile::add_base64(ctx)?;
-    let prelude = shared.compiler.own(include_str!("prelude.js"));
-    let prelude = prelude.map_err(|failure| Exception::throw_message(ctx, &failure.message))?;
-    prelude.function(ctx)?.call::<_, ()>((host,))?;
+    let encode: Object<'_> = own(ctx, shared, include_str!("encode.js"))?.call(())?;
+    let result = encode.get("result")?;
+    host.set("encode", encode)?;
+    own(ctx, shared, include_str!("prelude.js"))?.call::<_, ()>((host,))?;
     let resolve = Function::new(ctx.clone(), resolving(Rc::clone(shared)))?.with_name("resolve")?;
-    ctx.globals().prop("resolve", Property::from(resolve).writable().configurable())
+    ctx.globals().prop("resolve", Property::from(resolve).writable().configurable())?;
+    Ok(result)
+}
+
+/// Compiles koze's own source. Returns the function that is its value.
+fn own<'js>(ctx: &Ctx<'js>, shared: &Shared, code: &str) -> rquickjs::Result<Function<'js>> {
+    let compiled = shared.compiler.own(code);
+    compiled.map_err(|failure| Exception::throw_message(ctx, &failure.message))?.function(ctx)
 }
 
 // The explicit types tie the lifetimes of parameters and results together, which the compiler does not infer.
@@ -41,7 +49,7 @@ pub(crate) fn add(ctx: &Ctx<'_>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
 fn calling(
     shared: Rc<Shared>,
 ) -> impl for<'js> Fn(Ctx<'js>, String, Value<'js>, Value<'js>) -> rquickjs::Result<Promise<'js>> {
-    move |ctx, name, fields, error| call(&ctx, &shared, &name, fields, error)
+    move |ctx, name, fields, error| call(&ctx, &shared, &name, &fields, error)
 }
 
 fn loading(
@@ -63,11 +71,11 @@ fn call<'js>(
     ctx: &Ctx<'js>,
     shared: &Rc<Shared>,
     name: &str,
-    fields: Value<'js>,
+    fields: &Value<'js>,
     error: Value<'js>,
 ) -> rquickjs::Result<Promise<'js>> {
     let call =
-        json::of(ctx, fields)?.and_then(|fields| Json::new(format!("{{\"{name}\":{}}}", fields.text())).ok());
+        json::written(fields)?.and_then(|fields| Json::new(format!("{{\"{name}\":{}}}", fields.text())).ok());
     let Some(call) = call else {
         let text = format!(
             "the value is too large: it may have {} MiB of JSON, nested {NESTING} levels deep",

@@ -5,9 +5,9 @@ use rquickjs::{Ctx, Value};
 use crate::limits::{NESTING, RESULT};
 use crate::protocol::Json;
 
-/// Converts a value to JSON. A value that has none, such as a function, is null. Returns `None` if it is too large.
-pub(crate) fn of<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> rquickjs::Result<Option<Json>> {
-    let Some(text) = ctx.json_stringify(value)? else { return Ok(Some(Json::null())) };
+/// Returns the JSON that `encode.js` has written: undefined is null. Returns `None` if it is too large.
+pub(crate) fn written(text: &Value<'_>) -> rquickjs::Result<Option<Json>> {
+    let Some(text) = text.as_string() else { return Ok(Some(Json::null())) };
     let text = well_formed(text.to_string()?);
     if text.len() > RESULT || nesting(&text) > NESTING {
         return Ok(None);

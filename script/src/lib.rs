@@ -19,8 +19,9 @@
 //! | `compile` | compiles source to bytecode, in a separate context |
 //! | `globals` | the globals of a script |
 //! | `csv` | `parseCSV` |
-//! | `json` | values of a script as JSON |
+//! | `json` | values of a script as JSON, which `encode.js` writes |
 //! | `failure` | errors with their place in the script |
+//! | `rejections` | rejected promises that nothing handles |
 //! | `logs` | limits what a script logs |
 //! | `memory` | limits the memory of an engine |
 //!
@@ -52,6 +53,8 @@ pub mod native;
 #[cfg(all(feature = "engine", any(test, target_arch = "wasm32")))]
 mod print;
 pub mod protocol;
+#[cfg(feature = "engine")]
+mod rejections;
 #[cfg(feature = "engine")]
 mod schema;
 #[cfg(all(feature = "engine", target_arch = "wasm32"))]

@@ -1,7 +1,7 @@
 // The globals of a script, built on the functions of the host. Runs before the script, so no built-in function has been replaced yet.
 (function (host) {
   'use strict';
-  const { call, log, load, setTimer, clearTimer, parseCsv, random, depth } = host;
+  const { call, log, load, setTimer, clearTimer, parseCsv, random, depth, encode } = host;
   const { parse, stringify } = JSON;
   const { freeze, defineProperty, fromEntries, hasOwn, keys } = Object;
   const { isArray } = Array;
@@ -12,7 +12,7 @@
     defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
 
   // The error is created at the call, because an answer has no stack.
-  const ask = (name, fields) => call(name, fields, new Error());
+  const ask = (name, fields) => call(name, encode.argument(fields), new Error());
   const text = (value, what) => {
     if (typeof value !== 'string') throw new TypeError(`${what} must be a string`);
     return value;
@@ -30,15 +30,7 @@
       case 'undefined': case 'symbol': case 'bigint': return String(value);
     }
     if (value instanceof Error) return `${value.name}: ${value.message}`;
-    const above = [];
-    return stringify(value, function (_, item) {
-      if (typeof item === 'bigint') return `${item}n`;
-      if (typeof item !== 'object' || item === null) return item;
-      while (above.length > 0 && above[above.length - 1] !== this) above.pop();
-      if (above.includes(item)) return '[Circular]';
-      above.push(item);
-      return item;
-    });
+    return encode.shown(value);
   };
   const print = (mark) => (...values) => {
     let line = mark;

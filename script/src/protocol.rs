@@ -339,8 +339,14 @@ impl Method {
 /// The error that ended a script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The message.
+    /// The message, after the name of the error if it has one.
     pub message: String,
+    /// The name of the error that the script threw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The calls that led to the error, one per line, without those of koze's own source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<String>,
     /// The place, if the error is in the source of the script or of a library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
@@ -356,7 +362,7 @@ pub struct Failure {
 impl Failure {
     /// Returns a failure without a place.
     pub fn new(message: String) -> Self {
-        Failure { message, place: None, limit: None, arguments: false }
+        Failure { message, name: None, stack: None, place: None, limit: None, arguments: false }
     }
 
     /// Returns the failure for a limit that was reached.
@@ -375,4 +381,13 @@ pub struct Place {
     pub line: u32,
     /// The column, from 1.
     pub column: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(library) = &self.library {
+            write!(f, "library {library}, ")?;
+        }
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
 }

@@ -7,9 +7,7 @@ use super::state::State;
 #[cfg(feature = "browser")]
 use super::wrong_arguments;
 use super::{Call, Calls, Egress, Json, Query, browser};
-use crate::error::Result;
-#[cfg(feature = "browser")]
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
 use crate::provider::Provider;
 
@@ -50,7 +48,9 @@ impl<'a, P: Provider> Answers<'a, P> {
             Call::StateDelete { key } => Ok(self.state.delete(&key).await?.into()),
             Call::StateKeys { prefix } => Ok(self.state.keys(&prefix).await?.into()),
             Call::DbSql { sql, params } => {
-                self.provider.script_query(self.agent, Query::Sql { sql, params }).await
+                let answer = self.provider.script_query(self.agent, Query::Sql { sql, params }).await?;
+                check_integers(&answer)?;
+                Ok(answer)
             }
             Call::DbSchema {} => self.provider.script_query(self.agent, Query::Schema).await,
             Call::Fetch(fetch) => {
@@ -70,6 +70,25 @@ impl<'a, P: Provider> Answers<'a, P> {
             }
         }
     }
+}
+
+/// The largest integer that a number of JavaScript holds exactly.
+const MAX_SAFE: u64 = (1 << 53) - 1;
+
+/// Checks that a script can hold the integers of a query. It would round larger ones without an error.
+fn check_integers(answer: &Value) -> Result<()> {
+    let is_large = |value: &Value| value.as_i64().is_some_and(|number| number.unsigned_abs() > MAX_SAFE);
+    for row in answer["rows"].as_array().into_iter().flatten() {
+        if let Some(at) = row.as_array().and_then(|row| row.iter().position(is_large)) {
+            let column = answer["columns"][at].as_str().unwrap_or_default();
+            let message = format!(
+                "column `{column}` contains an integer beyond 2^53, which a script would round: select it as \
+                 CAST({column} AS TEXT)"
+            );
+            return Err(Error::new(Code::InvalidInput, message));
+        }
+    }
+    Ok(())
 }
 
 impl<P: Provider> Calls for Answers<'_, P> {

@@ -86,10 +86,10 @@ function run(storage, sql, params) {
     const cursor = storage.sql.exec(sql, ...values);
     const columns = cursor.columnNames;
     const result = columns.length
-      ? { columns, ...rows(cursor) }
+      ? { columns, ...rows(cursor, columns) }
       : {
           changes: changes() - before,
-          last_insert_rowid: storage.sql.exec("select last_insert_rowid() as id").one()["id"],
+          last_insert_rowid: rowid(storage.sql),
         };
     if (storage.sql.databaseSize > MAX_SIZE) {
       throw new QueryError("too_large", `the database is full: it may have ${MAX_SIZE / 1_000_000} MB; delete rows`);
@@ -98,12 +98,23 @@ function run(storage, sql, params) {
   });
 }
 
-/** Reads rows until there are enough. @param {SqlStorageCursor<Record<string, SqlStorageValue>>} cursor */
-function rows(cursor) {
+/** Returns the number of the last inserted row: as text if JavaScript would round it. @param {SqlStorage} sql */
+function rowid(sql) {
+  const id = String(sql.exec("select cast(last_insert_rowid() as text) as id").one()["id"]);
+  return Number.isSafeInteger(Number(id)) ? Number(id) : id;
+}
+
+/**
+ * Reads rows until there are enough.
+ *
+ * @param {SqlStorageCursor<Record<string, SqlStorageValue>>} cursor
+ * @param {string[]} columns
+ */
+function rows(cursor, columns) {
   const read = [];
   let [bytes, truncated] = [0, false];
   for (const row of cursor.raw()) {
-    const values = row.map(shown);
+    const values = row.map((value, at) => shown(value, columns[at] ?? ""));
     bytes += encoder.encode(JSON.stringify(values)).length;
     if (read.length === ROWS || bytes > LISTED_BYTES) {
       truncated = true;
@@ -162,8 +173,14 @@ function bound(value) {
   }
 }
 
-/** Returns a value as JSON. @param {SqlStorageValue} value */
-function shown(value) {
+/** Returns a value as JSON. @param {SqlStorageValue} value @param {string} column */
+function shown(value, column) {
+  // The platform rounds integers beyond 2^53, and does not say whether a number was an integer. Those of SQLite have 64 bits.
+  if (Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(Number(value)) <= 2 ** 63) {
+    throw invalid(
+      `column \`${column}\` contains an integer beyond 2^53, which a script would round: select it as CAST(${column} AS TEXT)`,
+    );
+  }
   const length = typeof value === "string" ? value.length : value instanceof ArrayBuffer ? value.byteLength : 0;
   if (length > MAX_VALUE) throw invalid("string or blob too big");
   if (!(value instanceof ArrayBuffer)) return value;

@@ -47,8 +47,12 @@ export type Call =
 
 /** The error that ended a script. */
 export interface Failure {
-  /** What was wrong. */
+  /** What was wrong, after the name of the error if it has one. */
   message: string;
+  /** The name of the error that the script threw. */
+  name?: string;
+  /** The calls that led to the error, one per line. */
+  stack?: string;
   /** Where, if it was in the source of the script or of a library. Lines and columns start at 1. */
   place?: { library?: string; line: number; column: number };
   /** The limit that was reached, if it was one. */

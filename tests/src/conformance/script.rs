@@ -76,9 +76,16 @@ fn results(session: &Session) {
         ("atob(btoa('koze'))", json!("koze")),
         ("typeof args", json!("undefined")),
         ("undefined", Value::Null),
+        ("async () => 42", json!(42)),
+        ("[1, 2].map(async (x) => x * 2)", json!([2, 4])),
+        ("new TypeError('no')", json!({ "name": "TypeError", "message": "no" })),
+        ("```js\nreturn 1\n```", json!(1)),
     ] {
         assert_eq!(result(session, code), expected, "{code}");
     }
+    let unhandled = run(session, "(async () => {\n  throw new Error('lost')\n})(); 1");
+    let line = "[ERROR] unhandled rejection: Error: lost (line 2, column 13)";
+    assert_eq!(unhandled, json!({ "result": 1, "logs": [line] }));
     let done = run(session, "console.log('a', { b: 1 }); console.warn('c'); console.error('d')");
     assert_eq!(done, json!({ "result": null, "logs": ["a {\"b\":1}", "[WARN] c", "[ERROR] d"] }));
 }
@@ -210,8 +217,17 @@ fn failures(session: &Session) {
     let failure = failed(session, "run_sandbox_code", json!({ "code": "console.log(1)\nfoo()" }));
     assert_eq!(
         failure,
-        json!({ "error": "ReferenceError: foo is not defined", "line": 2, "column": 1, "logs": ["1"] })
+        json!({
+            "error": "ReferenceError: foo is not defined", "name": "ReferenceError", "message": "foo is not defined",
+            "stack": "at <eval> (line 2, column 1)", "line": 2, "column": 1, "logs": ["1"],
+        })
     );
+    let code = "function inner() {\n  throw new RangeError('far')\n}\n[1].map(() => inner())";
+    let failure = failed(session, "run_sandbox_code", json!({ "code": code }));
+    let [name, message] = ["name", "message"].map(|key| failure[key].as_str());
+    assert_eq!((name, message), (Some("RangeError"), Some("far")), "{failure}");
+    let stack = failure["stack"].as_str().unwrap_or_default();
+    assert!(stack.starts_with("at inner (line 2, column 13)\nat <anonymous> (line 4, column "), "{failure}");
     let failure = failed(session, "run_sandbox_code", json!({ "code": "return (" }));
     assert!(failure["error"].as_str().is_some_and(|error| error.starts_with("SyntaxError: ")), "{failure}");
     let failure = failed(session, "run_sandbox_code", json!({ "code": "await new Promise(() => {})" }));
@@ -585,6 +601,19 @@ fn sql_values(session: &Session) {
     }
     assert_eq!((of(json!(true)), of(json!(false))), (json!(1), json!(0)));
     assert_eq!(query(session, "select 9e999", &json!([]))["rows"], json!([[null]]), "JSON has no infinity");
+    // A number of JavaScript would round these.
+    let large =
+        "return (await db.sql('select cast(9007199254740993 as text), 9007199254740991, 1e300')).rows";
+    assert_eq!(result(session, large), json!([["9007199254740993", 9_007_199_254_740_991_i64, 1e300]]));
+    for number in ["9007199254740993", "-9223372036854775808"] {
+        let code = format!("await db.sql('select 1 as a, {number} as big')");
+        let failure = failed(session, "run_sandbox_code", json!({ "code": code }));
+        let error = failure["error"].as_str().unwrap_or_default();
+        assert!(error.contains("column `big`") && error.contains("CAST(big AS TEXT)"), "{failure}");
+    }
+    query(session, "create table large (id integer primary key)", &json!([]));
+    let code = "return db.sql('insert into large values (9007199254740993)')";
+    assert_eq!(result(session, code)["last_insert_rowid"], "9007199254740993");
     for params in [
         json!([[1]]),
         json!([{}]),

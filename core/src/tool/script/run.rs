@@ -81,8 +81,14 @@ fn reply(Ran { result, logs }: Ran) -> Result<Reply> {
 }
 
 /// Returns the fields that describe the failure of a script.
-fn described(Failure { message, place, limit, .. }: &Failure) -> Map<String, Value> {
+fn described(Failure { message, name, stack, place, limit, .. }: &Failure) -> Map<String, Value> {
     let mut fields = Map::from_iter([("error".to_owned(), Value::from(message.as_str()))]);
+    if let Some(name) = name {
+        let alone = message.strip_prefix(name.as_str()).unwrap_or(message);
+        fields.insert("name".into(), name.as_str().into());
+        fields.insert("message".into(), alone.strip_prefix(": ").unwrap_or(alone).into());
+    }
+    fields.extend(stack.as_deref().map(|stack| ("stack".to_owned(), stack.into())));
     if let Some(place) = place {
         fields.extend(place.library.as_deref().map(|library| ("library".to_owned(), library.into())));
         fields.insert("line".into(), place.line.into());
@@ -98,7 +104,7 @@ pub(super) async fn check<P: Provider>(session: &Session<P>, kind: Kind, code: &
     let check = if kind == Kind::Library { Check::Library(code) } else { Check::Script(code) };
     let Err(failure) = session.provider().check_script(session.agent(), check).await? else { return Ok(()) };
     let place = failure.place.as_ref();
-    let place = place.map(|place| format!(" (line {}, column {})", place.line, place.column));
+    let place = place.map(|place| format!(" ({place})"));
     let message = format!("`code` does not compile: {}{}", failure.message, place.unwrap_or_default());
     Err(Error::new(Code::InvalidInput, message))
 }

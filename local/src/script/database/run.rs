@@ -43,11 +43,18 @@ pub(super) fn run(database: &mut Database, sql: &str, params: &[Value]) -> Resul
             let before = connection.total_changes();
             statement.execute(params_from_iter(&params)).map_err(failed)?;
             let changes = connection.total_changes() - before;
-            let answer = json!({ "changes": changes, "last_insert_rowid": connection.last_insert_rowid() });
+            let answer =
+                json!({ "changes": changes, "last_insert_rowid": id(connection.last_insert_rowid()) });
             return Ok(Json::from(&answer));
         }
         encode(&rows(&mut statement, &params).map_err(failed)?)
     })
+}
+
+/// Returns the number of a row: as text if JavaScript would round it.
+fn id(row: i64) -> Value {
+    const MAX_SAFE: u64 = (1 << 53) - 1;
+    if row.unsigned_abs() > MAX_SAFE { row.to_string().into() } else { row.into() }
 }
 
 /// Compiles the only statement of a text.
