@@ -80,6 +80,8 @@ pub(crate) struct Shared {
     limits: Cell<Limits>,
     is_over: Cell<bool>,
     random: Cell<u64>,
+    /// When the script began, by the clock of the host.
+    began: Cell<u64>,
 }
 
 impl Shared {
@@ -104,6 +106,12 @@ impl Shared {
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Returns the milliseconds since the script began.
+    #[allow(clippy::cast_precision_loss, reason = "a script takes seconds")]
+    pub(crate) fn elapsed_ms(&self) -> f64 {
+        self.host.borrow_mut().now().saturating_sub(self.began.get()) as f64
     }
 
     fn next(&self) -> u64 {
@@ -218,6 +226,7 @@ impl Engine {
                 limits: Cell::default(),
                 is_over: Cell::default(),
                 random: Cell::default(),
+                began: Cell::default(),
             });
             context
                 .with(|ctx| {
@@ -250,6 +259,7 @@ impl Engine {
     fn begin(&mut self, start: Start) -> State {
         self.shared.limits.set(start.limits);
         self.shared.random.set(start.seed.into());
+        self.shared.began.set(self.shared.host.borrow_mut().now());
         let compiled = match self.shared.compiler.script(&start.code) {
             Ok(compiled) => compiled,
             Err(failure) => return State::Done(Err(failure)),

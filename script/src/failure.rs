@@ -1,6 +1,6 @@
 //! Errors, with their places in the script.
 
-use rquickjs::{CaughtError, Coerced, Ctx, Value};
+use rquickjs::{CaughtError, Coerced, Ctx, Object, Value};
 
 use crate::limits::{Limit, Limits, MESSAGE};
 use crate::memory::Memory;
@@ -40,7 +40,7 @@ pub(crate) fn of_value<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>, limits: &Limits
     if thrown.is_null() && Memory::has_refused(ctx) {
         return Failure::limited(limits, Limit::Memory);
     }
-    let Some(object) = thrown.as_object().filter(|object| object.is_error()) else {
+    let Some(object) = thrown.as_object().filter(|object| is_error(ctx, object)) else {
         // Errors of its own methods are ignored.
         let text = ctx.json_stringify(thrown.clone()).unwrap_or_else(|_| forget(ctx));
         let text = text.and_then(|text| text.to_string().ok());
@@ -64,6 +64,15 @@ pub(crate) fn of_value<'js>(ctx: &Ctx<'js>, thrown: &Value<'js>, limits: &Limits
     };
     let name = (!name.is_empty()).then(|| shortened(name));
     Failure { name, stack, place, ..plain(message) }
+}
+
+/// Returns whether an object is an error: a `DOMException` is one that the engine does not count.
+fn is_error<'js>(ctx: &Ctx<'js>, object: &Object<'js>) -> bool {
+    let inherits = || {
+        let exception: Object<'js> = ctx.globals().get("DOMException")?;
+        Ok::<_, rquickjs::Error>(object.get_prototype() == Some(exception.get("prototype")?))
+    };
+    object.is_error() || inherits().unwrap_or_else(|_| forget(ctx))
 }
 
 /// Forgets an exception.

@@ -13,6 +13,11 @@ use crate::engine::{Pending, Shared};
 use crate::json;
 use crate::limits::{CALLS, DEPTH, NESTING, RESULT, TIMER, TIMERS, time_ms};
 use crate::protocol::{FromScript, Json};
+use crate::web;
+
+/// Defines a global that is not enumerable.
+const DEFINE: &str = "((define) => (name, value) => define(globalThis, name, { value, writable: true, configurable: true, \
+                      enumerable: false }))(Object.defineProperty)";
 
 /// Adds the globals that all scripts have. Returns the function that encodes results.
 pub(crate) fn add<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> rquickjs::Result<Function<'js>> {
@@ -29,9 +34,15 @@ pub(crate) fn add<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> rquickjs::Result<
     host.set("random", Function::new(ctx.clone(), move || drawing.random())?.with_name("random")?)?;
     host.set("depth", DEPTH)?;
     compile::add_base64(ctx)?;
+    host.set("define", own(ctx, shared, DEFINE)?)?;
+    let timed = Rc::clone(shared);
+    host.set("now", Function::new(ctx.clone(), move || timed.elapsed_ms())?.with_name("now")?)?;
     let encode: Object<'_> = own(ctx, shared, include_str!("encode.js"))?.call(())?;
     let result = encode.get("result")?;
     host.set("encode", encode)?;
+    web::add(ctx, &host)?;
+    let web: Object<'_> = own(ctx, shared, include_str!("web.js"))?.call((host.clone(),))?;
+    host.set("web", web)?;
     own(ctx, shared, include_str!("prelude.js"))?.call::<_, ()>((host,))?;
     let resolve = Function::new(ctx.clone(), resolving(Rc::clone(shared)))?.with_name("resolve")?;
     ctx.globals().prop("resolve", Property::from(resolve).writable().configurable())?;

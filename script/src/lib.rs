@@ -18,6 +18,7 @@
 //! | `schema` | the schemas of tools, and their arguments |
 //! | `compile` | compiles source to bytecode, in a separate context |
 //! | `globals` | the globals of a script |
+//! | `web` | random numbers, UTF-8 and URLs, for the globals of `web.js` |
 //! | `csv` | `parseCSV` |
 //! | `json` | values of a script as JSON, which `encode.js` writes |
 //! | `failure` | errors with their place in the script |
@@ -59,6 +60,8 @@ mod rejections;
 mod schema;
 #[cfg(all(feature = "engine", target_arch = "wasm32"))]
 mod wasm;
+#[cfg(feature = "engine")]
+mod web;
 
 #[cfg(feature = "engine")]
 pub use self::engine::{Engine, Host, State};

@@ -1,15 +1,12 @@
 // The globals of a script, built on the functions of the host. Runs before the script, so no built-in function has been replaced yet.
 (function (host) {
   'use strict';
-  const { call, log, load, setTimer, clearTimer, parseCsv, random, depth, encode } = host;
+  const { call, log, load, setTimer, parseCsv, random, depth, encode, define, web } = host;
   const { parse, stringify } = JSON;
   const { freeze, defineProperty, fromEntries, hasOwn, keys } = Object;
   const { isArray } = Array;
   const { ceil } = Math;
   const { MAX_SAFE_INTEGER } = Number;
-
-  const define = (name, value) =>
-    defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
 
   // The error is created at the call, because an answer has no stack.
   const ask = (name, fields) => call(name, encode.argument(fields), new Error());
@@ -73,21 +70,32 @@
     for (const name of keys(headers)) own[name] = `${headers[name]}`;
     return own;
   };
+  const { URL, URLSearchParams, AbortSignal } = web;
+  const FORM = { 'content-type': 'application/x-www-form-urlencoded;charset=UTF-8' };
+  const until = (answer, signal) => {
+    if (!(signal instanceof AbortSignal)) return answer;
+    return new Promise((done, failed) => {
+      signal.addEventListener('abort', () => failed(signal.reason));
+      answer.then(done, failed);
+    });
+  };
   define('fetch', async function fetch(url, options = {}) {
-    const { method, headers, body, timeout, redirect = 'follow' } = options ?? {};
+    const { method, headers, body, timeout, redirect = 'follow', signal } = options ?? {};
+    if (signal instanceof AbortSignal) signal.throwIfAborted();
     if (redirect !== 'follow') throw new TypeError('fetch follows redirects: leave out the option redirect');
-    const { status, url: last, headers: sent, body: content } = await ask('fetch', {
+    const answer = ask('fetch', {
       __proto__: null,
-      url: text(url, 'the URL'),
+      url: text(url instanceof URL ? url.href : url, 'the URL'),
       method: optional(method, (value) => oneOf(text(value, 'the method').toUpperCase(), 'the method', METHODS)),
-      headers: optional(headers, fields),
-      body: optional(body, (value) => text(value, 'the body')),
+      headers: optional(headers ?? (body instanceof URLSearchParams ? FORM : undefined), fields),
+      body: optional(body, (value) => text(value instanceof URLSearchParams ? value.toString() : value, 'the body')),
       timeout: optional(timeout, (value) => {
         const ms = ceil(value);
         if (ms >= 0 && ms <= MAX_SAFE_INTEGER) return ms;
         throw new TypeError('the timeout must be a number of milliseconds');
       }),
     });
+    const { status, url: last, headers: sent, body: content } = await until(answer, signal);
     // `get` also works, as in a browser. It is not enumerable, so the object's own names are only those of headers.
     if (!hasOwn(sent, 'get')) {
       const value = (name) => {
@@ -178,7 +186,6 @@
     if (typeof callback !== 'function') throw new TypeError('setTimeout needs a function: text is not run as code');
     return setTimer(() => callback(...args), Number(delay) || 0);
   });
-  define('clearTimeout', (id) => clearTimer(Number(id) || 0));
 
   for (const name of ['eval', 'Function', 'SharedArrayBuffer', 'Atomics', 'navigator', 'WebAssembly', 'gc']) {
     delete globalThis[name];

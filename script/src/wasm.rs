@@ -7,6 +7,8 @@
 //! | `room` | export | returns the address for the next bytes of the host |
 //! | `deliver` | export | takes these bytes, which are frames, and runs the script as far as possible |
 //! | `koze.send` | import | receives a frame |
+//! | `koze.random` | import | fills bytes with random numbers |
+//! | `koze.url`, `koze.answer` | import | take a request of [`web`](crate::web) for a URL, and copy the answer |
 //! | `env.__rquickjs_host_now_us` | import | returns the microseconds since 1970 |
 //! | `Math` | import | functions of the host's `Math` |
 //!

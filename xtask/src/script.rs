@@ -45,7 +45,13 @@ const OPTIMIZED: [&str; 7] = [
 ];
 
 /// What the module imports, in addition to functions of `Math`.
-const IMPORTS: [(&str, &str); 2] = [("env", "__rquickjs_host_now_us"), ("koze", "send")];
+const IMPORTS: [(&str, &str); 5] = [
+    ("env", "__rquickjs_host_now_us"),
+    ("koze", "answer"),
+    ("koze", "random"),
+    ("koze", "send"),
+    ("koze", "url"),
+];
 /// What the module exports.
 const EXPORTS: [&str; 5] = ["deliver", "fuel", "memory", "prepare", "room"];
 

@@ -37,6 +37,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** @typedef {import("./scripts.d.mts").Outcome} Outcome */
 /** @typedef {import("./scripts.d.mts").Ran} Ran */
 /** @typedef {import("./scripts.d.mts").Start} Start */
+/** @typedef {"protocol" | "username" | "password" | "host" | "hostname" | "port" | "pathname" | "search" | "hash"} PartOfUrl */
 /** @typedef {{ call: { id: number, call: Call } } | { log: string } | { timer: number } | { done: Outcome }} Heard */
 /**
  * @typedef {{
@@ -65,6 +66,25 @@ class Ended extends Error {
   }
 }
 
+/**
+ * Parses a URL for a script, and changes a part of it. Returns its parts, or `null` if it is invalid.
+ *
+ * @param {string} request its text, its base or `null`, and the name and the new value of the part or `null`, as JSON
+ */
+function resolve(request) {
+  /** @type {[string, string | null, [PartOfUrl, string] | null]} */
+  const [text, base, change] = JSON.parse(request);
+  let url;
+  try {
+    url = new URL(text, base ?? undefined);
+  } catch {
+    return null;
+  }
+  if (change) url[change[0]] = change[1];
+  const { href, origin, protocol, username, password, host, hostname, port, pathname, search, hash } = url;
+  return { href, origin, protocol, username, password, host, hostname, port, pathname, search, hash };
+}
+
 /** One instance of the engine. */
 class Engine {
   /** @type {Exports} */
@@ -85,10 +105,23 @@ class Engine {
       const body = new Uint8Array(this.#exports.memory.buffer, at + HEADER, length - HEADER);
       hear(JSON.parse(decoder.decode(body)), length);
     };
+    /** @param {number} at @param {number} length */
+    const random = (at, length) => {
+      crypto.getRandomValues(new Uint8Array(this.#exports.memory.buffer, at, length));
+    };
+    let resolved = new Uint8Array(0);
+    /** @param {number} at @param {number} length */
+    const url = (at, length) => {
+      const request = decoder.decode(new Uint8Array(this.#exports.memory.buffer, at, length));
+      resolved = encoder.encode(JSON.stringify(resolve(request)));
+      return resolved.length;
+    };
+    /** @param {number} at */
+    const answer = (at) => new Uint8Array(this.#exports.memory.buffer).set(resolved, at);
     const env = { __rquickjs_host_now_us: () => Date.now() * 1000 };
     // For TypeScript, `Math` is not a set of named functions.
     const math = /** @type {any} */ (Math);
-    const instance = new WebAssembly.Instance(module, { koze: { send }, env, Math: math });
+    const instance = new WebAssembly.Instance(module, { koze: { answer, random, send, url }, env, Math: math });
     this.#exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
     this.#prepare(module);
     this.#exports.fuel.value = fuel;

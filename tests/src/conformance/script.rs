@@ -83,6 +83,11 @@ fn results(session: &Session) {
     ] {
         assert_eq!(result(session, code), expected, "{code}");
     }
+    let code = "const u = new URL('?a=1', 'https://ü.example/x'); u.searchParams.append('b', 'c d');\n\
+                [u.href, new TextDecoder().decode(new TextEncoder().encode('ü')), crypto.randomUUID().length]";
+    assert_eq!(result(session, code), json!(["https://xn--tda.example/x?a=1&b=c+d", "ü", 36]));
+    let code = "try { (1).toLocaleString() } catch (error) { return error.message }";
+    assert!(result(session, code).as_str().is_some_and(|message| message.contains("is not available")));
     let unhandled = run(session, "(async () => {\n  throw new Error('lost')\n})(); 1");
     let line = "[ERROR] unhandled rejection: Error: lost (line 2, column 13)";
     assert_eq!(unhandled, json!({ "result": 1, "logs": [line] }));
