@@ -77,13 +77,15 @@ impl Fetching {
         .await
     }
 
-    /// Returns the TLS configuration, which trusts Mozilla's authorities.
+    /// Returns the TLS configuration, which trusts Mozilla's authorities, and those of this machine: a company's proxy has its own.
     fn tls(&self) -> Result<Arc<ClientConfig>> {
         if let Some(known) = self.tls.get() {
             return Ok(Arc::clone(known));
         }
         let failed = |error| Error::new(Code::Internal, "TLS cannot be configured").with_source(error);
         let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        // What cannot be read is trusted by no program of this machine either.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         for root in &self.internet.roots {
             roots.add(CertificateDer::from(root.clone())).map_err(failed)?;
         }

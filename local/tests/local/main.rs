@@ -79,6 +79,7 @@ fn main() -> ExitCode {
         Some(groups::READER) => return groups::read(),
         Some(descriptors::SEND) => return descriptors::send(),
         Some(descriptors::COLLECT) => return descriptors::collect(),
+        Some(fetch::MACHINE) => return fetch::fetch_with_machine_authorities(),
         _ => {}
     }
     if std::env::args().nth(1).as_deref() == Some(limits::DESCRIPTORS) {

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
+use data_encoding::BASE64;
 use koze_local::Internet;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
@@ -99,4 +101,45 @@ pub(super) fn certificates() -> Result<(), libtest_mimic::Failed> {
         let scene = Scene::new(Internet { names: names(), ..Internet::default() }, online());
         refused(&scene.fetch("https://good.example/").await, "unavailable", "invalid peer certificate");
     })
+}
+
+/// The argument of a process whose machine has an authority of its own.
+pub(crate) const MACHINE: &str = "--fetch-with-machine-authorities";
+
+/// The file with the authorities of a machine, as for OpenSSL.
+const FILE: &str = "SSL_CERT_FILE";
+
+pub(super) fn authorities_of_the_machine() -> Result<(), libtest_mimic::Failed> {
+    let scratch = tempfile::tempdir().unwrap();
+    // The environment is that of a process, which the other tests must not see.
+    let run = Command::new(std::env::current_exe().unwrap())
+        .arg(MACHINE)
+        .env(FILE, scratch.path().join("authorities.pem"))
+        .output()
+        .unwrap();
+    let log = String::from_utf8_lossy(&run.stderr);
+    if run.status.success() { Ok(()) } else { Err(log.into_owned().into()) }
+}
+
+/// Writes the authorities of the machine, and reaches a server that only they vouch for.
+pub(crate) fn fetch_with_machine_authorities() -> ExitCode {
+    let run: Result<(), libtest_mimic::Failed> = within(async {
+        let (authority, stranger) = (Authority::new(), Authority::new());
+        let lines: Vec<String> = BASE64
+            .encode(&authority.root)
+            .as_bytes()
+            .chunks(64)
+            .map(|line| String::from_utf8_lossy(line).into())
+            .collect();
+        let pem = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"));
+        std::fs::write(std::env::var_os(FILE).unwrap(), pem).unwrap();
+        let names = HashMap::from([
+            ("good.example".to_owned(), authority.server("good.example")),
+            ("strange.example".to_owned(), stranger.server("strange.example")),
+        ]);
+        let scene = Scene::new(Internet { names, ..Internet::default() }, online());
+        assert_eq!(scene.fetch("https://good.example/").await.unwrap()["body"], "secret");
+        refused(&scene.fetch("https://strange.example/").await, "unavailable", "invalid peer certificate");
+    });
+    if run.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -7,7 +7,7 @@ mod reach;
 mod scene;
 mod servers;
 
-pub(crate) use self::certificates::Authority;
+pub(crate) use self::certificates::{Authority, MACHINE, fetch_with_machine_authorities};
 use crate::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -25,6 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("fetch_injects_no_headers", servers::injection),
     ("fetch_decompresses_nothing", servers::compressed),
     ("fetch_verifies_certificates", certificates::certificates),
+    ("fetch_trusts_the_authorities_of_the_machine", certificates::authorities_of_the_machine),
     ("fetch_masks_secrets", servers::masks),
     ("fetch_ends_with_its_script", servers::ends),
     ("fetch_runs_a_few_at_once", servers::at_once),
