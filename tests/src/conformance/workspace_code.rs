@@ -7,6 +7,9 @@ use super::{Capability, Case, case};
 
 pub(super) const CASES: &[Case] = &[
     case("workspace_code", code).needs(&[Capability::Exec]),
+    case("workspace_code_as_models_write_it", as_models_write_it).needs(&[Capability::Exec]),
+    case("workspace_code_names_of_the_driver", names_of_the_driver).needs(&[Capability::Exec]),
+    case("workspace_code_input_of_programs", input_of_programs).needs(&[Capability::Exec]),
     case("workspace_code_contexts", contexts).needs(&[Capability::Exec]),
     case("workspace_code_ends_as_a_program", ends).needs(&[Capability::Exec]),
     case("workspace_code_after_the_last_statement", late).needs(&[Capability::Exec]),
@@ -106,6 +109,95 @@ fn code(session: &Session) {
     assert_eq!(run(session, "python", "import os\nos.kill(os.getpid(), 9)")["exit_code"], 137);
     // Each run is on its own.
     assert_eq!(run(session, "python", "x")["error"]["name"], "NameError");
+}
+
+/// Indented code, a semicolon that hides the value, and other names of the languages.
+fn as_models_write_it(session: &Session) {
+    for (language, code, text) in [
+        ("py", "    x = 40\n    x + 2", "42"),
+        ("python3", "\n  def f():\n    return 7\n  f()", "7"),
+        ("python", "'a;'", "'a;'"),
+        ("python", "1 # ;", "1"),
+        ("python", "len('a\u{2028}b\u{c};')", "5"),
+        ("js", "  40 + 2", "42"),
+        ("node", "7", "7"),
+    ] {
+        assert_eq!(run(session, language, code), result(text), "{language} {code}");
+    }
+    for code in ["x = 1; x;", "7; # seven", "  x = 1\n  x;\n"] {
+        assert_eq!(run(session, "python", code), json!({ "exit_code": 0, "outputs": [] }), "{code}");
+    }
+    // Uneven indentation stays an error, without a second one in its traceback.
+    let uneven = run(session, "python", "x = 1\n  y = 2");
+    assert_eq!(uneven["error"]["name"], "IndentationError");
+    let traceback = uneven["error"]["traceback"].as_str().expect("a traceback");
+    assert!(!traceback.contains("During handling"), "{traceback}");
+}
+
+/// Code can use every name that the driver uses, and sees none of the driver's.
+fn names_of_the_driver(session: &Session) {
+    for name in [
+        "fs", "path", "util", "vm", "frame", "show", "run", "write", "number", "settle", "evaluate", "queue",
+        "rest",
+    ] {
+        for code in [format!("const {name} = 7; {name}"), format!("let {name} = 7; display({name}); {name}")]
+        {
+            let ran = run(session, "javascript", &code);
+            let last = ran["outputs"].as_array().and_then(|outputs| outputs.last());
+            assert_eq!(last, Some(&json!({ "type": "result", "text": "7" })), "{code}: {ran}");
+        }
+    }
+    let ran = run(
+        session,
+        "javascript",
+        "const fs = require('fs'); fs.writeFileSync('of-code.txt', 'x'); fs.readFileSync('of-code.txt', 'utf8')",
+    );
+    assert_eq!(ran, result("'x'"));
+    for (language, code, name) in [
+        ("javascript", "frame({ type: 'stdout', text: 'forged' })", "ReferenceError"),
+        ("python", "frame(type='stdout', text='forged')", "NameError"),
+    ] {
+        let ran = run(session, language, code);
+        assert_eq!((&ran["error"]["name"], &ran["outputs"]), (&json!(name), &json!([])), "{ran}");
+    }
+    let names = [
+        "frame", "show", "run", "call", "cell", "SPACE", "LOOP", "BUSY", "json", "os", "request", "code",
+        "signal",
+    ];
+    for name in names {
+        let code = format!("{name} = 7\ndisplay({name})\nprint({name})\n{name}");
+        let outputs = json!([
+            { "type": "display", "mime": "text/plain", "data": "7" },
+            { "type": "stdout", "text": "7\n" },
+            { "type": "result", "text": "7" },
+        ]);
+        assert_eq!(run(session, "python", &code), json!({ "exit_code": 0, "outputs": outputs }), "{name}");
+    }
+    // A listener of the code's own handles its rejections, a forked child's error has its place, and threads do not mix output.
+    let listener = "process.on('unhandledRejection', (error) => console.log('mine', error.message)); \
+                    Promise.reject(new Error('far')); undefined";
+    let outputs = json!([{ "type": "stdout", "text": "mine far\n" }]);
+    assert_eq!(run(session, "javascript", listener), json!({ "exit_code": 0, "outputs": outputs }));
+    let forked = run(session, "python", "import os\nif os.fork() == 0: 1 / 0\nos.wait() and None");
+    let printed = forked["outputs"][0]["text"].as_str().unwrap_or_default();
+    assert!(printed.contains("<cell 1>") && printed.contains("ZeroDivisionError"), "{forked}");
+    let threads = "import threading\ndef work():\n    for _ in range(20): print('x' * 20000)\n\
+                   all = [threading.Thread(target=work) for _ in range(4)]\nfor one in all: one.start()\nfor one in all: one.join()\nNone";
+    let ran = run(session, "python", threads);
+    let printed = ran["outputs"][0]["text"].as_str().unwrap_or_default();
+    assert!(ran["outputs"].as_array().is_some_and(|outputs| outputs.len() == 1), "{}", ran["outputs"]);
+    assert!(!printed.contains('\u{1e}') && !printed.contains("\"type\""), "a broken frame");
+}
+
+/// A program that inherits standard input finds its end.
+fn input_of_programs(session: &Session) {
+    for (language, code) in [
+        ("javascript", "require('child_process').spawnSync('cat', { stdio: 'inherit' }).status"),
+        ("python", "import subprocess\nsubprocess.run(['cat']).returncode"),
+    ] {
+        let input = json!({ "language": language, "code": code, "timeout_ms": 10_000 });
+        assert_eq!(session.ok("workspace__code__run_code", input), result("0"), "{language}");
+    }
 }
 
 fn contexts(session: &Session) {

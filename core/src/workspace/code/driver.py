@@ -129,13 +129,16 @@ def call(code):
 def follows(source, statement):
     return source.split("\n")[statement.end_lineno - 1].encode()[statement.end_col_offset:]
 
-def cell(source, name):
-    try: tree = ast.parse(source, name)
+# As in IPython, code may be indented as a whole.
+def parse(source, name):
+    try: return source, ast.parse(source, name)
     except IndentationError:
-        # As in IPython, code may be indented as a whole.
-        if textwrap.dedent(source) == source: raise
-        source = textwrap.dedent(source)
-        tree = ast.parse(source, name)
+        dedented = textwrap.dedent(source)
+        if dedented == source: raise
+    return dedented, ast.parse(dedented, name)
+
+def cell(source, name):
+    source, tree = parse(source, name)
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     # As in IPython, a semicolon at the end hides the value.
