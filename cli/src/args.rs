@@ -251,7 +251,7 @@ pub struct Doctor {
 /// `koze tools`.
 #[derive(Debug, Args)]
 pub struct Tools {
-    /// The format of the definitions
+    /// The format of the definitions: `openai` is that of Chat Completions, `openai-responses` that of the Responses API
     #[arg(long, value_name = "DIALECT", default_value = "mcp")]
     pub dialect: Dialect,
 
@@ -272,9 +272,12 @@ pub enum Dialect {
     Mcp,
     // The Messages API.
     Anthropic,
-    // Function calling. Its name has no hyphen.
+    // The Chat Completions API. Its name has no hyphen.
     #[value(name = "openai")]
     OpenAi,
+    // The Responses API.
+    #[value(name = "openai-responses")]
+    OpenAiResponses,
 }
 
 impl From<Dialect> for koze_core::tool::dialect::Dialect {
@@ -283,6 +286,7 @@ impl From<Dialect> for koze_core::tool::dialect::Dialect {
             Dialect::Mcp => Self::Mcp,
             Dialect::Anthropic => Self::Anthropic,
             Dialect::OpenAi => Self::OpenAi,
+            Dialect::OpenAiResponses => Self::OpenAiResponses,
         }
     }
 }

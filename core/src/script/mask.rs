@@ -74,6 +74,7 @@ impl Mask {
             Content::Json(value) => Content::Json(self.value(value)),
             Content::Text(text) => Content::Text(self.text(text)),
             Content::Picture(value) => Content::Picture(self.value(value)),
+            Content::Outputs(value) => Content::Outputs(self.value(value)),
         }
     }
 

@@ -27,8 +27,10 @@ pub enum Dialect {
     Mcp,
     /// The Messages API of Anthropic: `input_schema`.
     Anthropic,
-    /// `OpenAI`: `function.parameters`.
+    /// The Chat Completions API of `OpenAI`: `function.parameters`.
     OpenAi,
+    /// The Responses API of `OpenAI`: `parameters`.
+    OpenAiResponses,
 }
 
 impl Definition {
@@ -51,6 +53,14 @@ impl Definition {
             Dialect::OpenAi => json!({
                 "type": "function",
                 "function": { "name": name, "description": description, "parameters": schema },
+            }),
+            // The API takes `strict` for true, which forbids optional arguments.
+            Dialect::OpenAiResponses => json!({
+                "type": "function",
+                "name": name,
+                "description": description,
+                "parameters": schema,
+                "strict": false,
             }),
         }
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::adjust::adjusted;
 use super::read::{ReadError, compact};
 use crate::error::{Code, Error};
 
@@ -52,8 +53,15 @@ impl Input {
         if !self.is_object() {
             return Err(Error::new(Code::InvalidInput, "the input of a tool must be a JSON object"));
         }
-        let mut json = serde_json::Deserializer::from_str(self.text());
-        serde_path_to_error::deserialize(&mut json).map_err(|error| wrong_input(&error))
+        let error = match decode(self.text()) {
+            Ok(input) => return Ok(input),
+            Err(error) => error,
+        };
+        // Only now, because `null` and `1.0` may be what the tool expects.
+        match adjusted(self.text()) {
+            Some(text) => decode(&text),
+            None => Err(error),
+        }
     }
 
     /// Removes a member, and returns its value.
@@ -92,15 +100,43 @@ impl From<Map<String, Value>> for Input {
     }
 }
 
+fn decode<T: DeserializeOwned>(text: &str) -> Result<T> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut json).map_err(|error| wrong_input(&error))
+}
+
 /// Returns the error for invalid input, with its place.
 fn wrong_input(error: &serde_path_to_error::Error<serde_json::Error>) -> Error {
     let (field, inner) = (format!("`{}`", error.path()), error.inner());
     let what = inner.to_string();
     // The line and column are those of a text without white space.
     let position = format!(" at line {} column {}", inner.line(), inner.column());
-    let what = what.strip_suffix(&position).unwrap_or(&what);
+    let what = &without_rust(what.strip_suffix(&position).unwrap_or(&what));
     let named = field == "`.`" || what.contains(&field);
     Error::new(Code::InvalidInput, if named { what.to_owned() } else { format!("{field}: {what}") })
+}
+
+/// Returns a message of serde with the types of JSON in place of Rust's.
+fn without_rust(message: &str) -> String {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    let found = found.replacen("floating point `", "number `", 1).replacen("integer `", "number `", 1);
+    let found = match found.split_once("invalid type: ").map(|(_, kind)| kind) {
+        Some("map") => "invalid type: object",
+        Some("sequence") => "invalid type: array",
+        _ => &found,
+    };
+    let expected = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of at least 0",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "`true` or `false`",
+        "a sequence" => "an array",
+        "a map" => "an object",
+        _ if expected.starts_with("struct ") => "an object",
+        _ if expected.starts_with("enum ") => "a string",
+        _ => expected,
+    };
+    format!("{found}, expected {expected}")
 }
 
 /// Copies the members of an object without one of them, and returns that one.
@@ -211,15 +247,24 @@ mod tests {
         }
         for (input, message) in [
             (json!({ "a": 1, "x": [[0]] }), "unknown field `x`, expected `a` or `list`"),
-            (json!({ "a": "1" }), "`a`: invalid type: string \"1\", expected u64"),
+            (json!({ "a": "1" }), "`a`: invalid type: string \"1\", expected a whole number of at least 0"),
+            (json!({ "a": -1 }), "`a`: invalid value: number `-1`, expected a whole number of at least 0"),
+            (json!({ "a": 1.5 }), "`a`: invalid type: number `1.5`, expected a whole number of at least 0"),
+            (json!({ "a": {} }), "`a`: invalid type: object, expected a whole number of at least 0"),
+            (json!({ "a": 1, "list": {} }), "`list`: invalid type: object, expected an array"),
+            (json!({ "a": null }), "missing field `a`"),
             (
                 json!({ "a": 1, "list": [{ "b": true }, { "b": 2 }] }),
-                "`list[1].b`: invalid type: integer `2`, expected a boolean",
+                "`list[1].b`: invalid type: number `2`, expected `true` or `false`",
             ),
             (json!({}), "missing field `a`"),
             (json!([1]), "the input of a tool must be a JSON object"),
         ] {
             assert_eq!(Input::from(input).decode::<Typed>().unwrap_err().message, message);
         }
+        // As many clients write it.
+        let input = json!({ "a": 2000.0, "list": null });
+        let typed: Typed = Input::from(input).decode().unwrap();
+        assert_eq!((typed.a, typed.list.len()), (2000, 0));
     }
 }

@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::agent::cut;
 use super::dialect::Definition;
-use super::{Content, Family, Reply, text};
+use super::{Content, Family, Reply, hints, text};
 use crate::error::{Code, Error, Result};
 
 /// The longest result that is also sent as structured content, which sends every byte twice.
@@ -72,8 +72,17 @@ pub fn server(families: &[Family], files: Files) -> InitializeResult {
         .with_instructions(texts.join(" "))
 }
 
-/// Returns the definitions of tools.
+/// Returns the definitions of tools, with hints about their effects.
 pub fn tools(definitions: Vec<Definition>) -> Vec<Tool> {
+    let with_hints = |tool: Tool| match hints::of(&tool.name) {
+        Some(hints) => tool.with_annotations(hints),
+        None => tool,
+    };
+    created_tools(definitions).into_iter().map(with_hints).collect()
+}
+
+/// Returns the definitions of tools that an agent has created: nobody knows what they do.
+pub fn created_tools(definitions: Vec<Definition>) -> Vec<Tool> {
     let tool = |definition: Definition| {
         let schema = match definition.schema {
             Value::Object(schema) => schema,
@@ -122,6 +131,7 @@ pub fn reply(reply: Result<Reply>) -> Called {
         Ok(Reply { content: Content::Json(value), is_error }) => as_json(value, is_error),
         Ok(Reply { content: Content::Text(text), is_error }) => as_text(text, is_error),
         Ok(Reply { content: Content::Picture(value), is_error }) => as_picture(value, is_error),
+        Ok(Reply { content: Content::Outputs(value), is_error }) => as_outputs(value, is_error),
         Err(error) => as_text(error.to_string(), true),
     }
 }
@@ -146,6 +156,39 @@ fn as_picture(mut value: Value, is_error: bool) -> Called {
     if let Some(Value::String(image)) = image {
         called.result.content.insert(0, ContentBlock::image(image, "image/png"));
     }
+    called
+}
+
+/// The media types of pictures that models see.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// A text with the outputs of code, and its pictures, to which the text refers by their place in the list, from 1.
+fn as_outputs(mut value: Value, is_error: bool) -> Called {
+    let outputs =
+        value.get_mut("outputs").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
+    let mut pictures = Vec::new();
+    let mut shown = Vec::with_capacity(outputs.len());
+    let mut rest = outputs.into_iter().peekable();
+    while let Some(mut output) = rest.next() {
+        let mime = output["mime"].as_str().unwrap_or_default().to_owned();
+        // What follows is the text of the same value.
+        let has_text =
+            rest.peek().is_some_and(|next| next["type"] == "result" || next["mime"] == "text/plain");
+        if mime == "text/html" && has_text {
+            continue;
+        }
+        if PICTURES.contains(&mime.as_str())
+            && let Some(fields) = output.as_object_mut()
+            && let Some(Value::String(data)) = fields.remove("data")
+        {
+            pictures.push(ContentBlock::image(data, mime));
+            fields.insert("picture".to_owned(), pictures.len().into());
+        }
+        shown.push(output);
+    }
+    value["outputs"] = shown.into();
+    let mut called = as_json(value, is_error);
+    called.result.content.extend(pictures);
     called
 }
 
@@ -230,6 +273,36 @@ mod tests {
         assert_eq!((image.data.as_str(), image.mime_type.as_str()), ("AAAA", "image/png"));
         assert_eq!(told.content[1].as_text().unwrap().text, r#"{"height":2,"width":1}"#);
         assert_eq!(told.structured_content, Some(json!({ "width": 1, "height": 2 })));
+    }
+
+    #[test]
+    fn pictures_among_outputs_are_sent_as_such() {
+        let outputs = json!([
+            { "type": "stdout", "text": "a" },
+            { "type": "display", "mime": "image/png", "data": "AAAA" },
+            { "type": "display", "mime": "text/plain", "data": "<Figure>" },
+            { "type": "display", "mime": "text/html", "data": "<b>" },
+            { "type": "display", "mime": "image/jpeg", "data": "BBBB" },
+            { "type": "display", "mime": "text/html", "data": "<table>" },
+            { "type": "result", "text": "table" },
+        ]);
+        let value = json!({ "exit_code": 0, "outputs": outputs });
+        let told = sent_by(Ok(Reply { content: Content::Outputs(value), is_error: false }));
+        let expected = json!([
+            { "type": "stdout", "text": "a" },
+            { "type": "display", "mime": "image/png", "picture": 1 },
+            { "type": "display", "mime": "text/plain", "data": "<Figure>" },
+            { "type": "display", "mime": "text/html", "data": "<b>" },
+            { "type": "display", "mime": "image/jpeg", "picture": 2 },
+            { "type": "result", "text": "table" },
+        ]);
+        assert_eq!(sent(&told).1["outputs"], expected);
+        let pictures: Vec<_> = told.content[1..].iter().map(|block| block.as_image().unwrap()).collect();
+        assert_eq!(
+            pictures.iter().map(|picture| picture.data.as_str()).collect::<Vec<_>>(),
+            ["AAAA", "BBBB"]
+        );
+        assert_eq!(pictures[1].mime_type, "image/jpeg");
     }
 
     #[test]

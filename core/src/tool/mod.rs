@@ -16,11 +16,13 @@
 //! | `input` | the input of a tool, as JSON that is decoded once; shared parts: ranges, bytes as JSON |
 //! | `read` | reads JSON: rejects duplicate keys and too many values |
 
+mod adjust;
 pub mod agent;
 mod bound;
 mod catalog;
 pub mod dialect;
 mod family;
+mod hints;
 mod input;
 pub mod mcp;
 pub mod message;
@@ -85,13 +87,16 @@ pub enum Content {
     Text(String),
     /// A value with a picture in its field `image`, as PNG in base64. Models that see pictures get it as one; others get JSON.
     Picture(Value),
+    /// A value with a list `outputs` of what code has shown. Models that see pictures get those in it as pictures, and a value
+    /// that has a text not as HTML, too; others get JSON.
+    Outputs(Value),
 }
 
 impl Content {
     /// Returns the text that a model reads.
     fn into_text(self) -> String {
         match self {
-            Content::Json(value) | Content::Picture(value) => text(&value),
+            Content::Json(value) | Content::Picture(value) | Content::Outputs(value) => text(&value),
             Content::Text(text) => text,
         }
     }

@@ -267,10 +267,10 @@ async fn outcome<F: Families>(
         }
         "ping" if legacy => Ok(Outcome::Empty(EmptyResult {})),
         "tools/list" => {
-            let mut definitions = catalog.definitions(session.profiles());
+            let mut tools = mcp::tools(catalog.definitions(session.profiles()));
             // If the store cannot be read, every call says so.
-            definitions.extend(catalog.created(session).await.unwrap_or_default());
-            let mut list = ListToolsResult::with_all_items(mcp::tools(definitions));
+            tools.extend(mcp::created_tools(catalog.created(session).await.unwrap_or_default()));
+            let mut list = ListToolsResult::with_all_items(tools);
             list.result_type = list.result_type.filter(|_| !legacy);
             if !legacy {
                 // The profiles can change with the next deployment, and created tools with each call.

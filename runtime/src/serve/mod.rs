@@ -172,8 +172,10 @@ fn definitions<S: Served>(query: &Query) -> Result<Value, Refusal> {
         "mcp" => Dialect::Mcp,
         "anthropic" => Dialect::Anthropic,
         "openai" => Dialect::OpenAi,
+        "openai-responses" => Dialect::OpenAiResponses,
         other => {
-            let message = format!("unknown dialect `{other}`: use mcp, anthropic or openai");
+            let message =
+                format!("unknown dialect `{other}`: use mcp, anthropic, openai or openai-responses");
             return Err(Refusal::invalid(message));
         }
     };

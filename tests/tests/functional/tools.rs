@@ -44,6 +44,7 @@ fn each_dialect_has_its_own_keys() {
         ("mcp", "/inputSchema/type"),
         ("anthropic", "/input_schema/type"),
         ("openai", "/function/parameters/type"),
+        ("openai-responses", "/parameters/type"),
     ] {
         let tools = listed(&project.koze(&["tools", "--dialect", dialect]));
         assert_eq!(tools.len(), 8, "{dialect}");

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Operation;
 use crate::error::{Code, Error, Result};
 use crate::sandbox::Sandbox;
-use crate::tool::{Reply, input};
+use crate::tool::{Content, Reply, input};
 use crate::workspace::{Capability, CodeError, CodeOutput, CodeRun, Language, Workspace};
 
 pub(super) struct RunCode;
@@ -166,5 +166,7 @@ fn told(run: CodeRun, in_context: bool) -> Result<Reply> {
         timed_out: run.timed_out,
         variables_kept: in_question.then_some(run.survived),
     };
-    Ok(Reply { is_error: told.exit_code != 0, ..Reply::ok(told)? })
+    let is_error = told.exit_code != 0;
+    let value = serde_json::to_value(told).map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+    Ok(Reply { content: Content::Outputs(value), is_error })
 }

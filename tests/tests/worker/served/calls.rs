@@ -22,6 +22,7 @@ fn definitions_in_each_dialect() {
     assert_eq!(names("/tools?dialect=mcp", "/name", "/inputSchema"), all);
     assert_eq!(names("/tools?dialect=anthropic", "/name", "/input_schema"), all);
     assert_eq!(names("/tools?dialect=openai", "/function/name", "/function/parameters"), all);
+    assert_eq!(names("/tools?dialect=openai-responses", "/name", "/parameters"), all);
     assert_eq!(names("/tools?tools=agent", "/name", "/inputSchema"), all);
     let thread = "bash ls read_file write_file str_replace glob grep";
     assert_eq!(names("/tools?tools=thread", "/name", "/inputSchema"), thread);
@@ -32,7 +33,7 @@ fn definitions_in_each_dialect() {
     }
     let (status, code, message) = host.ask("GET", "/tools?dialect=latin", b"").refusal();
     assert_eq!((status, code.as_str()), (400, "invalid_input"));
-    assert!(message.contains("mcp, anthropic or openai"), "{message}");
+    assert!(message.contains("mcp, anthropic, openai or openai-responses"), "{message}");
 }
 
 #[test]
