@@ -222,24 +222,17 @@
 
   const ESCAPES = { '!': '%21', "'": '%27', '(': '%28', ')': '%29', '~': '%7E', '%20': '+' };
   const escape = (text) => encodeURIComponent(text).replace(/%20|[!'()~]/g, (found) => ESCAPES[found]);
+  // Byte by byte, because escapes are bytes, and need not be characters.
   const unescape = (text) => {
-    const spaced = text.replaceAll('+', ' ');
-    if (!spaced.includes('%')) return spaced;
-    const bytes = encodeUtf8(spaced.replace(/%([0-9a-f]{2})|[^]/giu, (found, code) => code ? String.fromCharCode(0xf800 + parseInt(code, 16)) : found).toWellFormed());
-    return decodeUtf8(unmark(bytes), false);
-  };
-  // The characters U+F800 to U+F8FF, three bytes each, stand for bytes.
-  const unmark = (bytes) => {
+    const bytes = encodeUtf8(text.toWellFormed());
     let length = 0;
     for (let at = 0; at < bytes.length; at++) {
-      if (bytes[at] === 0xef && bytes[at + 1] >= 0xa0 && bytes[at + 1] <= 0xa3) {
-        bytes[length++] = ((bytes[at + 1] & 3) << 6) | (bytes[at + 2] & 0x3f);
-        at += 2;
-      } else {
-        bytes[length++] = bytes[at];
-      }
+      const digits = bytes[at] === 0x25 ? String.fromCharCode(bytes[at + 1], bytes[at + 2]) : '';
+      const isEscape = /^[0-9a-f]{2}$/i.test(digits);
+      bytes[length++] = isEscape ? parseInt(digits, 16) : bytes[at] === 0x2b ? 0x20 : bytes[at];
+      at += isEscape ? 2 : 0;
     }
-    return bytes.subarray(0, length);
+    return decodeUtf8(bytes.subarray(0, length), false);
   };
   const pairs = (query) => {
     const found = [];

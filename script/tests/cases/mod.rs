@@ -437,6 +437,7 @@ fn urls() {
             "[...new URLSearchParams('?a=1&a=%C3%BC+%ff&b&c=%zz')]",
             json!([["a", "1"], ["a", "ü \u{fffd}"], ["b", ""], ["c", "%zz"]]),
         ),
+        ("new URLSearchParams('a=\u{f8ff}%41+%').get('a')", json!("\u{f8ff}A %")),
         (
             "[new URLSearchParams({ a: 1, b: \"it's\" }).toString(), new URLSearchParams([['x', 'y']]).toString()]",
             json!(["a=1&b=it%27s", "x=y"]),
