@@ -6,6 +6,7 @@
   const { parse, stringify } = JSON;
   const { defineProperty, entries, keys } = Object;
   const { isView } = ArrayBuffer;
+  const { apply } = Reflect;
 
   // --- Text and bytes
 
@@ -344,14 +345,13 @@
     throw new TypeError(`${what} is not available, because scripts have no locales: use toFixed, toISOString or your own format`);
   };
   define('Intl', new Proxy({}, { get: absent('Intl') }));
-  for (const [type, names] of [
-    [Number, ['toLocaleString']],
-    [BigInt, ['toLocaleString']],
-    [Date, ['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString']],
-  ]) {
-    for (const name of names) {
-      defineProperty(type.prototype, name, { value: absent(name), writable: true, configurable: true, enumerable: false });
-    }
+  const replace = (type, name, value) => defineProperty(type.prototype, name, { value, writable: true, configurable: true });
+  for (const type of [Number, BigInt]) replace(type, 'toLocaleString', absent('toLocaleString'));
+  // Of dates, the engine has the forms without a locale.
+  for (const name of ['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString']) {
+    const plain = Date.prototype[name];
+    const refuse = absent(name);
+    replace(Date, name, { [name](...locales) { return locales.length > 0 ? refuse() : apply(plain, this, []); } }[name]);
   }
   return { URL, URLSearchParams, AbortSignal };
 })

@@ -128,7 +128,9 @@ fn long_output() -> Result<(), libtest_mimic::Failed> {
             None,
         );
         let run = run.await.unwrap();
-        let [CodeOutput::Display { data, .. }] = &run.outputs[..] else { panic!("{:?}", run.error) };
+        let [CodeOutput::Display { data, .. }, CodeOutput::Display { .. }] = &run.outputs[..] else {
+            panic!("{:?}", run.error)
+        };
         assert_eq!(data.len(), 4_000_000);
     })
 }
@@ -138,15 +140,16 @@ fn figures() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let scene = scene(&[]).await;
         let code = scene.workspace.code().unwrap();
-        let plot = "import sys, types\nopen_figures = [1, 2]\nclass Figure:\n    def savefig(self, file, format, bbox_inches):\n        \
+        let plot = "import sys, types\nopen_figures = [1, 2]\nclass Figure:\n    def __repr__(self): return 'figure'\n    def savefig(self, file, format, bbox_inches):\n        \
                     file.write(format.encode())\nplots = types.ModuleType('matplotlib.pyplot')\nplots.get_fignums = lambda: \
                     list(open_figures)\nplots.figure = lambda number: Figure()\nplots.close = open_figures.remove\n\
                     sys.modules['matplotlib.pyplot'] = plots\n'done'";
         let run = code.run(plot, Language::Python, None).await.unwrap();
         let figure = CodeOutput::Display { mime: "image/png".into(), data: "cG5n".into() };
+        let text = CodeOutput::Display { mime: "text/plain".into(), data: "figure".into() };
         assert_eq!(
             run.outputs,
-            [CodeOutput::Result { text: "'done'".into() }, figure.clone(), figure],
+            [CodeOutput::Result { text: "'done'".into() }, figure.clone(), text.clone(), figure, text],
             "{:?}",
             run.error
         );

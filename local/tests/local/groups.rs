@@ -48,8 +48,10 @@ fn read_with(groups: &str) -> String {
     fs::set_permissions(path("seen").join("secret"), fs::Permissions::from_mode(0o640)).unwrap();
     chown(path("seen").join("secret"), Some(0), Some(OTHER)).unwrap();
 
+    // A process that another test is just starting may still have the file open for writing, which prevents its execution. Only
+    // this script has the copy open.
     let script = format!(
-        "mount --bind subgid /etc/subgid && exec setpriv --reuid {USER} --regid {USER} --groups {OTHER} ./program \"$@\""
+        "cp program copy && mount --bind subgid /etc/subgid && exec setpriv --reuid {USER} --regid {USER} --groups {OTHER} ./copy \"$@\""
     );
     let run = Command::new("unshare")
         .args(["--mount", "sh", "-c", &script, "sh", READER])

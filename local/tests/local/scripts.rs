@@ -131,6 +131,10 @@ fn no_way_out() -> Result<(), libtest_mimic::Failed> {
             assert!(!status.contains("Uid:\t0\t"), "{status}");
             let Ok(open) = std::fs::read_dir(place.join("fd")) else { continue };
             let open: Vec<_> = open.flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok()).collect();
+            if open.is_empty() {
+                // It has ended meanwhile, with the script of another test: a process that runs has its socket.
+                continue;
+            }
             assert!(open.len() == 1 && open[0].to_string_lossy().starts_with("socket:"), "{open:?}");
             let Ok(root) = std::fs::read_dir(place.join("root")) else { continue };
             assert_eq!(root.flatten().count(), 0);

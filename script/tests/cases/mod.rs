@@ -525,6 +525,7 @@ fn globals_of_the_web() {
         failure("AbortSignal.abort().throwIfAborted()").message,
         "AbortError: the operation was aborted"
     );
+    assert_eq!(value("new Date(0).toLocaleDateString()"), json!("01/01/1970"));
     for code in [
         "new Intl.NumberFormat('de')",
         "(1234.5).toLocaleString()",

@@ -42,7 +42,7 @@ fn they_need_no_sandbox() {
     let run = host.koze(&["call", "run_sandbox_code", r#"{"code": "foo()"}"#]);
     assert_snapshot!(printed(&run), @r#"
     1
-    {"error":"ReferenceError: foo is not defined","line":1,"column":1,"logs":[]}
+    {"error":"ReferenceError: foo is not defined","name":"ReferenceError","message":"foo is not defined","stack":"at <eval> (line 1, column 1)","line":1,"column":1,"logs":[]}
     "#);
     // Nothing of them needs a build, and listing the tools does not either.
     let listed = host.koze(&["tools"]);
