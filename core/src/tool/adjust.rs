@@ -51,14 +51,13 @@ impl<'de> Visitor<'de> for Members {
 
 /// Returns the text of a value with whole numbers as such.
 fn adjusted_value(text: &str) -> String {
-    let is_looked_into = text.len() <= MAX_LENGTH && text.contains(['.', 'e', 'E', 'n']);
-    match serde_json::from_str(text) {
-        Ok(mut value) if is_looked_into && !text.starts_with('"') => {
-            adjust(&mut value);
-            value.to_string()
-        }
-        _ => text.to_owned(),
+    if text.len() > MAX_LENGTH || text.starts_with('"') || !text.contains(['.', 'e', 'E', 'n']) {
+        return text.to_owned();
     }
+    // A number may be too large.
+    let Ok(mut value) = serde_json::from_str(text) else { return text.to_owned() };
+    adjust(&mut value);
+    value.to_string()
 }
 
 fn adjust(value: &mut Value) {

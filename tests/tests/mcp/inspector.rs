@@ -3,6 +3,7 @@
 use koze_tests::{Sandboxes, node_command, run};
 use serde_json::{Value, json};
 
+use crate::clients::without_hints;
 use crate::server::{Http, TIMEOUT, project};
 
 /// Returns the inspector's JSON output.
@@ -27,7 +28,7 @@ fn tools_are_listed_and_called() {
     let over_http = [server.url.as_str(), "--transport", "http", "--header", &header];
     for place in [&on_stdio[..], &over_http[..]] {
         let see = |args: &[&str]| inspect(&[place, args].concat(), &host);
-        assert_eq!(see(&["--method", "tools/list"])["tools"], listed);
+        assert_eq!(without_hints(see(&["--method", "tools/list"])["tools"].take()), listed);
         let call = ["--method", "tools/call", "--tool-name", "shell", "--tool-arg", "command=echo inspected"];
         let result = see(&call);
         assert_eq!(
