@@ -109,6 +109,7 @@ class Engine {
     const random = (at, length) => {
       crypto.getRandomValues(new Uint8Array(this.#exports.memory.buffer, at, length));
     };
+    /** @type {Uint8Array} */
     let resolved = new Uint8Array(0);
     /** @param {number} at @param {number} length */
     const url = (at, length) => {
