@@ -181,7 +181,8 @@ export const lives = {
       await eventually("its beginning", async () => (await other.list("/home/user/in")).length === 1);
       if (how === "its container") s.engine.kill(await s.id());
       else await s.abort();
-      assert.match((await copy).text, /incomplete/, how);
+      const { text } = await copy;
+      assert.match(text, /incomplete/, `${how}: ${text}`);
       await eventually("its end", async () => (await other.list("/home/user/in")).length === 0);
     }
     assert.equal(await other.sh("echo on"), "on\n");

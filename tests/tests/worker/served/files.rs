@@ -75,7 +75,10 @@ fn a_file_that_has_lost_its_beginning_is_not_written() {
         let other = format!("{of}/other");
         assert_eq!(ask(&host, "PUT", &other, &[], b"there").status, 201);
         let at = format!("{of}/restarts/large");
-        let refused = ask(&host, "PUT", &at, &[], large.as_bytes());
+        // Of the body, little is left when the Worker answers: a client that still sends much of it may
+        // find the connection closed, and not see the answer.
+        let pieces = &large.as_bytes()[..(8 << 20) + 1000];
+        let refused = ask(&host, "PUT", &at, &[], pieces);
         let (status, code, _) = refused.refusal();
         assert_eq!((status, &*code), (503, "unavailable"), "{refused:?}");
         assert!(refused.body.contains("`/home/user/restarts/large`") || sandbox == "default", "{refused:?}");

@@ -27,7 +27,13 @@ fn the_official_clients_use_the_tools() {
         let seen = &told["seen"];
         assert_eq!((&seen["server"]["name"], &seen["version"]), (&json!("koze"), &version), "{seen}");
         assert!(seen["instructions"].as_str().is_some_and(|text| text.contains("sandbox")), "{seen}");
-        assert_eq!(seen["tools"], listed, "{sdk}");
+        // With hints about their effects.
+        let mut tools = seen["tools"].clone();
+        for tool in tools.as_array_mut().expect("a list") {
+            let hints = tool.as_object_mut().and_then(|tool| tool.remove("annotations"));
+            assert!(hints.is_some_and(|hints| hints["readOnlyHint"].is_boolean()), "{tool}");
+        }
+        assert_eq!(tools, listed, "{sdk}");
         let is = |call: &str, failed: bool, expected: &Value| {
             let result = &seen[call];
             assert_eq!(result["isError"] == true, failed, "{sdk} {call}: {result}");
