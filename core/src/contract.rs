@@ -33,6 +33,9 @@ pub const REGISTRY_BINDING: &str = "KOZE_SESSIONS";
 /// The binding of the class `KozeScripts`, which runs the scripts of agents.
 pub const SCRIPTS_BINDING: &str = "KOZE_SCRIPTS";
 
+/// The largest integer that JavaScript represents exactly, which exceeds any file size.
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+
 /// The methods: their names in Rust and in JavaScript, their input and their output. A second parameter is named: a
 /// function that returns a promise, or the given type.
 ///

@@ -14,6 +14,7 @@ pub mod channel;
 pub mod container;
 #[cfg(target_os = "linux")]
 mod files;
+pub mod kills;
 pub mod message;
 #[cfg(target_os = "linux")]
 mod net;

@@ -109,11 +109,13 @@ fn unique_names(
             findings.add(rule, Some(wanted.place.clone()));
         }
         // A class that has the sandbox's binding is reported there, and its container need not be.
-        let bound = level.bindings.named(&wanted.sandbox.names.binding).iter();
-        let bound = bound.filter_map(|index| level.bindings.list[*index].get("class_name")?.as_str());
-        let reported = level.containers.of_classes(bound);
+        let is_reported = |container: &usize| {
+            let bound = level.bindings.named(&wanted.sandbox.names.binding).iter();
+            let classes = bound.filter_map(|index| level.bindings.list[*index].get("class_name")?.as_str());
+            level.containers.of_classes(classes).contains(container)
+        };
         let mut theirs = level.containers.named(name).iter();
-        let theirs = theirs.find(|index| !ours.contains(*index) && !reported.contains(*index));
+        let theirs = theirs.find(|index| !ours.contains(*index) && !is_reported(index));
         let also = match (seen.insert(name, wanted), theirs) {
             _ if name.is_empty() => continue,
             (Some(other), _) => (other.place.clone(), "the other one".to_owned()),

@@ -7,6 +7,7 @@ use super::state::State;
 #[cfg(feature = "browser")]
 use super::wrong_arguments;
 use super::{Call, Calls, Egress, Json, Query, browser};
+use crate::contract::MAX_SAFE_INTEGER;
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
 use crate::provider::Provider;
@@ -72,12 +73,10 @@ impl<'a, P: Provider> Answers<'a, P> {
     }
 }
 
-/// The largest integer that a number of JavaScript holds exactly.
-const MAX_SAFE: u64 = (1 << 53) - 1;
-
 /// Checks that a script can hold the integers of a query. It would round larger ones without an error.
 fn check_integers(answer: &Value) -> Result<()> {
-    let is_large = |value: &Value| value.as_i64().is_some_and(|number| number.unsigned_abs() > MAX_SAFE);
+    let is_large =
+        |value: &Value| value.as_i64().is_some_and(|number| number.unsigned_abs() > MAX_SAFE_INTEGER);
     for row in answer["rows"].as_array().into_iter().flatten() {
         if let Some(at) = row.as_array().and_then(|row| row.iter().position(is_large)) {
             let column = answer["columns"][at].as_str().unwrap_or_default();

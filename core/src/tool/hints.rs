@@ -92,7 +92,7 @@ const OUTSIDE: &[(Effect, &[&str])] = &[
 ];
 
 /// Returns the hints about a tool of koze.
-pub(super) fn of(name: &str) -> Option<ToolAnnotations> {
+pub(super) fn tool_hints(name: &str) -> Option<ToolAnnotations> {
     // Of a workspace, the last part is the operation.
     let operation = name.rsplit("__").next().unwrap_or(name);
     let find = |kinds: &[(Effect, &[&str])]| {
@@ -126,10 +126,10 @@ mod tests {
         ] {
             let tools: Map<String, Value> = serde_json::from_str(schemas).unwrap();
             for name in tools.keys() {
-                assert!(of(name).is_some(), "{name}");
+                assert!(tool_hints(name).is_some(), "{name}");
             }
         }
-        let hints = |name| serde_json::to_value(of(name)).unwrap();
+        let hints = |name| serde_json::to_value(tool_hints(name)).unwrap();
         assert_eq!(hints("workspace__box__stat"), json!({ "readOnlyHint": true, "openWorldHint": false }));
         let shell = json!({ "readOnlyHint": false, "destructiveHint": true, "openWorldHint": true });
         assert_eq!(hints("shell"), shell);

@@ -9,7 +9,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::agent::cut;
 use super::dialect::Definition;
-use super::{Content, Family, Reply, hints, text};
+use super::hints::tool_hints;
+use super::{Content, Family, Reply, text};
 use crate::error::{Code, Error, Result};
 
 /// The longest result that is also sent as structured content, which sends every byte twice.
@@ -74,7 +75,7 @@ pub fn server(families: &[Family], files: Files) -> InitializeResult {
 
 /// Returns the definitions of tools, with hints about their effects.
 pub fn tools(definitions: Vec<Definition>) -> Vec<Tool> {
-    let with_hints = |tool: Tool| match hints::of(&tool.name) {
+    let with_hints = |tool: Tool| match tool_hints(&tool.name) {
         Some(hints) => tool.with_annotations(hints),
         None => tool,
     };

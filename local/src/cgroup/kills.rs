@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use koze_guest::kills;
+
 /// The counter of a group.
 #[derive(Debug)]
 pub(crate) struct Kills {
@@ -18,9 +20,7 @@ impl Kills {
 
     /// Returns how many programs were killed. A counter that cannot be read says none.
     pub(crate) fn count(&self) -> u64 {
-        let counters = fs::read_to_string(&self.file).unwrap_or_default();
-        let count = counters.lines().find_map(|line| line.strip_prefix("oom_kill "));
-        count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+        kills::count(&fs::read_to_string(&self.file).unwrap_or_default())
     }
 
     /// Says why programs were killed.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::authorize::Refusal;
 use super::connection::Database;
 use super::values::{from_json, to_json};
+use koze_core::contract::MAX_SAFE_INTEGER;
 use koze_core::error::{Code, Error, Result};
 
 /// How many rows a query returns.
@@ -53,8 +54,7 @@ pub(super) fn run(database: &mut Database, sql: &str, params: &[Value]) -> Resul
 
 /// Returns the number of a row: as text if JavaScript would round it.
 fn id(row: i64) -> Value {
-    const MAX_SAFE: u64 = (1 << 53) - 1;
-    if row.unsigned_abs() > MAX_SAFE { row.to_string().into() } else { row.into() }
+    if row.unsigned_abs() > MAX_SAFE_INTEGER { row.to_string().into() } else { row.into() }
 }
 
 /// Compiles the only statement of a text.

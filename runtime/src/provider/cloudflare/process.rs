@@ -10,6 +10,7 @@ use super::contract::{self, LARGEST_PIECE};
 use super::object::{Answer, Refused, WITHIN, wrong_reply};
 use super::sandbox::CloudflareSandbox;
 use super::waiting::Waiting;
+use koze_core::contract::MAX_SAFE_INTEGER;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{
     Chunk, Exit, Overflow, Process, ProcessId, ProcessInfo, ProcessOutput, Program, Signal, Stdio, Stream,
@@ -21,8 +22,6 @@ use koze_core::time::{Start, millis};
 const TURN: Duration = Duration::from_secs(25);
 /// Within this time, a process that its starter attends must be attended: for so long, one whose caller is gone runs on.
 const ATTEND_MS: u32 = 10_000;
-/// The largest number that JavaScript has exactly.
-const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// A process of a sandbox behind a Durable Object. A clone is the same process.
 #[derive(Debug, Clone)]

@@ -15,6 +15,7 @@ use super::process::{self, CloudflareProcess};
 use super::waiting::Waiting;
 use super::{Cloudflare, archive, known, stream, write};
 use koze_core::archive::{Bytes, Contents, Tar};
+use koze_core::contract::MAX_SAFE_INTEGER;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
 use koze_core::sandbox::{
@@ -24,9 +25,6 @@ use koze_core::sandbox::{
 use koze_core::search::by_operations;
 use koze_core::time::{millis, now};
 use koze_core::transfer::pieces;
-
-/// The largest integer that JavaScript represents exactly, which exceeds any file size.
-const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// A sandbox behind a Durable Object. Clones refer to the same sandbox.
 #[derive(Debug, Clone)]
