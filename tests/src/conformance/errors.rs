@@ -52,6 +52,10 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("transfer", &["from_sandbox", "from_path", "to_sandbox", "to_path"]),
 ];
 
+fn required(tool: &str) -> &'static [&'static str] {
+    REQUIRED.iter().find(|(name, _)| *name == tool).map_or(&[], |(_, fields)| *fields)
+}
+
 /// Checks that calls which only failed have created no sandbox.
 #[track_caller]
 fn nothing_happened(session: &Session) {
@@ -149,8 +153,8 @@ fn types(session: &Session) {
                 let same = wrong.is_string() && right.is_string()
                     || wrong.is_u64() && right.is_u64()
                     || wrong.is_boolean() && right.is_boolean();
-                // Null counts as absent for optional fields without a plain default.
-                if same || matches!(field.as_str(), "image" | "sleep_after_ms") && wrong.is_null() {
+                // Null counts as absent.
+                if same || wrong.is_null() && !required(tool).contains(&field.as_str()) {
                     continue;
                 }
                 let mut input = whole.clone();

@@ -137,11 +137,13 @@ pub enum Capability {
     Network,
     /// Scripts have a browser, which reaches the same server.
     Browser,
+    /// Results of code hold HTML also where they hold a text of the same value.
+    Html,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Capability; 18] = [
+    pub const ALL: [Capability; 19] = [
         Capability::Exec,
         Capability::Expose,
         Capability::Big,
@@ -160,6 +162,7 @@ impl Capability {
         Capability::StatementTime,
         Capability::Network,
         Capability::Browser,
+        Capability::Html,
     ];
 }
 

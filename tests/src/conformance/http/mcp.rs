@@ -9,6 +9,22 @@ use crate::conformance::{Host, ToolResult};
 #[derive(Debug)]
 pub struct Mcp(pub Http);
 
+/// Puts the pictures that code has shown back where the text refers to them.
+fn with_pictures(text: String, result: &Value) -> String {
+    let Ok(mut value) = serde_json::from_str::<Value>(&text) else { return text };
+    let Some(outputs) = value["outputs"].as_array_mut() else { return text };
+    for output in outputs {
+        let Some(number) = output.as_object_mut().and_then(|fields| fields.remove("picture")) else {
+            continue;
+        };
+        let number = usize::try_from(number.as_u64().expect("a number")).expect("a small number");
+        let picture = &result["content"][number];
+        assert_eq!((&picture["type"], &picture["mimeType"]), (&json!("image"), &output["mime"]), "{text}");
+        output["data"] = picture["data"].clone();
+    }
+    value.to_string()
+}
+
 impl Host for Mcp {
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
         self.call_text(session, tool, &input.to_string())
@@ -47,7 +63,7 @@ impl Host for Mcp {
             let text: Value = serde_json::from_str(&content).expect("its text is the same JSON");
             assert_eq!(*structured, text, "{tool}");
         }
-        ToolResult { content, is_error: result["isError"] == true }
+        ToolResult { content: with_pictures(content, result), is_error: result["isError"] == true }
     }
 
     fn destroy(&self, session: &str, sandbox: &str) -> Result<(), String> {

@@ -182,7 +182,8 @@ export const lives = {
       if (how === "its container") s.engine.kill(await s.id());
       else await s.abort();
       const { text } = await copy;
-      assert.match(text, /incomplete/, `${how}: ${text}`);
+      // What the target learns first is a matter of chance: its stream ends early, or its caller is gone.
+      assert.match(text, /incomplete|canceled/, `${how}: ${text}`);
       await eventually("its end", async () => (await other.list("/home/user/in")).length === 0);
     }
     assert.equal(await other.sh("echo on"), "on\n");

@@ -40,13 +40,16 @@ const DEV: &[(Capability, &str)] = &[(Capability::Restart, "no request ends a Wo
 
 /// Runs the cases, and a fixed sequence of calls whose answers are committed.
 fn conforms(name: &str, url: &str, lacks: &[(Capability, &str)]) {
-    let lacks = lacks.iter().map(|(capability, why)| (*capability, (*why).to_owned())).collect();
+    let lacks: Vec<_> = lacks.iter().map(|(capability, why)| (*capability, (*why).to_owned())).collect();
     // `KOZE_TEST_CASES` selects some of them, to investigate a failure.
     let filter = std::env::var("KOZE_TEST_CASES").ok();
-    let options = Options { lacks, at_once: Some(4), filter, ..Options::default() };
-    let hosts: [(&str, Arc<dyn Host>); 2] =
-        [("HTTP", Arc::new(Http::new(url, TOKEN))), ("MCP", Arc::new(Mcp(Http::new(url, TOKEN))))];
-    for (transport, host) in hosts {
+    let no_html = (Capability::Html, "models read the text".to_owned());
+    let hosts: [(&str, Arc<dyn Host>, Vec<_>); 2] = [
+        ("HTTP", Arc::new(Http::new(url, TOKEN)), lacks.clone()),
+        ("MCP", Arc::new(Mcp(Http::new(url, TOKEN))), [lacks, vec![no_html]].concat()),
+    ];
+    for (transport, host, lacks) in hosts {
+        let options = Options { lacks, at_once: Some(4), filter: filter.clone(), ..Options::default() };
         check_workspace_answers(&*host, &format!("answers over {transport}"));
         // Snapshots have tests of their own, with stores.
         let mut cases = workspace_cases();
