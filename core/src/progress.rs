@@ -25,10 +25,12 @@ pub mod events;
 #[doc(hidden)]
 pub mod notices;
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::task::Poll;
 
 use futures_util::Stream as Events;
+use futures_util::future::BoxFuture;
 use futures_util::stream::poll_fn;
 use tokio::sync::mpsc;
 
@@ -62,6 +64,20 @@ impl Progress {
     pub async fn report(&self, chunk: Chunk) {
         // A host that no longer listens still gets the result.
         let _ = self.0.send(chunk).await;
+    }
+
+    /// Returns a function that reports output, and never fails.
+    pub(crate) fn reporter(
+        &self,
+    ) -> impl FnMut(Chunk) -> BoxFuture<'static, Result<(), Infallible>> + Send + 'static {
+        let progress = self.clone();
+        move |chunk| {
+            let progress = progress.clone();
+            Box::pin(async move {
+                progress.report(chunk).await;
+                Ok(())
+            })
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! Runs command lines with a shell.
 
+mod streaming;
+
 use std::time::Duration;
 
+pub(crate) use self::streaming::{run_reporting, run_streaming};
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Command, Output, Program, Sandbox};
 use crate::trace::within;
@@ -85,7 +88,7 @@ async fn with_shell<S: Sandbox>(
 }
 
 /// Starts a command in the same way as a process, which the caller must attend.
-pub(crate) async fn start<S: Sandbox>(
+async fn start<S: Sandbox>(
     sandbox: &S,
     prelude: Option<&str>,
     command: &str,
@@ -103,7 +106,7 @@ async fn start_shell<S: Sandbox>(
 ) -> Result<S::Process> {
     let mut last = None;
     for argv in shells(prelude, command) {
-        // Its caller attends it: see `shell::stream` of workspaces.
+        // Its caller attends it: see `streaming`.
         let program = Program { attended: true, ..Program::new(argv, working_dir) };
         match sandbox.start(program).await {
             Err(error) if error.code == Code::NotFound => last = Some(error),

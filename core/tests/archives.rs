@@ -1,7 +1,7 @@
 //! Directories in memory as archives, and directories that are created from archives.
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use koze_core::files;
+use koze_core::files::{self, Existing};
 use koze_core::path::anywhere;
 use koze_core::provider::memory::{Memory, MemorySandbox};
 use koze_core::provider::{Profile, Size};
@@ -22,7 +22,7 @@ async fn archive(sandbox: &MemorySandbox, path: &str) -> Vec<u8> {
 
 async fn extract(sandbox: &MemorySandbox, path: &str, tar: &[u8]) -> Result<bool> {
     let pieces: Vec<Result<Vec<u8>>> = tar.chunks(700).map(|piece| Ok(piece.to_vec())).collect();
-    files::extract(sandbox, path, stream::iter(pieces).boxed()).await
+    files::extract(sandbox, path, Existing::Refuse, stream::iter(pieces).boxed()).await
 }
 
 async fn names(sandbox: &MemorySandbox, path: &str) -> Vec<String> {
@@ -71,7 +71,7 @@ fn a_directory_is_created_whole_or_not_at_all() {
             assert!(error.code == code && error.message.contains(message), "{path}: {error:?}");
         }
         let cut = stream::iter([Ok(tar[..1600].to_vec()), Err(Error::new(Code::Unavailable, "cut off"))]);
-        let error = files::extract(&sandbox, "/tmp/none", cut.boxed()).await.unwrap_err();
+        let error = files::extract(&sandbox, "/tmp/none", Existing::Refuse, cut.boxed()).await.unwrap_err();
         assert_eq!(error.message, "cut off");
         assert_eq!(names(&sandbox, "/tmp").await, ["file", "from", "name", "new", "some"]);
     });

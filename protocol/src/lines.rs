@@ -1,6 +1,6 @@
 //! Reads lines of a text whose bytes arrive in pieces, in memory that does not depend on the length of its lines.
 
-use memchr::{memchr, memchr_iter, memmem};
+use memchr::{memchr_iter, memmem};
 use serde::{Deserialize, Serialize};
 
 /// The maximum of [`LineRange::max_chars`]: so many characters have at most 8 MiB.
@@ -32,8 +32,8 @@ pub struct Lines {
     /// Whether the file has fewer lines than [`LineRange::first`]. An empty file has no lines, and a final line ending
     /// starts no line.
     pub past_end: bool,
-    /// Whether something from the start of the file to the end of the range is not UTF-8, or a NUL byte. Reading ends
-    /// there, so the other fields except `size` are not meaningful.
+    /// Whether something from the start of the file to the end of the range is not UTF-8. Reading ends there, so the other fields
+    /// except `size` are not meaningful.
     pub binary: bool,
     /// The size of the file, in bytes.
     pub size: u64,
@@ -151,9 +151,6 @@ impl LineReader {
 
     /// Takes bytes that are all wanted, or all skipped. Returns whether they are text.
     fn take(&mut self, bytes: &[u8], wanted: bool) -> bool {
-        if memchr(0, bytes).is_some() {
-            return false;
-        }
         let mut rest = bytes;
         while !self.partial.is_empty() {
             let Some((first, after)) = rest.split_first() else { return true };
@@ -299,8 +296,8 @@ mod tests {
     fn only_what_is_needed_is_read() {
         let mut reader = LineReader::new(LineRange { last: Some(2), ..ALL }).unwrap();
         assert!(reader.feed(b"one\n"));
-        assert!(!reader.feed(b"two\n\0\xff"), "what follows does not count");
-        assert!(!reader.feed(b"\0"));
+        assert!(!reader.feed(b"two\n\xff"), "what follows does not count");
+        assert!(!reader.feed(b"\xff"));
         let lines = reader.finish(100);
         assert_eq!((lines.text.as_str(), lines.chars, lines.binary, lines.size), ("one\ntwo", 7, false, 100));
     }
@@ -320,10 +317,12 @@ mod tests {
     #[test]
     fn binary_files() {
         let binary = |content: &[u8], range| (1..5).all(|piece| read(content, range, piece).binary);
-        assert!(binary(b"a\0b", ALL));
+        // A log that a program has truncated while another one writes to it, for example.
+        assert!(!binary(b"a\0b", ALL));
+        assert_eq!(read(b"a\0b", ALL, 1).text, "a\0b");
         assert!(binary(b"\xff\nb", LineRange { first: 2, ..ALL }));
         assert!(binary("\u{20ac}".as_bytes().split_last().unwrap().1, ALL), "it ends within a character");
-        assert!(!binary(b"a\n\0", LineRange { last: Some(1), ..ALL }));
+        assert!(!binary(b"a\n\xff", LineRange { last: Some(1), ..ALL }));
         assert!(binary(b"\xe2\x82\n", ALL));
         let lines = read(b"abc\n\xff", ALL, 99);
         assert_eq!((lines.text.as_str(), lines.chars, lines.size), ("", 0, 5));
@@ -354,7 +353,7 @@ mod tests {
 
         #[test]
         fn binary_whatever_the_pieces(content in proptest::collection::vec(any::<u8>(), 0..12), piece in 1_usize..9) {
-            let binary = std::str::from_utf8(&content).is_err() || content.contains(&0);
+            let binary = std::str::from_utf8(&content).is_err();
             prop_assert_eq!(read(&content, ALL, piece).binary, binary);
         }
     }

@@ -3,6 +3,7 @@
 
 use koze_core::tool::Input;
 use koze_core::tool::message::{CallMessage, Message};
+use rmcp::model::{ErrorData, JsonRpcError};
 use serde_json::{Map, Value, json};
 
 /// The keys of an input as text, and of the error for an input that is not valid. A client can send neither: its input is text.
@@ -37,11 +38,20 @@ pub(crate) fn open(mut arguments: Map<String, Value>) -> koze_core::Result<Input
     }
 }
 
+/// Why a message is refused.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// It has too many values.
+    TooLarge(koze_core::Error),
+    /// The protocol has an error for it.
+    Protocol(Box<JsonRpcError>),
+}
+
 /// Returns the message to parse in place of a message, or `None` for a message that needs no replacement.
 ///
 /// # Errors
-/// If it has too many values.
-pub(crate) fn sealed(message: &[u8]) -> koze_core::Result<Option<Vec<u8>>> {
+/// See [`Refused`].
+pub(crate) fn sealed(message: &[u8]) -> Result<Option<Vec<u8>>, Refused> {
     match Message::read(message) {
         Message::Call(CallMessage { id, tool, meta, input }) => {
             let mut params = json!({ "name": tool, "arguments": seal(input) });
@@ -53,7 +63,15 @@ pub(crate) fn sealed(message: &[u8]) -> koze_core::Result<Option<Vec<u8>>> {
         }
         Message::DuplicateKey(error) => Ok(with_error(message, error)),
         Message::Other => Ok(None),
-        Message::TooLarge(error) => Err(error),
+        Message::InvalidArguments { id, message } => {
+            let error = ErrorData::invalid_params(message, None);
+            Err(Refused::Protocol(JsonRpcError::new(Some(id), error).into()))
+        }
+        Message::InvalidJson(error) => {
+            let error = ErrorData::parse_error(format!("the body is not JSON: {error}"), None);
+            Err(Refused::Protocol(JsonRpcError::new(None, error).into()))
+        }
+        Message::TooLarge(error) => Err(Refused::TooLarge(error)),
     }
 }
 
@@ -69,6 +87,8 @@ pub(crate) fn with_error(message: &[u8], error: koze_core::Error) -> Option<Vec<
 
 #[cfg(test)]
 mod tests {
+    use rmcp::model::ErrorCode;
+
     use super::*;
 
     const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{"command":"a","command":"b"}}}"#;
@@ -99,11 +119,15 @@ mod tests {
 
     #[test]
     fn other_messages_are_unchanged() {
-        for text in [CALL.replace("tools/call", "ping"), "{".to_owned(), String::new()] {
-            assert_eq!(sealed(text.as_bytes()).unwrap(), None, "{text}");
+        let ping = CALL.replace("tools/call", "ping");
+        assert_eq!(sealed(ping.as_bytes()).unwrap(), None);
+        for text in ["", "{"] {
+            let Err(Refused::Protocol(refused)) = sealed(text.as_bytes()) else { panic!("{text}") };
+            assert_eq!(refused.error.code, ErrorCode::PARSE_ERROR);
         }
         let many =
             CALL.replace("tools/call", "ping").replace("\"b\"", &format!("[{}0]", "[0],".repeat(100_000)));
-        assert!(sealed(many.as_bytes()).unwrap_err().message.contains("at most 16384 values"));
+        let Err(Refused::TooLarge(error)) = sealed(many.as_bytes()) else { panic!("it is too large") };
+        assert!(error.message.contains("at most 16384 values"), "{error}");
     }
 }

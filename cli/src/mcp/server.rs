@@ -30,13 +30,13 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
     fn offer(&self) -> impl Future<Output = Arc<Offer>> + Send;
 
     /// Calls a tool, which reports what its programs print to `progress`, if it is given. Dropping the future cancels the
-    /// call.
+    /// call. Fails if there is no such tool.
     fn call(
         &self,
         tool: &str,
         input: Input,
         progress: Option<Progress>,
-    ) -> impl Future<Output = CallToolResult> + Send;
+    ) -> impl Future<Output = Result<CallToolResult, ErrorData>> + Send;
 }
 
 /// A project's offering and the tool definitions for it.
@@ -72,9 +72,9 @@ const LIST: &str = "list_tools";
 
 /// Returns the tools that the agent of the session has created.
 async fn created<B: Backend>(backend: &B) -> Vec<Tool> {
-    let listed = backend.call(LIST, json!({}).into(), None).await;
-    let text = listed.content.first().and_then(|block| block.as_text());
     // If the store cannot be read, every call says so.
+    let Ok(listed) = backend.call(LIST, json!({}).into(), None).await else { return Vec::new() };
+    let text = listed.content.first().and_then(|block| block.as_text());
     let listed = text.and_then(|text| serde_json::from_str::<Listed>(&text.text).ok());
     // A name with the value of a secret is masked, and cannot be called.
     let tool = |CreatedTool { name, description, parameter_schema }: CreatedTool| {
@@ -104,7 +104,12 @@ impl<B: Backend> Server<B> {
 
     /// Runs a call. If the client asked for progress, notifies it of what the programs of the call print, and periodically
     /// that the call is still running.
-    async fn run(&self, tool: &str, input: Input, context: &RequestContext<RoleServer>) -> CallToolResult {
+    async fn run(
+        &self,
+        tool: &str,
+        input: Input,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
         let Some(token) = context.meta.get_progress_token() else {
             return self.backend.call(tool, input, None).await;
         };
@@ -184,9 +189,11 @@ impl<B: Backend> ServerHandler for Server<B> {
             Err(error) => return Ok(CallToolResult::from(mcp::reply(Err(error))).into()),
         };
         // Without its type, because every layer of futures counts towards the compiler's recursion limit.
-        let run: BoxFuture<'_, CallToolResult> = Box::pin(self.run(&request.name, input, &context));
+        let run: BoxFuture<'_, Result<CallToolResult, ErrorData>> =
+            Box::pin(self.run(&request.name, input, &context));
         tokio::select! {
             result = run => {
+                let result = result?;
                 if result.is_error != Some(true) && self.backend.offer().await.catalog.changes(&request.name) {
                     // A client that is gone does not need to know.
                     let _ = context.peer.notify_tool_list_changed().await;

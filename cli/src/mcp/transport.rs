@@ -9,7 +9,8 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use koze_core::tool::message::{CallMessage, Message};
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData, MetaObject, RequestMetaObject,
+    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData, JsonRpcError, MetaObject,
+    RequestMetaObject,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -74,10 +75,10 @@ where
                 },
                 Line::TooLong => {
                     let text = format!("a message must have at most {} MiB", MAX_REQUEST >> 20);
-                    ErrorData::invalid_request(text, None)
+                    invalid_request(text).into()
                 }
             };
-            self.refusing = Some(Box::pin(self.send(Written::error(refused, None))));
+            self.refusing = Some(Box::pin(self.send(Written::Error(*refused))));
         }
     }
 
@@ -138,14 +139,17 @@ impl Decoder for Splitter {
 }
 
 /// Decodes the message in a line. Returns `None` for an empty line or a message that is not for a tool server.
-fn message(line: &[u8]) -> Result<Option<Read>, ErrorData> {
+fn message(line: &[u8]) -> Result<Option<Read>, Box<JsonRpcError>> {
     // Some clients write a byte order mark, which JSON parsers may ignore.
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
     let replaced = match Message::read(line) {
         Message::Call(read) => return Ok(Some(call(read))),
         Message::DuplicateKey(error) => sealed::with_error(line, error),
-        Message::TooLarge(error) => return Err(ErrorData::invalid_request(error.message, None)),
-        Message::Other => None,
+        Message::TooLarge(error) => return Err(invalid_request(error.message).into()),
+        Message::InvalidArguments { id, message } => {
+            return Err(JsonRpcError::new(Some(id), ErrorData::invalid_params(message, None)).into());
+        }
+        Message::InvalidJson(_) | Message::Other => None,
     };
     let mut line = BytesMut::from(replaced.as_deref().unwrap_or(line));
     match JsonRpcMessageCodec::default().decode_eof(&mut line) {
@@ -156,8 +160,13 @@ fn message(line: &[u8]) -> Result<Option<Read>, ErrorData> {
         {
             Ok(None)
         }
-        Err(_) => Err(ErrorData::invalid_request("Invalid request", None)),
+        Err(_) => Err(invalid_request("Invalid request".to_owned()).into()),
     }
+}
+
+/// Returns the error for a message whose ID is not known.
+fn invalid_request(message: String) -> JsonRpcError {
+    JsonRpcError::new(None, ErrorData::invalid_request(message, None))
 }
 
 /// Returns a tool call as the SDK represents it, with its input as text.

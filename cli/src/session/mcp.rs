@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use koze_core::Progress;
 use koze_core::tool::{Input, mcp};
+use rmcp::ErrorData;
 use rmcp::model::CallToolResult;
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
@@ -141,15 +142,20 @@ impl Backend for InProcess {
         Arc::clone(&now.offer)
     }
 
-    async fn call(&self, tool: &str, input: Input, progress: Option<Progress>) -> CallToolResult {
+    async fn call(
+        &self,
+        tool: &str,
+        input: Input,
+        progress: Option<Progress>,
+    ) -> Result<CallToolResult, ErrorData> {
         let _counted = Counted::new(&self.calls);
         let offer = self.offer().await;
         match self.host.session(offer.offering.profiles.clone()).await {
             Ok(session) => {
                 let session = reporting(&session, progress);
-                mcp::reply(offer.catalog.call(&session, tool, input).await).into()
+                mcp::called(offer.catalog.call(&session, tool, input).await).map(Into::into)
             }
-            Err(error) => mcp::reply(Err(error)).into(),
+            Err(error) => Ok(mcp::reply(Err(error)).into()),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
+use koze_core::files::Existing;
 use koze_core::files::http::Refused;
 use koze_core::path::absolute;
 use koze_core::{Profiles, Result, files, transfer};
@@ -40,7 +41,7 @@ pub enum Way {
     /// Out of the sandbox, as an archive: [`koze_local::archives`] reads the stream.
     ArchiveOut,
     /// Into the sandbox, as an archive that koze has written.
-    ArchiveIn,
+    ArchiveIn(Existing),
 }
 
 /// A tree that is being copied.
@@ -141,14 +142,14 @@ async fn tree(
     }
     let sandbox = session.sandbox(&sandbox).await?;
     let into = sandbox.clone();
-    if way == Way::ArchiveIn {
+    if let Way::ArchiveIn(existing) = way {
         let create = |staging: String| async move {
             let TreePipe { pipe, outcome } = into.extract_pipe(&staging).await?;
             pass(&Answer::Tree, &pipe, read, write).await;
             drop(pipe);
             outcome.extracted().await.map(drop)
         };
-        let is_new = files::assemble(&sandbox, &path, create).await?;
+        let is_new = files::assemble(&sandbox, &path, existing, create).await?;
         return Ok(Answer::Extracted { is_new });
     }
     let create = |staging: String| async move {

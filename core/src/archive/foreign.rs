@@ -151,13 +151,7 @@ impl Foreign {
         if !self.last.is_empty() {
             return Err(refused(&self.last, "is followed by something that is not an entry"));
         }
-        let compressed =
-            [&[0x1f, 0x8b][..], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", &[0xfd, b'7', b'z', b'X', b'Z']];
-        let why = if compressed.iter().any(|magic| bytes.starts_with(magic)) {
-            "the archive is compressed: send the tar archive itself"
-        } else {
-            "this is not a tar archive"
-        };
+        let why = if is_compressed(bytes) { COMPRESSED } else { "this is not a tar archive" };
         Err(Error::new(Code::InvalidInput, why))
     }
 
@@ -250,6 +244,8 @@ impl Foreign {
             return Ok(end());
         }
         let message = match (&*self.last, self.content) {
+            // A small archive may be shorter than a block when it is compressed.
+            ("", _) if is_compressed(&self.collected) => COMPRESSED.to_owned(),
             ("", _) => "the archive is incomplete: it has no entry and no end".to_owned(),
             (last, 0) => format!("the archive is incomplete: it ends after the entry `{}`", shown(last)),
             (last, left) => {
@@ -259,6 +255,15 @@ impl Foreign {
         };
         Err(Error::new(Code::InvalidInput, message))
     }
+}
+
+const COMPRESSED: &str =
+    "the archive is compressed: send the tar archive itself, such as the output of `gunzip -c`";
+
+/// Returns whether a file begins as one of gzip, zstd, bzip2 or xz.
+fn is_compressed(bytes: &[u8]) -> bool {
+    let magic = [&[0x1f, 0x8b][..], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", &[0xfd, b'7', b'z', b'X', b'Z']];
+    magic.iter().any(|magic| bytes.starts_with(magic))
 }
 
 /// Splits at most this many bytes off.

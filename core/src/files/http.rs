@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::Existing;
 use crate::error::{Code, Error, Result};
 use crate::path;
 use crate::sandbox::Stat;
@@ -106,20 +107,29 @@ pub fn file_path(decoded: &str) -> Result<String> {
     Ok(path)
 }
 
-/// Returns whether the parameters of a request ask for a directory as an archive.
+/// Returns whether the parameters of a request ask for a directory as an archive, and what a `PUT` does with one that has content.
 ///
 /// # Errors
-/// [`Code::InvalidInput`] for an archive of another format.
-pub fn archive<T: AsRef<str>>(parameters: &[(T, T)]) -> Result<bool> {
-    let mut is_archive = false;
-    for (_, format) in parameters.iter().filter(|(name, _)| name.as_ref() == "archive") {
-        if format.as_ref() != "tar" {
-            let message = format!("`archive={}` is not supported: use `archive=tar`", format.as_ref());
-            return Err(Error::new(Code::InvalidInput, message));
+/// [`Code::InvalidInput`] for an archive of another format, and for another value of `merge`.
+pub fn archive<T: AsRef<str>>(parameters: &[(T, T)]) -> Result<Option<Existing>> {
+    let (mut is_archive, mut existing) = (false, Existing::Refuse);
+    for (name, value) in parameters {
+        match (name.as_ref(), value.as_ref()) {
+            ("archive", "tar") => is_archive = true,
+            ("archive", format) => {
+                let message = format!("`archive={format}` is not supported: use `archive=tar`");
+                return Err(Error::new(Code::InvalidInput, message));
+            }
+            ("merge", "true") => existing = Existing::Merge,
+            ("merge", "false") => existing = Existing::Refuse,
+            ("merge", value) => {
+                let message = format!("`merge={value}` is not supported: use `merge=true` or `merge=false`");
+                return Err(Error::new(Code::InvalidInput, message));
+            }
+            _ => {}
         }
-        is_archive = true;
     }
-    Ok(is_archive)
+    Ok(is_archive.then_some(existing))
 }
 
 /// Refuses the headers of a request for an archive that hold only for files.
@@ -284,8 +294,10 @@ mod tests {
 
     #[test]
     fn archives() {
-        assert_eq!(archive::<&str>(&[]), Ok(false));
-        assert_eq!(archive(&[("archive", "tar"), ("x", "zip")]), Ok(true));
+        assert_eq!(archive::<&str>(&[]), Ok(None));
+        assert_eq!(archive(&[("archive", "tar"), ("x", "zip")]), Ok(Some(Existing::Refuse)));
+        assert_eq!(archive(&[("merge", "true"), ("archive", "tar")]), Ok(Some(Existing::Merge)));
+        assert!(archive(&[("archive", "tar"), ("merge", "1")]).unwrap_err().message.contains("`merge=1`"));
         for format in ["", "zip", "TAR"] {
             assert_eq!(archive(&[("archive", format)]).unwrap_err().code, Code::InvalidInput, "{format}");
         }

@@ -14,7 +14,7 @@ mod tree;
 mod upload;
 
 pub use self::download::download;
-pub use self::tree::{assemble, extract};
+pub use self::tree::{Existing, assemble, extract};
 pub use self::upload::Upload;
 
 use crate::error::{Code, Error, Result};

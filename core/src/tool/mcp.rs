@@ -1,7 +1,8 @@
 //! Tools and results in the format of the Model Context Protocol.
 
 use rmcp::model::{
-    CallToolResult, ContentBlock, Implementation, InitializeResult, ServerCapabilities, Tool, ToolsCapability,
+    CallToolResult, ContentBlock, ErrorData, Implementation, InitializeResult, ServerCapabilities, Tool,
+    ToolsCapability,
 };
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -123,6 +124,19 @@ impl From<Called> for CallToolResult {
     fn from(Called { mut result, structured }: Called) -> Self {
         result.structured_content = structured.map(|(value, _)| value);
         result
+    }
+}
+
+/// Returns the result of a call.
+///
+/// # Errors
+/// The protocol's error for a tool that does not exist. Every other error is a result, so that the model reads it.
+pub fn called(reply: Result<Reply>) -> std::result::Result<Called, ErrorData> {
+    match reply {
+        Err(error) if error.code == Code::UnknownTool => {
+            Err(ErrorData::invalid_params(error.to_string(), None))
+        }
+        reply => Ok(self::reply(reply)),
     }
 }
 

@@ -33,8 +33,17 @@ pub struct CallMessage {
 pub enum Message {
     /// A call of a tool, in the form in which clients write it.
     Call(CallMessage),
-    /// Any other text whose values can be built.
+    /// Any other JSON whose values can be built.
     Other,
+    /// A call whose arguments are not an object.
+    InvalidArguments {
+        /// The ID of the request.
+        id: RequestId,
+        /// What was wrong, and what would be right.
+        message: String,
+    },
+    /// A text that is not JSON.
+    InvalidJson(serde_json::Error),
     /// A message with a duplicate key, whose values can be built.
     DuplicateKey(Error),
     /// A message with too many values.
@@ -67,49 +76,63 @@ struct Params<'a> {
 impl Message {
     /// Reads a message.
     pub fn read(text: &[u8]) -> Self {
-        if let Some(call) = CallMessage::read(text) {
-            return Message::Call(call);
+        if let Some(call) = read_call(text) {
+            return call;
         }
         match build(text, MAX_ENVELOPE) {
-            // What is not JSON is refused by the protocol library.
-            Ok(_) | Err(ReadError::InvalidJson(_)) => Message::Other,
+            Ok(_) => Message::Other,
+            Err(ReadError::InvalidJson(error)) => Message::InvalidJson(error),
             // Nothing behind the key was read yet.
             Err(ReadError::DuplicateKey(error)) => match count(text, MAX_ENVELOPE) {
                 Ok(()) => Message::DuplicateKey(error),
                 Err(ReadError::TooManyValues(_)) => too_large(),
-                Err(_) => Message::Other,
+                Err(ReadError::InvalidJson(error)) => Message::InvalidJson(error),
+                Err(ReadError::DuplicateKey(_)) => Message::Other,
             },
             Err(ReadError::TooManyValues(_)) => too_large(),
         }
     }
 }
 
-impl CallMessage {
-    fn read(text: &[u8]) -> Option<Self> {
-        let Envelope { jsonrpc, id, method, params } = serde_json::from_slice(text).ok()?;
-        if jsonrpc != "2.0" || method != "tools/call" || id.get().len() > MAX_ID {
-            return None;
-        }
-        let id = serde_json::from_str(id.get()).ok()?;
-        let Params { name: tool, arguments, meta } = params;
-        let mut input = match arguments.map(RawValue::get) {
-            Some(arguments) if !arguments.starts_with('{') => return None,
-            Some(arguments) => refused(Input::read(arguments.as_bytes()))?,
-            None => Ok(Map::new().into()),
-        };
-        let meta = match meta.map(|meta| build(meta.get().as_bytes(), MAX_ENVELOPE)) {
-            Some(meta) => match refused(meta)? {
-                Ok(Value::Object(meta)) => Some(meta),
-                Ok(_) => return None,
-                Err(error) => {
-                    input = Err(error);
-                    None
-                }
-            },
-            None => None,
-        };
-        Some(CallMessage { id, tool, meta, input })
+/// Reads a call. Returns `None` for any other message.
+fn read_call(text: &[u8]) -> Option<Message> {
+    let Envelope { jsonrpc, id, method, params } = serde_json::from_slice(text).ok()?;
+    if jsonrpc != "2.0" || method != "tools/call" || id.get().len() > MAX_ID {
+        return None;
     }
+    let id = serde_json::from_str(id.get()).ok()?;
+    let Params { name: tool, arguments, meta } = params;
+    let mut input = match arguments.map(RawValue::get) {
+        Some(arguments) if !arguments.starts_with('{') => {
+            return Some(Message::InvalidArguments { id, message: describe_arguments(arguments) });
+        }
+        Some(arguments) => refused(Input::read(arguments.as_bytes()))?,
+        None => Ok(Map::new().into()),
+    };
+    let meta = match meta.map(|meta| build(meta.get().as_bytes(), MAX_ENVELOPE)) {
+        Some(meta) => match refused(meta)? {
+            Ok(Value::Object(meta)) => Some(meta),
+            Ok(_) => return None,
+            Err(error) => {
+                input = Err(error);
+                None
+            }
+        },
+        None => None,
+    };
+    Some(Message::Call(CallMessage { id, tool, meta, input }))
+}
+
+/// Returns what is wrong with arguments that are not an object.
+fn describe_arguments(json: &str) -> String {
+    match json.as_bytes().first() {
+        Some(b'"') => {
+            "`arguments` is a string: send the object itself, such as {\"path\": \"a\"}, not its JSON as text"
+        }
+        Some(b'[') => "`arguments` is an array: send an object with the tool's parameters by name",
+        _ => "`arguments` must be an object with the tool's parameters by name",
+    }
+    .to_owned()
 }
 
 fn too_large() -> Message {
@@ -164,7 +187,6 @@ mod tests {
         let many = format!("[{}0]", "[0],".repeat(1 << 20));
         for params in [
             format!(r#"{{"name":"shell","x":{many}}}"#),
-            format!(r#"{{"name":"shell","arguments":{many}}}"#),
             format!(r#"{{"name":"shell","name":"shell","arguments":{{"a":{many}}}}}"#),
         ] {
             assert!(
@@ -173,10 +195,23 @@ mod tests {
                 &params[..60]
             );
         }
-        for params in
-            [r#"{"name":"shell","x":1}"#, r#"{"name":"shell","arguments":[]}"#, "{", r#"{"name":"\ud800"}"#]
-        {
-            assert!(matches!(message(params), Message::Other), "{params}");
+        assert!(matches!(message(r#"{"name":"shell","x":1}"#), Message::Other));
+        for params in ["{", r#"{"name":"\ud800"}"#] {
+            assert!(matches!(message(params), Message::InvalidJson(_)), "{params}");
         }
+    }
+
+    #[test]
+    fn arguments_are_an_object() {
+        let many = format!("[{}0]", "[0],".repeat(1 << 20));
+        for (arguments, says) in
+            [(r#""{\"a\":1}""#, "a string"), (&many, "an array"), ("1", "must be an object")]
+        {
+            let read = message(&format!(r#"{{"name":"shell","arguments":{arguments}}}"#));
+            let Message::InvalidArguments { id, message } = read else { panic!("{read:?}") };
+            assert!(id == RequestId::Number(7) && message.contains(says), "{message}");
+        }
+        // Clients that have none may send null.
+        assert_eq!(call(r#"{"name":"shell","arguments":null}"#).input.unwrap().text(), "{}");
     }
 }

@@ -80,23 +80,35 @@ pub(crate) async fn staged<T: Sandbox, R, C: Future<Output = Result<R>>>(
     let Some((parent, _)) = to_path.rsplit_once('/') else {
         return Err(Error::new(Code::IsDirectory, "`/` already exists: use a path below it"));
     };
-    let path = format!("{parent}/.koze-transfer-{}", uuid::Uuid::new_v4().simple());
+    with_staging(to, parent, to_path, |staging| async move {
+        let created = create(staging.clone()).await?;
+        to.rename(anywhere(&staging), anywhere(to_path)).await?;
+        Ok(created)
+    })
+    .await
+}
+
+/// Passes a staging path in a directory to `work`, which moves what it creates there to a target. If it fails, or if the future is
+/// dropped, the staging path is removed.
+pub(crate) async fn with_staging<T: Sandbox, R, W: Future<Output = Result<R>>>(
+    to: &T,
+    directory: &str,
+    to_path: &str,
+    work: impl FnOnce(String) -> W,
+) -> Result<R> {
+    let path = format!("{directory}/.koze-transfer-{}", uuid::Uuid::new_v4().simple());
     // If recording fails, a crash may leave a partial copy, which is no reason not to copy.
     let _ = to.record_staging(&path).await;
     let mut staging = Staging { sandbox: Some(to.clone()), path };
-    let copied = async {
-        let created = create(staging.path.clone()).await?;
-        to.rename(anywhere(&staging.path), anywhere(to_path)).await?;
+    let done = work(staging.path.clone()).await;
+    if done.is_ok() {
         // Without a file at the path, a remaining record is harmless.
         let _ = to.forget_staging(&staging.path).await;
-        Ok(created)
-    };
-    let copied: Result<R> = copied.await;
-    if copied.is_err() {
+    } else {
         remove_staging(to, &staging.path).await;
     }
     staging.sandbox = None;
-    copied.map_err(|mut error| {
+    done.map_err(|mut error| {
         // Nothing but a replaced container removes what has this name.
         if error.code == Code::NotFound && error.message.contains(&staging.path) {
             return lost(to_path).with_source(error);

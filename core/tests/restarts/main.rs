@@ -175,7 +175,8 @@ fn an_archive_is_extracted_whole_or_refused() {
         let expected = moved(&source).await;
         let calls = check(&expected, async |sandbox| {
             let pieces: Vec<Result<Vec<u8>>> = tar.chunks(50_000).map(|piece| Ok(piece.to_vec())).collect();
-            files::extract(&sandbox, "/workspace/new", stream::iter(pieces).boxed()).await.map(drop)
+            let pieces = stream::iter(pieces).boxed();
+            files::extract(&sandbox, "/workspace/new", files::Existing::Refuse, pieces).await.map(drop)
         });
         assert!(calls.await > 10);
     });

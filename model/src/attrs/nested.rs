@@ -72,6 +72,9 @@ pub(super) fn unknown(key: &str, of: &str, known: &[&'static str], span: Span, r
     report.add(rule, span);
 }
 
+/// The variable that limits the content of a call of `write_file`, which koze itself reads.
+const WRITE_LIMIT: &str = "KOZE_WRITE_FILE_MAX_BYTES";
+
 /// Parses `env_vars(NAME = "value")`, keeping the order.
 pub(super) fn variables(
     key: &str,
@@ -90,6 +93,10 @@ pub(super) fn variables(
         if let Meta::NameValue(_) = &meta
             && let Some(value) = literal::text(key, &meta, report)
         {
+            if name == WRITE_LIMIT && !value.value.parse::<usize>().is_ok_and(|limit| limit > 0) {
+                let expected = "a number of bytes, at least 1, such as \"81920\"";
+                literal::bad_value::<()>(&name, &value.value, expected, value.span, report);
+            }
             variables.push((name, value.value));
         } else if !matches!(&meta, Meta::NameValue(_)) {
             literal::bad_form::<()>(key, "names with a string each", span, report);

@@ -119,6 +119,8 @@ fn values_must_be_in_range() {
         "renamed_from = \"a-b\"",
         "instance(vcpu = 0)",
         "env_vars(A = \"\\0\")",
+        "env_vars(KOZE_WRITE_FILE_MAX_BYTES = \"80 KiB\")",
+        "env_vars(KOZE_WRITE_FILE_MAX_BYTES = \"0\")",
     ] {
         assert!(first_error(bad).starts_with("K013"), "{bad}: {}", first_error(bad));
     }

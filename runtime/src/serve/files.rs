@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use futures_util::{Stream as _, StreamExt as _, TryStreamExt as _, stream};
 use koze_core::files::http::{self, ARCHIVE_HEADERS, Conditions, Head, Refused};
-use koze_core::files::{self, Upload};
+use koze_core::files::{self, Existing, Upload};
 use koze_core::path::anywhere;
 use koze_core::provider::Provider;
 use koze_core::{Sandbox as _, Session};
@@ -84,13 +84,13 @@ pub(super) async fn answer_archive<P: Provider>(
     session: &Session<P>,
     sandbox: &str,
     path: &str,
-    access: Access,
+    (access, existing): (Access, Existing),
 ) -> Result<Response, Refusal> {
     let path = http::file_path(path)?;
     let names: Vec<String> = request.headers().keys().collect();
     http::check_archive(names.iter().map(String::as_str))?;
     if access == Access::Write {
-        return write_archive(request, session.sandbox(sandbox).await?, &path).await;
+        return write_archive(request, session.sandbox(sandbox).await?, &path, existing).await;
     }
     let mut tar = files::existing(session, sandbox).await?.archive(anywhere(&path));
     // An error before the first part becomes the response.
@@ -114,6 +114,7 @@ async fn write_archive<S: koze_core::Sandbox>(
     mut request: Request,
     sandbox: S,
     path: &str,
+    existing: Existing,
 ) -> Result<Response, Refusal> {
     if request.inner().body().is_none() {
         return Err(Refusal::invalid("the body is empty: send a tar archive"));
@@ -124,7 +125,7 @@ async fn write_archive<S: koze_core::Sandbox>(
         let message = "the body is not complete: the directory was not created";
         koze_core::Error::new(koze_core::Code::InvalidInput, message)
     };
-    let is_new = files::extract(&sandbox, path, Box::pin(bytes.map_err(cut))).await?;
+    let is_new = files::extract(&sandbox, path, existing, Box::pin(bytes.map_err(cut))).await?;
     Ok(head(if is_new { 201 } else { 204 }, [])?.empty())
 }
 

@@ -67,6 +67,8 @@ enum Read {
     Cancelled(RequestId),
     /// A message that requires no action.
     Nothing,
+    /// A request with an error.
+    Invalid(RequestId, ErrorData),
 }
 
 /// A request. The SDK's own message type would pull every message of the protocol into the Worker, and the Worker handles
@@ -124,6 +126,7 @@ pub(super) async fn answer<F: Families>(
         }
         // Notifications and responses get no response.
         Ok(Read::Nothing) => return Ok(answer::respond(202, String::new(), [])?),
+        Ok(Read::Invalid(id, error)) => return reply(200, message(id, Err(error)), None),
         Err(error) => return reply(400, serde_json::to_string(&JsonRpcError::new(None, error)), None),
     };
     let id = ask.id.clone();
@@ -204,6 +207,10 @@ fn read(body: &[u8]) -> Result<Read, ErrorData> {
         Message::TooLarge(error) => return Err(invalid(&error.message)),
         // The sender gets the error in the result of its request.
         Message::DuplicateKey(error) => input = Some(Err(error)),
+        Message::InvalidArguments { id, message } => {
+            return Ok(Read::Invalid(id, ErrorData::invalid_params(message, None)));
+        }
+        Message::InvalidJson(error) => return Err(unread(&error)),
         Message::Other => {}
     }
     let body = serde_json::from_slice(body).map_err(|error| unread(&error))?;
@@ -281,10 +288,10 @@ async fn outcome<F: Families>(
         "tools/call" => {
             let call: Call = taken(&method, params)?;
             let input = input.unwrap_or_else(|| Ok(call.arguments.unwrap_or_default().into()));
-            let mut called = mcp::reply(match input {
+            let mut called = mcp::called(match input {
                 Ok(input) => catalog.call(session, &call.name, input).await,
                 Err(error) => Err(error),
-            });
+            })?;
             called.result.result_type = called.result.result_type.filter(|_| !legacy);
             Ok(Outcome::Called(called.into()))
         }
@@ -327,6 +334,7 @@ mod tests {
                 Read::Ask(ask) => Some((ask.method, ask.id.to_string())),
                 Read::Cancelled(id) => Some((String::new(), id.to_string())),
                 Read::Nothing => None,
+                Read::Invalid(id, error) => Some((error.message.into_owned(), id.to_string())),
             })
         };
         let asked = |method: &str, id: &str| Ok(Some((method.to_owned(), id.to_owned())));

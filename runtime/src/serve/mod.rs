@@ -137,8 +137,8 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
         }
         Route::File { session, sandbox, path, access } => {
             let session = open(id(&session)?, None);
-            if http::archive(&query.iter().collect::<Vec<_>>())? {
-                return files::answer_archive(request, &session, &sandbox, &path, access).await;
+            if let Some(existing) = http::archive(&query.iter().collect::<Vec<_>>())? {
+                return files::answer_archive(request, &session, &sandbox, &path, (access, existing)).await;
             }
             files::answer(request, &session, &sandbox, &path, access).await
         }

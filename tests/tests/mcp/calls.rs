@@ -46,7 +46,12 @@ fn calls_are_answered() {
         (format!("{at}/shell"), "", 400, "not valid JSON"),
         ("POST /sessions/other/tools/shell".to_owned(), "{}", 404, "another session"),
         ("POST /sessions/%FF/tools/shell".to_owned(), "{}", 400, "UTF-8"),
-        ("GET /sessions/default/tools/shell".to_owned(), "", 405, "this takes POST"),
+        (
+            "GET /sessions/default/tools/shell".to_owned(),
+            "",
+            405,
+            r#""code":"method_not_allowed","message":"this takes POST""#,
+        ),
         ("POST /sessions/default/tools".to_owned(), "{}", 404, "/mcp"),
         ("POST /sessions/default/tools/shell/x".to_owned(), "{}", 404, "/mcp"),
     ] {

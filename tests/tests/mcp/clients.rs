@@ -81,8 +81,12 @@ fn tools_and_results() {
         is("written", (false, json!({ "ok": true, "size": 4 })));
         is("read", (false, json!({ "content": "\u{0}ä\n", "size": 4 })));
         is("missing", (true, json!("not_found: /home/user/none does not exist")));
-        let (failed, text) = result(&seen["unknown"]);
-        assert!(failed && text.as_str().is_some_and(|text| text.starts_with("unknown_tool: ")), "{text}");
+        let unknown = &seen["unknown"];
+        assert!(
+            unknown["code"] == -32602
+                && unknown["message"].as_str().is_some_and(|text| text.contains("unknown_tool: ")),
+            "{place}: {unknown}"
+        );
         let (failed, text) = result(&seen["wrong"]);
         assert!(failed && text.as_str().is_some_and(|text| text.starts_with("invalid_input: ")), "{text}");
     });
@@ -102,21 +106,21 @@ fn a_long_command_shows_progress() {
     });
 }
 
-/// A client that asked for progress receives what a command of a workspace prints while it runs.
+/// A client that asked for progress receives what a command prints while it runs.
 #[test]
-fn a_command_of_a_workspace_shows_its_output() {
+fn a_command_shows_its_output() {
     let host = project();
     host.write(
         "src/server/box.sandbox.rs",
         "use koze::prelude::*;\n\n#[sandbox(tools = [\"workspace\"], workspace(shell))]\npub struct BoxSandbox;\n",
     );
-    for sdk in SDKS {
+    for (sdk, (family, tool)) in SDKS.iter().zip([("workspace", "workspace__box__run"), ("agent", "shell")]) {
         let (on_stdio, over_http) = (format!("output-stdio-{sdk}"), format!("output-http-{sdk}"));
         let mut server = stdio(&host);
-        server["args"] = json!(["mcp", "--tools", "workspace", "--session", on_stdio]);
-        shows_output(&play("output", sdk, &server, &[]), &on_stdio);
-        let server = Http::start(&host, &["--tools", "workspace", "--session", &over_http]);
-        shows_output(&play("output", sdk, &server.place(), &[]), &over_http);
+        server["args"] = json!(["mcp", "--tools", family, "--session", on_stdio]);
+        shows_output(&play("output", sdk, &server, &[tool]), &on_stdio);
+        let server = Http::start(&host, &["--tools", family, "--session", &over_http]);
+        shows_output(&play("output", sdk, &server.place(), &[tool]), &over_http);
         assert_eq!(server.end(), "", "{over_http}");
     }
 }

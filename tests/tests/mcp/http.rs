@@ -5,6 +5,7 @@ use std::net::TcpStream;
 
 use fs_err as fs;
 use koze_tests::processes;
+use serde_json::{Value, json};
 
 use crate::server::{Http, TIMEOUT, project};
 
@@ -155,6 +156,74 @@ fn other_names_of_this_machine_are_rejected() {
     }
 }
 
+/// Returns the body of a response.
+fn body_of(answer: &str) -> Value {
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
+#[test]
+fn refusals_are_json() {
+    let server = Http::start(&project(), &[]);
+    let good = format!("Host: localhost\r\n{}", bearer(&server));
+    let (json, evil) = (format!("{good}{JSON}"), format!("{good}{JSON}Origin: http://evil.test\r\n"));
+    let foreign = format!("Host: evil.test\r\n{}{JSON}", bearer(&server));
+    let unknown = format!("{json}Mcp-Session-Id: none\r\n");
+    for (request, headers, status, code) in [
+        ("POST /mcp", "Host: localhost\r\n", 401, "unauthorized"),
+        ("POST /mcp", &evil, 403, "forbidden"),
+        ("POST /mcp", &foreign, 403, "forbidden"),
+        ("POST /other", &json, 404, "not_found"),
+        ("POST /mcp", &unknown, 404, "not_found"),
+        ("PUT /mcp", &json, 405, "method_not_allowed"),
+        ("POST /mcp", &good, 406, "invalid_input"),
+        ("POST /sessions/default/sandboxes/none", &json, 405, "method_not_allowed"),
+        ("DELETE /sessions/default/sandboxes/none", &json, 404, "not_found"),
+        ("DELETE /sessions/other/sandboxes/none", &json, 404, "not_found"),
+    ] {
+        let (told, answer) = send(&server, request, headers, br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+        let error = &body_of(&answer)["error"];
+        assert_eq!((told, &error["code"]), (status, &json!(code)), "{request} {headers}: {answer}");
+        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{answer}");
+        if status == 405 {
+            assert!(answer.to_lowercase().contains("\r\nallow: "), "{answer}");
+        }
+    }
+}
+
+#[test]
+fn a_sandbox_is_destroyed() {
+    let host = project();
+    let server = Http::start(&host, &[]);
+    let good = format!("Host: localhost\r\n{}", bearer(&server));
+    let (status, _) = send(&server, "POST /sessions/default/tools/shell", &good, br#"{"command":"true"}"#);
+    assert_eq!(status, 200);
+    let destroy = || send(&server, "DELETE /sessions/default/sandboxes/default", &good, b"");
+    let (status, answer) = destroy();
+    assert_eq!((status, body_of(&answer)), (200, json!({ "ok": true })));
+    assert_eq!(destroy().0, 404, "it is gone");
+}
+
+#[test]
+fn arguments_that_are_no_object_are_an_error_of_the_protocol() {
+    let server = Http::start(&project(), &[]);
+    let headers = format!("Host: localhost\r\n{}{JSON}", bearer(&server));
+    for (params, says) in [
+        (r#"{"name":"shell","arguments":"{\"command\":\"true\"}"}"#, "`arguments` is a string"),
+        (r#"{"name":"shell","arguments":[]}"#, "`arguments` is an array"),
+    ] {
+        let call = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#);
+        let (status, answer) = send(&server, "POST /mcp", &headers, call.as_bytes());
+        let message = body_of(&answer);
+        assert_eq!((status, &message["id"]), (200, &json!(7)), "{answer}");
+        let error = &message["error"];
+        assert!(
+            error["code"] == -32602 && error["message"].as_str().is_some_and(|text| text.starts_with(says)),
+            "{answer}"
+        );
+    }
+}
+
 #[test]
 fn the_other_loopback_address_works() {
     let server = Http::start(&project(), &["[::1]:0"]);
@@ -173,9 +242,14 @@ fn invalid_requests_are_rejected() {
     assert_eq!(status("POST /mcp/x", &json, ASK.as_bytes()), 404);
     assert_eq!(status("PUT /mcp", &json, ASK.as_bytes()), 405);
     assert_eq!(status("POST /mcp", &good, ASK.as_bytes()), 406);
-    for body in [&b""[..], b"{", b"\xff\xfe", b"[]", b"null", b"{}", br#"{"jsonrpc":"1.0"}"#] {
+    for body in [&b"[]"[..], b"null", b"{}", br#"{"jsonrpc":"1.0"}"#] {
         let status = status("POST /mcp", &json, body);
         assert!((400..500).contains(&status), "{:?}: {status}", String::from_utf8_lossy(body));
+    }
+    for body in [&b""[..], b"{", b"\xff\xfe"] {
+        let (status, answer) = send(&server, "POST /mcp", &json, body);
+        let error = &body_of(&answer)["error"];
+        assert!(status == 400 && error["code"] == -32700, "{answer}");
     }
     // An unknown session.
     let unknown = format!("{json}Mcp-Session-Id: none\r\n");
@@ -231,7 +305,7 @@ fn an_authenticated_connection_is_never_evicted() {
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).expect("an answer");
         let mut rest = Vec::new();
-        while !rest.ends_with(b"the endpoint is /mcp\n") {
+        while !rest.ends_with(b"}}") {
             let mut byte = [0];
             stream.read_exact(&mut byte).expect("the rest");
             rest.push(byte[0]);

@@ -8,5 +8,6 @@ mod follows;
 mod http;
 mod inspector;
 mod memory;
+mod parents;
 mod server;
 mod trees;

@@ -33,6 +33,15 @@ async function connect() {
 }
 const errors = [];
 
+/** Returns the error of the protocol that a call ends with. */
+async function refused(call) {
+  try {
+    return { result: await call };
+  } catch (error) {
+    return { code: error.code, message: error.message };
+  }
+}
+
 /** Returns whether a `sleep` with this argument runs on this machine. */
 function sleeps(seconds) {
   return readdirSync("/proc").some((id) => {
@@ -67,7 +76,7 @@ const SCENES = {
       written: await call("write_file", { sandbox: "py", path: "a", content: "\u0000ä\n" }),
       read: await call("read_file", { sandbox: "py", path: "a" }),
       missing: await call("read_file", { path: "none" }),
-      unknown: await call("bash", {}),
+      unknown: await refused(call("bash", {})),
       wrong: await call("shell", { command: 1 }),
     };
     await client.close();
@@ -87,19 +96,20 @@ const SCENES = {
     return { seen: seen.slice(0, 2), result, silent };
   },
 
-  async output(workspace = "box") {
+  async output(tool = "workspace__box__run") {
     const { client, call } = await connect();
     const seen = [];
     const onprogress = (progress) => seen.push(progress);
     // The command waits until the client has its output. Some clients drop a notification that arrives with the result.
     const wait = (file) => `until test -e ${file}; do sleep 0.01; done`;
     const command = `printf 'ä'; printf e >&2; ${wait("told")}; printf done; ${wait("over")}`;
-    const running = call(`workspace__${workspace}__run`, { command }, { onprogress });
+    const running = call(tool, { command }, { onprogress });
+    const write = (path) => call(tool.replace(/run$|shell$/, "write_file"), { path, content: "" });
     const texts = () => seen.map(({ message }) => message ?? "").filter((text) => !text.startsWith("running"));
     await eventually("output", () => texts().join("").length >= 2);
-    await call(`workspace__${workspace}__write_file`, { path: "told", content: "" });
+    await write("told");
     await eventually("more output", () => texts().join("").endsWith("done"));
-    await call(`workspace__${workspace}__write_file`, { path: "over", content: "" });
+    await write("over");
     const result = await running;
     await client.close();
     return { seen, result };

@@ -152,6 +152,36 @@ fn a_hostile_archive_creates_nothing() {
 }
 
 #[test]
+fn archives_fill_existing_directories() {
+    let host = project();
+    let server = Http::start(&host, &[]);
+    let archive = |entries: &[(EntryType, &str, &str, &[u8])]| archive(entries);
+    let first = archive(&[(EntryType::Regular, "d/a", "", b"1"), (EntryType::Regular, "b", "", b"1")]);
+    // Neither a mount point nor its parent can be replaced.
+    for directory in ["/home/user", "/workspace", "/tmp"] {
+        let at = format!("{}{directory}?archive=tar", BELOW.trim_end_matches("/home/user"));
+        let (status, body) = ask(&server, "PUT", &at, "", &first);
+        assert_eq!(status, 204, "{directory}: {body}");
+        let (status, body) = ask(&server, "PUT", &at, "", &first);
+        assert!(status == 400 && body.contains("merge=true"), "{body}");
+        let second = archive(&[(EntryType::Regular, "d/c", "", b"2"), (EntryType::Regular, "b", "", b"2")]);
+        assert_eq!(ask(&server, "PUT", &format!("{at}&merge=true"), "", &second).0, 204);
+        // Where a directory and a file meet, nothing is merged.
+        for (conflict, code) in [("d", "is_directory"), ("b/x", "not_a_directory")] {
+            let entries =
+                [(EntryType::Regular, "new", "", &b"3"[..]), (EntryType::Regular, conflict, "", b"3")];
+            let (status, body) = ask(&server, "PUT", &format!("{at}&merge=true"), "", &archive(&entries));
+            assert!(status == 400 && body.contains(code), "{conflict}: {body}");
+        }
+        let command = format!("cd {directory}; ls -A; cat d/a d/c b");
+        let listed = host.koze(&["call", "shell", &format!(r#"{{"command": "{command}"}}"#)]);
+        assert!(listed.stdout.contains(r#""stdout":"b\nd\n122""#), "{directory}: {listed:?}");
+    }
+    let (status, body) = ask(&server, "PUT", &format!("{BELOW}/d?archive=tar&merge=yes"), "", &first);
+    assert!(status == 400 && body.contains("`merge=yes`"), "{body}");
+}
+
+#[test]
 fn what_cannot_be_archived_or_created() {
     let host = project();
     let server = Http::start(&host, &[]);
@@ -164,7 +194,7 @@ fn what_cannot_be_archived_or_created() {
         ("GET", "f?archive=zip", "", 400, "use `archive=tar`"),
         ("PUT", "d?archive=tar", "If-Match: *\r\n", 400, "`if-match` is not supported"),
         ("PUT", "d?archive=tar", "Content-Range: bytes 0-0/1\r\n", 400, "`content-range` is not supported"),
-        ("DELETE", "d?archive=tar", "", 405, "GET, HEAD and PUT"),
+        ("DELETE", "d?archive=tar", "", 405, "GET, HEAD, PUT"),
         ("PUT", "../../usr/x?archive=tar", "", 400, "permission_denied"),
         ("GET", "../..?archive=tar", "", 400, "permission_denied"),
         ("GET", "d?archive=%FF", "", 400, "UTF-8"),

@@ -10,9 +10,10 @@ use koze_core::tool::{Input, ReadError};
 use koze_core::{Code, Error, ToolResult};
 use tokio::sync::mpsc;
 
-use super::files::{decoded, refused};
+use super::files::decoded;
 use super::http::{Answer, whole};
 use super::offer::Supervised;
+use super::refusals::{refuse_method, refused};
 use crate::mcp::MAX_REQUEST;
 
 /// A tool that a request calls.
@@ -57,9 +58,7 @@ async fn call(
         return Err(refused(StatusCode::NOT_FOUND, Code::NotFound.as_str(), message));
     }
     if request.method() != Method::POST {
-        let mut answer = refused(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this takes POST");
-        answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
-        return Err(answer);
+        return Err(refuse_method("POST"));
     }
     let as_events = wants_events(request.headers());
     let Ok(body) = Limited::new(request.into_body(), MAX_REQUEST).collect().await else {

@@ -14,14 +14,16 @@ use hyper::{Method, Request, Response, StatusCode};
 use koze_core::files::http::{self, Conditions, Head, Refused};
 use koze_core::{Code, Error, Profiles};
 use percent_encoding::percent_decode_str;
-use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::http::{Answer, Body, whole};
 use super::offer::Supervised;
+use super::refusals::{refuse_error, refuse_method, refused};
 use super::trees;
 use crate::session::files::Writing;
 
+/// The methods of files and of directories.
+pub(super) const METHODS: &str = "GET, HEAD, PUT";
 /// How much of a file is read and written at once.
 const PIECE: usize = 1 << 20;
 /// How many pieces wait for a slow client.
@@ -66,10 +68,7 @@ pub(super) async fn answer(
 ) -> Answer {
     match done(backend, route, request).await {
         Ok(answer) => answer,
-        Err(Refused::Error(error)) => {
-            let status = StatusCode::from_u16(http::status(error.code));
-            refused(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), error.code.as_str(), &error.message)
-        }
+        Err(Refused::Error(error)) => refuse_error(&error),
         Err(Refused::Failed) => refused_as(StatusCode::PRECONDITION_FAILED),
     }
 }
@@ -86,8 +85,8 @@ async fn done(
     }
     let headers = request.headers();
     let profiles = backend.project.now().offering.profiles.clone();
-    if http::archive(&parameters(request.uri().query())?)? {
-        let directory = trees::Directory { profiles, sandbox, path };
+    if let Some(existing) = http::archive(&parameters(request.uri().query())?)? {
+        let directory = trees::Directory { profiles, sandbox, path, existing };
         return trees::answer(backend, directory, request).await.map_err(Refused::Error);
     }
     let conditions = Conditions {
@@ -110,16 +109,8 @@ async fn done(
             }
             write(backend, profiles, (&sandbox, &path), conditions, request.into_body()).await
         }
-        _ => Ok(not_allowed()),
+        _ => Ok(refuse_method(METHODS)),
     }
-}
-
-/// Refuses a method.
-pub(super) fn not_allowed() -> Answer {
-    let message = "this takes GET, HEAD and PUT";
-    let mut answer = refused(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
-    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, PUT"));
-    answer
 }
 
 /// Returns the parameters of a query.
@@ -234,13 +225,4 @@ fn failed(error: &std::io::Error) -> Error {
 fn refused_as(status: StatusCode) -> Answer {
     let (code, message) = http::refusal(status.as_u16()).unwrap_or_default();
     refused(status, code, message)
-}
-
-pub(super) fn refused(status: StatusCode, code: &str, message: &str) -> Answer {
-    let body = json!({ "error": { "code": code, "message": message } }).to_string();
-    let mut response = Response::new(whole(body));
-    *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
 }

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Full, Limited, combinators::BoxBody};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use koze_local::{Connections, Proof};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -19,10 +19,12 @@ use tokio::net::TcpListener;
 
 use super::offer::Supervised;
 use super::origins::Origins;
-use super::{calls, files};
+use super::refusals::{protocol_error, refuse_method, refused, with_json};
+use super::{calls, files, sandboxes};
 use crate::commands::show;
+use crate::mcp::MAX_REQUEST;
+use crate::mcp::sealed::{self, Refused};
 use crate::mcp::server::Server;
-use crate::mcp::{MAX_REQUEST, sealed};
 
 /// The environment variable that holds the token.
 const TOKEN: &str = "KOZE_MCP_TOKEN";
@@ -37,6 +39,9 @@ const CONNECTIONS: usize = 256;
 const SESSIONS: usize = 1024;
 /// The idle timeout of such a session: long enough for a pausing user and for the longest command.
 const SILENCE: Duration = Duration::from_hours(2);
+
+/// The methods of the protocol.
+const METHODS: [Method; 3] = [Method::POST, Method::GET, Method::DELETE];
 
 type Service = StreamableHttpService<Server<Supervised>, LocalSessionManager>;
 /// The body of a response. An error cuts it off.
@@ -156,13 +161,14 @@ impl Endpoint {
     async fn answer(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
         let origin = request.headers().get(ORIGIN).cloned();
         if !self.origins.allow(request.headers()) {
-            return text(StatusCode::FORBIDDEN, "this origin is not allowed: see --allow-origin\n");
+            return refused(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "this origin is not allowed: see --allow-origin",
+            );
         }
-        let mut answer = if Origins::asked(&request) {
-            text(StatusCode::NO_CONTENT, "")
-        } else {
-            self.answer_client(request, proof).await
-        };
+        let mut answer =
+            if Origins::asked(&request) { no_content() } else { self.answer_client(request, proof).await };
         if let Some(origin) = origin {
             Origins::tell(origin, answer.headers_mut());
         }
@@ -173,12 +179,10 @@ impl Endpoint {
         let given = request.headers().get(AUTHORIZATION).map(|value| digest(value.as_bytes()));
         // Compare digests, so that timing reveals nothing about the token.
         if given.as_deref() != Some(&*self.expected) {
-            let mut refused = text(
-                StatusCode::UNAUTHORIZED,
-                "the header `Authorization: Bearer` must carry the token of this server\n",
-            );
-            refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            return refused;
+            let message = "the header `Authorization: Bearer` must carry the token of this server";
+            let mut answer = refused(StatusCode::UNAUTHORIZED, "unauthorized", message);
+            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return answer;
         }
         proof.give();
         if let Some(route) = files::Route::of(request.uri().path()) {
@@ -187,29 +191,37 @@ impl Endpoint {
         if let Some(route) = calls::Route::of(request.uri().path()) {
             return calls::answer(&self.backend, route, request).await;
         }
+        if let Some(route) = sandboxes::Route::parse(request.uri().path()) {
+            return sandboxes::answer(&self.backend, route, request.method()).await;
+        }
         if request.uri().path() != PATH {
-            return text(StatusCode::NOT_FOUND, "the endpoint is /mcp\n");
+            let message = "not found: the endpoint of the Model Context Protocol is /mcp";
+            return refused(StatusCode::NOT_FOUND, "not_found", message);
+        }
+        if !METHODS.contains(request.method()) {
+            return refuse_method("POST, GET, DELETE");
         }
         let known = request.headers().contains_key("mcp-session-id");
         if !known && self.sessions.sessions.read().await.len() >= SESSIONS {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "too many clients are connected\n");
+            let message = "too many clients are connected: try again later";
+            return refused(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
         }
         let (head, body) = request.into_parts();
         let Ok(body) = Limited::new(body, MAX_REQUEST).collect().await else {
-            return text(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "a request must be complete and have at most 64 MiB\n",
-            );
+            let message = "a request must be complete and have at most 64 MiB";
+            return refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message);
         };
         let body = body.to_bytes();
         let body = match sealed::sealed(&body) {
             Ok(sealed) => sealed.map_or(body, Bytes::from),
-            Err(error) => {
-                return files::refused(StatusCode::PAYLOAD_TOO_LARGE, error.code.as_str(), &error.message);
+            Err(Refused::TooLarge(error)) => {
+                return refused(StatusCode::PAYLOAD_TOO_LARGE, error.code.as_str(), &error.message);
             }
+            Err(Refused::Protocol(error)) => return protocol_error(&error),
         };
         let answer = self.service.handle(Request::from_parts(head, Full::new(body))).await;
-        answer.map(|body| body.map_err(|never| match never {}).boxed())
+        let answer = answer.map(|body| body.map_err(|never| match never {}).boxed());
+        if answer.status().is_client_error() { with_json(answer).await } else { answer }
     }
 }
 
@@ -217,8 +229,8 @@ fn digest(bytes: &[u8]) -> Vec<u8> {
     Sha256::digest(bytes).to_vec()
 }
 
-fn text(status: StatusCode, text: &'static str) -> Answer {
-    let mut response = Response::new(whole(text));
-    *response.status_mut() = status;
+fn no_content() -> Answer {
+    let mut response = Response::new(whole(""));
+    *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }

@@ -5,6 +5,9 @@ mod files;
 mod http;
 mod offer;
 mod origins;
+mod parent;
+mod refusals;
+mod sandboxes;
 mod trees;
 
 use std::process::ExitCode;
@@ -18,12 +21,14 @@ use crate::mcp::stdio::{self, Begin, Streams};
 use crate::session::client::Served;
 
 use self::offer::{Project, Supervised};
+use self::parent::Parent;
 
 pub(super) fn run(args: &args::Mcp) -> ExitCode {
     serve(args).unwrap_or_else(|code| code)
 }
 
 fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
+    let parent = Parent::find();
     let listen = args.http.as_ref().map(|address| http::Listen::new(address, &args.allow_origin));
     let listen = listen.transpose().map_err(|why| {
         show::err(&format!("error: {why}\n"));
@@ -33,9 +38,12 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     let backend =
         Supervised { client, project: Arc::new(Project::new(args.session.clone(), args.tools.clone())?) };
     let done = local_session::wait(async {
-        match listen {
-            Some(listen) => http::serve(server(backend.clone()), backend, listen).await,
-            None => on_stdio(backend).await,
+        if let Some(listen) = listen {
+            return http::serve(server(backend.clone()), backend, listen).await;
+        }
+        tokio::select! {
+            served = on_stdio(backend) => served,
+            () = parent.ended() => Ok(()),
         }
     })?;
     Ok(done.map_or_else(
@@ -47,7 +55,7 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     ))
 }
 
-/// Serves until standard input ends. The supervisor serves the client directly. If it stops first, this process takes
+/// Serves until standard input ends. As every client starts its own server, a server ends with its client, too. The supervisor serves the client directly. If it stops first, this process takes
 /// over and passes each call to the next supervisor.
 async fn on_stdio(backend: Supervised) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot read from the client: {error}");

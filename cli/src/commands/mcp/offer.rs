@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use koze_core::Progress;
 use koze_core::tool::{Input, mcp};
+use rmcp::ErrorData;
 use rmcp::model::CallToolResult;
 
 use crate::args;
@@ -54,10 +55,16 @@ impl Backend for Supervised {
         self.project.now()
     }
 
-    async fn call(&self, tool: &str, input: Input, progress: Option<Progress>) -> CallToolResult {
+    async fn call(
+        &self,
+        tool: &str,
+        input: Input,
+        progress: Option<Progress>,
+    ) -> Result<CallToolResult, ErrorData> {
         let offering = self.project.now().offering.clone();
         let toolset = offering.toolset.as_deref();
-        mcp::reply(self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await).into()
+        let reply = self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await;
+        mcp::called(reply).map(Into::into)
     }
 }
 

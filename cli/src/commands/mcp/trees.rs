@@ -6,16 +6,17 @@ use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use koze_core::archive::foreign;
-use koze_core::files::http;
+use koze_core::files::{Existing, http};
 use koze_core::{Code, Error, Profiles};
 use koze_local::archives;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use super::files::not_allowed;
+use super::files::METHODS;
 use super::http::{Answer, whole};
 use super::offer::Supervised;
+use super::refusals::refuse_method;
 use crate::session::trees::{Copying, Way};
 
 /// The number of pieces that are buffered for a slow client.
@@ -29,6 +30,7 @@ pub(super) struct Directory {
     pub(super) profiles: Profiles,
     pub(super) sandbox: String,
     pub(super) path: String,
+    pub(super) existing: Existing,
 }
 
 impl Directory {
@@ -51,7 +53,8 @@ pub(super) async fn answer(
         }
         Method::PUT => {
             let mut body = request.into_body();
-            let copying = directory.copy(backend, Way::ArchiveIn).await;
+            let way = Way::ArchiveIn(directory.existing);
+            let copying = directory.copy(backend, way).await;
             let written = match copying {
                 Ok(copying) => write(copying, &mut body).await,
                 Err(error) => Err(error),
@@ -61,7 +64,7 @@ pub(super) async fn answer(
             }
             written
         }
-        _ => Ok(not_allowed()),
+        _ => Ok(refuse_method(METHODS)),
     }
 }
 

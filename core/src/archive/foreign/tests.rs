@@ -186,6 +186,7 @@ fn incomplete_and_damaged_archives_are_refused() {
     assert!(read(&damaged, 512).unwrap_err().message.contains("not a tar archive"));
     let gzip = [&[0x1f, 0x8b, 8][..], &[0; 600]].concat();
     assert!(read(&gzip, 512).unwrap_err().message.contains("compressed"));
+    assert!(read(&gzip[..100], 512).unwrap_err().message.contains("compressed"));
     let garbage = [&whole[..512 + 1024], &[b'x'; 512]].concat();
     assert!(read(&garbage, 512).unwrap_err().message.contains("`file` is followed by"));
     for record in ["9 path=x", "4 p=\n", "99 path=x\n", "x path=y\n"] {

@@ -73,8 +73,9 @@ impl Tool for Shell {
         shell::check(&input.command)?;
         let working_dir = absolute(&input.working_dir)?;
         let sandbox = session.sandbox(&input.sandbox).await?;
-        let output =
-            shell::run(&sandbox, &input.command, &working_dir, Duration::from_millis(timeout)).await?;
+        let timeout = Duration::from_millis(timeout);
+        let progress = session.progress();
+        let output = shell::run_reporting(&sandbox, &input.command, &working_dir, timeout, progress).await?;
         if let Some(observed) = session.observed(&input.sandbox) {
             observed.ran(&input.command, &output);
         }

@@ -11,6 +11,7 @@ use crate::provider::Provider;
 use crate::sandbox::{LineRange, Sandbox};
 use crate::session::Session;
 use crate::tool::{Reply, Scope, Tool};
+use koze_protocol::lines::MAX_CHARS;
 
 /// Reads a file.
 #[derive(Debug)]
@@ -34,6 +35,10 @@ pub struct Input {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "i64", range(min = 1)))]
     end_line: Option<i64>,
+    /// Optional character of the file or range to start at (1-indexed), for a line that is too long to be read at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "i64", range(min = 1)))]
+    start_char: Option<i64>,
 }
 
 /// The longest result, in characters.
@@ -57,8 +62,12 @@ impl Tool for ReadFile {
 
 async fn read<P: Provider>(session: &Session<P>, input: &Input) -> Told {
     let given = Given::new(&input.path)?;
+    let skipped = match skipped(input.start_char) {
+        Ok(skipped) => skipped,
+        Err(notice) => return Ok(notice),
+    };
     let range = match range(input.start_line, input.end_line) {
-        Ok(range) => range,
+        Ok(range) => LineRange { max_chars: (skipped + MAX_RESULT) as u64, ..range },
         Err(notice) => return Ok(notice.to_owned()),
     };
     let read = sandbox(session).await?.read_lines(given.place(), range).await;
@@ -84,7 +93,26 @@ async fn read<P: Provider>(session: &Session<P>, input: &Input) -> Told {
         return Ok(if is_past_end { "(start_line exceeds file length)" } else { "(empty)" }.to_owned());
     }
     let total = usize::try_from(lines.chars).unwrap_or(usize::MAX);
-    Ok(cut::head(&lines.text, total, MAX_RESULT, "Use start_line/end_line to read a specific range"))
+    if skipped >= total {
+        return Ok("(start_char exceeds the length of the text)".to_owned());
+    }
+    let start = lines.text.char_indices().nth(skipped).map_or(lines.text.len(), |(at, _)| at);
+    let text = &lines.text[start..];
+    // More lines are read by their numbers, and the rest of a line by its characters.
+    let hint = if text.contains('\n') { "start_line/end_line" } else { "start_char" };
+    Ok(cut::head(text, total - skipped, MAX_RESULT, &format!("Use {hint} to read a specific range")))
+}
+
+/// Returns how many characters to leave out, or a notice of what is invalid.
+fn skipped(start_char: Option<i64>) -> std::result::Result<usize, String> {
+    let most = usize::try_from(MAX_CHARS).unwrap_or(usize::MAX) - MAX_RESULT;
+    match usize::try_from(start_char.unwrap_or(1)) {
+        Ok(start) if (1..=most).contains(&start) => Ok(start - 1),
+        Ok(start) if start > most => {
+            Err(format!("(start_char must be <= {most}: use bash to read what follows)"))
+        }
+        _ => Err("(start_char must be >= 1)".to_owned()),
+    }
 }
 
 /// Returns the range to read, or a notice of what is invalid.
@@ -102,6 +130,14 @@ fn range(start: Option<i64>, end: Option<i64>) -> std::result::Result<LineRange,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn starts_within_a_line() {
+        assert_eq!(skipped(None), Ok(0));
+        assert_eq!(skipped(Some(50_001)), Ok(50_000));
+        assert!(skipped(Some(0)).unwrap_err().contains(">= 1"));
+        assert!(skipped(Some(i64::MAX)).unwrap_err().contains("use bash"));
+    }
 
     #[test]
     fn ranges() {

@@ -8,9 +8,10 @@ use super::place::Given;
 use super::{Told, reply, sandbox};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
-use crate::sandbox::{Edit, Edited, Sandbox};
+use crate::sandbox::{Edit, Edited, LineRange, NearestLine, Sandbox};
 use crate::session::Session;
 use crate::tool::{Reply, Scope, Tool};
+use koze_protocol::lines::MAX_CHARS;
 
 /// Replaces a text in a file.
 #[derive(Debug)]
@@ -56,6 +57,7 @@ async fn replace<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let Input { path, old_str, new_str, replace_all, .. } = input;
     let given = Given::new(&path)?;
     let sandbox = sandbox(session).await?;
+    let breaks_lines = old_str.contains('\n') && !old_str.contains("\r\n");
     let edited = if old_str.is_empty() {
         // Nothing to replace, but the file must be there.
         sandbox.read(given.place(), 0, 0).await.map(|_| None)
@@ -77,16 +79,30 @@ async fn replace<P: Provider>(session: &Session<P>, input: Input) -> Told {
         Some(Edited::NotFound { nearest: None }) => {
             Err(format!("String to replace not found in file: {path}"))
         }
-        Some(Edited::NotFound { nearest: Some(nearest) }) => Err(format!(
-            "String to replace not found in file: {path}. Only white space differs from the text at line {}: {}",
-            nearest.number, nearest.text
-        )),
+        Some(Edited::NotFound { nearest: Some(nearest) }) => {
+            let differs = if breaks_lines && has_crlf(&sandbox, &given, nearest.number).await {
+                "Its lines end in CR LF (\\r\\n), those of old_str in LF (\\n), or other white space differs from"
+            } else {
+                "Only white space differs from"
+            };
+            let NearestLine { number, text } = nearest;
+            Err(format!(
+                "String to replace not found in file: {path}. {differs} the text at line {number}: {text}"
+            ))
+        }
         Some(Edited::Ambiguous { occurrences, lines }) => Err(format!(
             "String to replace appears {occurrences} times in file: {path} ({}). Add context to make it unique, or set \
                          replace_all.",
             named(&lines, occurrences)
         )),
     }
+}
+
+/// Returns whether a line ends in CR LF.
+async fn has_crlf<S: Sandbox>(sandbox: &S, given: &Given<'_>, line: u64) -> bool {
+    let range = LineRange { first: line, last: Some(line), max_chars: MAX_CHARS, verbatim: true };
+    let read = sandbox.read_lines(given.place(), range).await;
+    read.is_ok_and(|lines| lines.text.ends_with("\r\n"))
 }
 
 /// Returns the names of lines. Several occurrences can be in one line, and not all of many are named.

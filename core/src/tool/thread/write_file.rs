@@ -61,8 +61,8 @@ async fn write<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let given = Given::new(&path)?;
     if let Some(limit) = limit(session).filter(|limit| !append && content.len() > *limit) {
         return Err(format!(
-            "the content has {} bytes, and one call writes at most {limit}: write the first part, then the others with \
-             append set to true",
+            "write_file content has {} bytes, and one call writes at most {limit}. Write the first part, then the others \
+             with append set to true. To change a part of an existing file, use str_replace.",
             content.len()
         ));
     }

@@ -1,6 +1,5 @@
 //! `run`.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 #[cfg(test)]
@@ -59,16 +58,9 @@ impl Operation for Run {
         let shell = workspace.shell()?;
         let ran = match workspace.progress() {
             None => shell.run(&input.command, timeout).await?,
+            // On the heap, because every layer of futures counts towards the compiler's recursion limit.
             Some(progress) => {
-                let report = |chunk| {
-                    let progress = progress.clone();
-                    async move {
-                        progress.report(chunk).await;
-                        Ok::<_, Infallible>(())
-                    }
-                };
-                // On the heap, because every layer of futures counts towards the compiler's recursion limit.
-                Box::pin(shell.run_streaming(&input.command, timeout, report)).await?
+                Box::pin(shell.run_streaming(&input.command, timeout, progress.reporter())).await?
             }
         };
         let output = ran.output;

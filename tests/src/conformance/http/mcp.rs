@@ -48,10 +48,11 @@ impl Host for Mcp {
         let last = body.rsplit_once("\ndata: ").map_or(&*body, |(_, last)| last);
         let answer: Value = serde_json::from_str(last).expect("the answer is JSON");
         let result = &answer["result"];
-        // The protocol takes an object only.
+        // The protocol has errors of its own for unknown tools, and for arguments that are not an object.
         if answer["error"]["code"] == -32602 {
-            let content = format!("invalid_input: {}", answer["error"]["message"].as_str().expect("text"));
-            return ToolResult { content, is_error: true };
+            let message = answer["error"]["message"].as_str().expect("text");
+            let code = if message.starts_with("unknown_tool: ") { "" } else { "invalid_input: " };
+            return ToolResult { content: format!("{code}{message}"), is_error: true };
         }
         if result["content"][0]["type"] == "image" {
             let mut picture = result["structuredContent"].clone();

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::Capability;
 use super::super::session::{Session, at_once as together};
 use super::WORKSPACE;
 
@@ -54,12 +55,32 @@ pub(super) fn read_errors(session: &Session) {
     session.refuses("read_file", at(WORKSPACE), text);
     let text = "Error: Unexpected error reading file: not_a_directory: the path, or a part of it, is not a directory";
     session.refuses("read_file", at("/mnt/user-data/workspace/file/x"), text);
-    session.put("f", "text\0binary");
-    let text = "Error: cannot read '/mnt/user-data/workspace/f' as text — it appears to be a binary file (for example .xlsx, .pdf \
-                or an image). read_file only supports UTF-8 text. Use bash with a program or a Python library for this kind of \
-                file instead.";
-    session.refuses("read_file", at(FILE), text);
-    session.refuses("read_file", json!({ "path": FILE, "start_line": 1, "end_line": 1 }), text);
+    session.put("f", "text\0with NUL");
+    assert_eq!(lines(session, None, None), "text\0with NUL");
+    // Only a program writes bytes that are not text.
+    if session.can(Capability::Exec) {
+        session.bash("printf 'text\\377binary' >/mnt/user-data/workspace/f");
+        let text = "Error: cannot read '/mnt/user-data/workspace/f' as text — it appears to be a binary file (for example .xlsx, \
+                    .pdf or an image). read_file only supports UTF-8 text. Use bash with a program or a Python library for this \
+                    kind of file instead.";
+        session.refuses("read_file", at(FILE), text);
+        session.refuses("read_file", json!({ "path": FILE, "start_line": 1, "end_line": 1 }), text);
+    }
+}
+
+pub(super) fn part_of_a_long_line(session: &Session) {
+    session.put("f", &format!("first\n{}END\n", "ü".repeat(120_000)));
+    let part = |start: i64| {
+        session
+            .says("read_file", json!({ "path": FILE, "start_line": 2, "end_line": 2, "start_char": start }))
+    };
+    assert!(part(1).contains("of 120003 chars. Use start_char to read a specific range"), "it says how");
+    assert_eq!(part(120_000), "üEND");
+    assert_eq!(part(119_000).chars().count(), 1004);
+    assert_eq!(part(120_004), "(start_char exceeds the length of the text)");
+    assert_eq!(part(0), "(start_char must be >= 1)");
+    let whole = session.says("read_file", json!({ "path": FILE, "start_char": 120_007 }));
+    assert_eq!(whole, "END\n");
 }
 
 pub(super) fn read_is_cut(session: &Session) {
@@ -139,6 +160,11 @@ pub(super) fn replace_errors(session: &Session) {
         let text = "Error: Path is a directory, not a file: /mnt/user-data/workspace";
         session.refuses("str_replace", directory, text);
     }
+    session.put("crlf", "a\r\nb\r\n");
+    let crlf = "Error: String to replace not found in file: /mnt/user-data/workspace/crlf. Its lines end in CR LF (\\r\\n), those of \
+                old_str in LF (\\n), or other white space differs from the text at line 1: a";
+    let input = json!({ "path": "/mnt/user-data/workspace/crlf", "old_str": "a\nb", "new_str": "c" });
+    session.refuses("str_replace", input, crlf);
 }
 
 /// Everything beside the match stays: a byte order mark, line endings, tabs, bytes that are no text, no final newline.

@@ -41,6 +41,7 @@ pub(super) const CASES: &[Case] = {
         case("thread_read_file", edits::read).needs(&[Thread]),
         case("thread_read_file_errors", edits::read_errors).needs(&[Thread]),
         case("thread_read_file_is_cut", edits::read_is_cut).needs(&[Thread]),
+        case("thread_read_file_within_a_line", edits::part_of_a_long_line).needs(&[Thread]),
         case("thread_read_file_of_gigabytes", edits::gigabytes).needs(&[Thread, Exec, Big]),
         case("thread_str_replace", edits::replace).needs(&[Thread]),
         case("thread_str_replace_errors", edits::replace_errors).needs(&[Thread]),

@@ -51,10 +51,11 @@ fn the_official_clients_use_the_tools() {
         is("written", false, &json!({ "ok": true, "size": 4 }));
         is("read", false, &json!({ "content": "\u{0}ä\n", "size": 4 }));
         is("missing", true, &json!("not_found: /home/user/none does not exist"));
+        let unknown = &seen["unknown"];
         assert!(
-            seen["unknown"]["content"][0]["text"]
-                .as_str()
-                .is_some_and(|text| text.starts_with("unknown_tool: "))
+            unknown["code"] == -32602
+                && unknown["message"].as_str().is_some_and(|text| text.contains("unknown_tool: ")),
+            "{unknown}"
         );
         // The session in the URL is an ordinary one.
         let read = host.call(&format!("of-{sdk}"), "read_file", &json!({ "sandbox": "py", "path": "a" }));
@@ -100,6 +101,8 @@ fn messages_by_hand() {
         ("{}", 400, -32600),
         (request("resources/list", json!({})).as_str(), 200, -32601),
         (request("no/such", json!({})).as_str(), 200, -32601),
+        (request("tools/call", json!({ "name": "shell", "arguments": "{}" })).as_str(), 200, -32602),
+        (request("tools/call", json!({ "name": "bash", "arguments": {} })).as_str(), 200, -32602),
     ] {
         let answer = send(&[], body);
         assert_eq!(

@@ -46,7 +46,12 @@ fn progress(url: &str) {
         let url = format!("{}/mcp?session=progress-{sdk}", url.trim_end_matches('/'));
         let server = json!({ "url": url, "token": TOKEN }).to_string();
         let mut node = node_command("node");
-        node.arg(root().join("tests/tests/mcp/scenes.mjs")).args(["output", sdk, &server, "open"]);
+        node.arg(root().join("tests/tests/mcp/scenes.mjs")).args([
+            "output",
+            sdk,
+            &server,
+            "workspace__open__run",
+        ]);
         let Output { status, stdout, stderr } = run(node, TIMEOUT);
         let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         assert!(status.success(), "{sdk}\n{stdout}{stderr}");
