@@ -1,10 +1,10 @@
-//! `cargo xtask conformance`: runs the cases of the agent's tools against a running Worker.
+//! `cargo xtask conformance`: runs the cases of the tools against a running Worker.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use koze_tests::conformance::Capability;
-use koze_tests::conformance::http::{Http, Options, play};
+use koze_tests::conformance::http::{Http, Options, Part, play_all};
 
 use crate::Result;
 
@@ -28,19 +28,42 @@ pub(crate) struct Args {
     /// What the Worker does not support although it does not report it, such as `big,limits`; leave out the cases that need it
     #[arg(long, value_name = "CAPABILITY", value_delimiter = ',', value_parser = capability)]
     without: Vec<Capability>,
+    /// What the Worker supports although koze does not detect it, such as `limits`; run the cases that need it
+    #[arg(long, value_name = "CAPABILITY", value_delimiter = ',', value_parser = capability)]
+    with: Vec<Capability>,
 }
 
-/// Runs the cases.
+/// Runs the cases of all families that the Worker serves, and reports the others with the reasons.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let token = args.token.clone().or_else(|| std::env::var(TOKEN).ok());
     let token = token.ok_or_else(|| format!("which token? Give it with `--token`, or in {TOKEN}"))?;
-    let host = Http::new(&args.url, &token);
-    let mut lacks = host.lacks()?;
-    lacks.extend(args.without.iter().map(|capability| (*capability, "as `--without` says".to_owned())));
-    let options =
-        Options { lacks, filter: args.filter.clone(), at_once: Some(args.at_once), ..Options::default() };
-    let host: Arc<dyn koze_tests::conformance::Host> = Arc::new(host);
-    Ok(if play("worker", &host, &options) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_asked = |part: &Part| {
+        args.filter.as_ref().is_none_or(|text| part.cases.iter().any(|case| case.name.contains(text)))
+    };
+    let mut played = 0;
+    let mut is_good = true;
+    for part in Http::new(&args.url, &token).parts()? {
+        for (number, reason) in &part.left_out {
+            println!("{}: {number} cases are left out: {reason}", part.family);
+        }
+        if part.cases.is_empty() || !is_asked(&part) {
+            continue;
+        }
+        let mut lacks = part.lacks;
+        lacks.retain(|(capability, _)| !args.with.contains(capability));
+        lacks.extend(args.without.iter().map(|capability| (*capability, "as `--without` says".to_owned())));
+        let options =
+            Options { lacks, filter: args.filter.clone(), at_once: Some(args.at_once), ..Options::default() };
+        let host: Arc<dyn koze_tests::conformance::Host> = Arc::new(part.host);
+        is_good &= play_all(part.family, &host, part.cases, &options);
+        played += 1;
+    }
+    if played == 0 {
+        println!(
+            "no case was played: the Worker serves none of the tools, or the filter fits none of the cases"
+        );
+    }
+    Ok(if is_good && played > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn capability(word: &str) -> std::result::Result<Capability, String> {

@@ -59,7 +59,7 @@ enum Task {
     Packages,
     /// Check the command line for macOS, Windows and Linux on ARM, and build the program of Windows for its tests
     Platforms,
-    /// Run the conformance suite of the agent's tools against a running Worker
+    /// Run the conformance suite of the tools against a running Worker
     Conformance(conformance::Args),
     /// Measure `koze build`, sandboxes and Workers next to comparable programs
     Bench(bench::Args),

@@ -1,11 +1,17 @@
 //! Runs the guest in a container that has another first process, such as the server of Cloudflare's Sandbox SDK. The
 //! guest runs in the background; no process of the container waits for it.
-#![allow(unsafe_code, reason = "fork has no safe form")]
+//!
+//! In a container with `CAP_SYS_ADMIN`, the guest is the first process of its own PID namespace, below the container's.
+//! Programs then reach neither the guest nor the container's first process: `kill -9 -1` and `kill -TERM 1` end neither.
+//! In other containers it is an ordinary process, which programs of the same user may kill.
+#![allow(unsafe_code, reason = "fork, unshare and mount have no safe form")]
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
+use std::ptr;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -19,8 +25,12 @@ pub(super) const IGNORED: [i32; 7] =
 /// Variables of the shell that started the guest. They do not describe the container.
 pub(super) const OF_THE_SHELL: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
-/// The beginning of the line that the foreground process prints; the port follows.
+/// The beginning of the line that the background process prints once it listens; the port follows.
 const LISTENS: &str = "listens at ";
+/// The beginning of the line with its process ID, in the namespace of the foreground process.
+const PROCESS: &str = "is process ";
+/// The line that it prints instead if it cannot have its own namespaces.
+const NOT_APART: &str = "cannot have its own namespaces";
 
 /// The pipe on which the background process reports that it listens.
 pub(super) struct Ready(File);
@@ -33,45 +43,121 @@ impl Ready {
     }
 }
 
-/// Runs the guest in the background. Once it listens, prints its port and returns. No other thread runs yet.
+/// Runs the guest in the background. Once it listens, prints its port and process ID, and returns. No other thread runs
+/// yet.
 pub(super) fn start(run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
-    let (read, write) = match pipe_with(PipeFlags::CLOEXEC) {
-        Ok(ends) => ends,
-        Err(error) => return failed(&format!("cannot make a pipe: {error}")),
-    };
+    let mut is_apart = true;
+    loop {
+        let (read, write) = match pipe_with(PipeFlags::CLOEXEC) {
+            Ok(ends) => ends,
+            Err(error) => return failed(&format!("cannot make a pipe: {error}")),
+        };
+        // SAFETY: this is the only thread, so the child's copy of memory is consistent.
+        let child = match unsafe { libc::fork() } {
+            -1 => return failed(&format!("cannot run in the background: {}", io::Error::last_os_error())),
+            0 => {
+                drop(read);
+                let pipe = File::from(write);
+                return if is_apart { leave(pipe, run) } else { background(pipe, false, run) };
+            }
+            child => child,
+        };
+        drop(write);
+        let reported = front(read, child);
+        if is_apart {
+            // This child has started the guest, or failed to. Nobody else would reap it.
+            // SAFETY: a null pointer receives no status.
+            unsafe { libc::waitpid(child, ptr::null_mut(), 0) };
+        }
+        match reported {
+            Some(code) => return code,
+            None => is_apart = false,
+        }
+    }
+}
+
+/// Prints what the background process reports. Returns `None` if it cannot have its own namespaces. `child` is its
+/// process ID unless it reports another one.
+fn front(read: OwnedFd, child: libc::pid_t) -> Option<ExitCode> {
+    let mut process = child.to_string();
+    let mut lines = BufReader::new(File::from(read));
+    loop {
+        let mut line = String::new();
+        // Only whole lines, because the background process keeps its end of the pipe open.
+        match lines.read_line(&mut line) {
+            Ok(0) => return Some(failed("ended before it listened")),
+            Err(error) => return Some(failed(&error.to_string())),
+            Ok(_) => {}
+        }
+        let line = line.trim_end();
+        if line == NOT_APART {
+            return None;
+        }
+        match (line.strip_prefix(PROCESS), line.strip_prefix(LISTENS)) {
+            (Some(number), _) => number.clone_into(&mut process),
+            (_, Some(port)) => {
+                println!("koze-guest {LISTENS}{port} as {process}");
+                return Some(ExitCode::SUCCESS);
+            }
+            _ => return Some(failed(line)),
+        }
+    }
+}
+
+/// Leaves the namespaces of the container, and starts the guest as the first process of the new ones.
+fn leave(mut pipe: File, run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
+    if leave_namespaces().is_err() {
+        let _ = writeln!(pipe, "{NOT_APART}");
+        return ExitCode::FAILURE;
+    }
+    let Ok((read, write)) = pipe_with(PipeFlags::CLOEXEC) else { return ExitCode::FAILURE };
     // SAFETY: this is the only thread, so the child's copy of memory is consistent.
     match unsafe { libc::fork() } {
-        -1 => failed(&format!("cannot run in the background: {}", io::Error::last_os_error())),
+        -1 => {
+            let _ = writeln!(pipe, "{NOT_APART}");
+            ExitCode::FAILURE
+        }
         0 => {
-            drop(read);
-            background(File::from(write), run)
-        }
-        _ => {
             drop(write);
-            front(read)
+            // Its process ID is reported before its port.
+            let _ = BufReader::new(File::from(read)).read_line(&mut String::new());
+            background(pipe, true, run)
         }
-    }
-}
-
-/// Runs the foreground process, which prints what the background process reports.
-fn front(read: OwnedFd) -> ExitCode {
-    let mut output = String::new();
-    // One line only, because the background process keeps its end of the pipe open.
-    match BufReader::new(File::from(read)).read_line(&mut output) {
-        Ok(_) if output.starts_with(LISTENS) => {
-            print!("koze-guest {output}");
+        child => {
+            let _ = writeln!(pipe, "{PROCESS}{child}");
+            drop(write);
             ExitCode::SUCCESS
         }
-        Ok(0) => failed("ended before it listened"),
-        Ok(_) => failed(output.trim_end()),
-        Err(error) => failed(&error.to_string()),
     }
 }
 
-/// Runs the background process.
-fn background(pipe: File, run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
+/// Gives this process its own mount namespace, and its children their own PID namespace. This needs `CAP_SYS_ADMIN`.
+fn leave_namespaces() -> io::Result<()> {
+    // Later mounts of the container appear in the new namespace, and those of the new namespace not in the container.
+    mount(c"none", c"/", libc::MS_REC | libc::MS_SHARED)?;
+    // SAFETY: no memory is affected, and this is the only thread.
+    if unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWPID) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    mount(c"none", c"/", libc::MS_REC | libc::MS_SLAVE)
+}
+
+fn mount(kind: &CStr, at: &CStr, flags: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: the strings end with NUL, and no data is passed.
+    let done = unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, ptr::null()) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Runs the background process. If `is_apart` is set, it is the first process of its PID namespace.
+fn background(mut pipe: File, is_apart: bool, run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
     let Ok(mut other) = pipe.try_clone() else { return ExitCode::FAILURE };
+    // The log is that of the container's first process, which the new `/proc` does not show.
     let detached = detach().map_err(|error| ("cannot leave its session", error));
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    if is_apart && mount(c"proc", c"/proc", flags).is_err() {
+        let _ = writeln!(pipe, "{NOT_APART}");
+        return ExitCode::FAILURE;
+    }
     match detached.and_then(|()| run(Ready(pipe))) {
         Ok(()) => ExitCode::SUCCESS,
         Err((what, error)) => {

@@ -1,12 +1,22 @@
-//! The environment of programs: the container's own variables, overridden by those of a call.
+//! The environment of programs: the container's own variables, overridden by those of a call; and the directories that
+//! tools expect.
 
 use std::ffi::OsString;
+use std::path::Path;
+
+use crate::message::{Code, Fault};
 
 /// The `PATH` of programs if the image sets none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The home of programs on every host, and the working directory of tools. The class passes it as `HOME`.
 const HOME: &str = "/home/user";
+
+/// The directory of workspaces, on every host.
+const WORKSPACE: &str = "/workspace";
+
+/// The directory that contains those of a thread.
+const THREAD: &str = "/mnt/user-data";
 
 /// The directories of a thread, on every host.
 const USER_DATA: [&str; 3] = ["/mnt/user-data/workspace", "/mnt/user-data/uploads", "/mnt/user-data/outputs"];
@@ -64,6 +74,28 @@ fn made(directory: &str) -> bool {
         && rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
+/// Creates the working directory of a program again if tools start programs there and a program has deleted it.
+pub(super) fn restore(directory: &str) {
+    if directory == HOME || directory == WORKSPACE || USER_DATA.contains(&directory) {
+        // If this user may not create it, the program fails to start, with the reason.
+        let _ = std::fs::create_dir_all(directory);
+    }
+}
+
+/// Explains the error of a request about the directories of a thread if the image lacks them, and this user may not create
+/// them.
+pub(super) fn explain(fault: Fault) -> Fault {
+    if fault.why != Code::NotFound || !fault.text.starts_with(THREAD) || Path::new(THREAD).exists() {
+        return fault;
+    }
+    let [user, group] = [rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()];
+    let text = format!(
+        "{THREAD} does not exist, and user {user}, who runs programs in this image, may not create it: add `RUN install -d -o \
+         {user} -g {group} {THREAD}` to its Dockerfile, before `USER`"
+    );
+    Fault::new(Code::Unsupported, text)
+}
+
 /// Creates the directories of a thread. The image has them if its user cannot create them.
 pub(super) fn create_user_data() {
     for directory in USER_DATA {
@@ -93,6 +125,14 @@ mod tests {
         assert_eq!(home(users, 1000), "/home/node");
         assert_eq!(home(users, 7), "/");
         assert_eq!(home("", 0), "/root");
+    }
+
+    #[test]
+    fn other_errors_stay_as_they_are() {
+        for (why, path) in [(Code::NotFound, "/home/user/x"), (Code::PermissionDenied, THREAD)] {
+            let fault = explain(Fault::new(why, format!("{path} is there")));
+            assert_eq!((fault.why, fault.text), (why, format!("{path} is there")));
+        }
     }
 
     #[test]

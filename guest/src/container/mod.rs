@@ -8,7 +8,7 @@
 //! - the others serve one connection or work on one call each (`pool`). Everything that takes long runs there.
 //!
 //! In the container of Cloudflare's Sandbox SDK another program is the first process, and the guest runs next to it
-//! (`beside`).
+//! (`beside`): as the first process of its own PID namespace where the container allows that.
 //!
 //! A program starts in a child that shares the memory of this process until it calls `exec`; `spawn` explains why that
 //! is sound with several threads. The guest itself is never forked for a program. All its descriptors are
@@ -82,7 +82,7 @@ usage: koze-guest [-- PROGRAM ARGUMENT...]
 
 The first process of a sandbox's container. The container's Durable Object connects to it.
 PROGRAM is the image's own entrypoint, which runs next to the guest.
-With --beside, the container has another first process: the guest runs in the background and prints its port.
+With --beside, the container has another first process: the guest runs in the background. It prints its port and process ID.
 ";
 
 /// The state that all threads share.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::process::Pid;
 
+use super::environment;
 use super::wakeup::Wakeup;
 use crate::message::Fault;
 use crate::process::{self, Streams};
@@ -42,6 +43,7 @@ impl Programs {
         streams: Streams,
         wakeup: Arc<Wakeup>,
     ) -> Result<Arc<Running>, Fault> {
+        environment::restore(cwd);
         let mut all = self.running();
         let pid = process::start(argv, cwd, env, streams)?;
         let running = Arc::new(Running { pid, code: OnceLock::new(), wakeup });

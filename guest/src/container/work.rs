@@ -12,6 +12,7 @@ use super::Guest;
 use super::budget::Held;
 use super::call::{Call, End, Reader, Writer};
 use super::edit;
+use super::environment;
 use super::exec::exec;
 use super::frame::PIECE;
 use super::request::{
@@ -38,7 +39,7 @@ pub(super) fn work(
     });
     match done {
         Ok(done) => Ok(Ok(done)),
-        Err(End::Fault(fault)) => Ok(Err(fault)),
+        Err(End::Fault(fault)) => Ok(Err(environment::explain(fault))),
         Err(End::Stopped) => Err(Stopped),
     }
 }

@@ -6,20 +6,50 @@ use crate::stage::{How, Stage};
 
 pub(crate) const TESTS: &[Test] = &[
     ("beside_another_first_process", beside),
+    ("beside_another_in_its_own_namespace", apart),
+    ("beside_another_prints_its_process", process),
     ("beside_another_orphans_are_reaped", reaps),
     ("beside_another_signals_are_ignored", signals),
     ("beside_another_reports_why_it_does_not_start", fails),
 ];
 
-/// Starts a guest from a shell that is the first process and does not wait for it.
+/// A shell that is the first process and does not wait for the guest that it starts.
+const SHELL: [&str; 4] = ["sh", "-c", "\"$@\" && exec sleep 9888", "sh"];
+
+/// Starts a guest in a container without the capability to create namespaces, as most have it.
 fn started() -> Stage {
-    How::new().arguments(&["--beside"]).before(&["sh", "-c", "\"$@\" && exec sleep 9888", "sh"]).start()
+    let before = [&["setpriv", "--bounding-set", "-sys_admin"], &SHELL[..]].concat();
+    How::new().arguments(&["--beside"]).before(&before).start()
+}
+
+/// Programs reach neither the guest nor the first process of the container, and none of them is left.
+fn apart() {
+    let stage = How::new().arguments(&["--beside"]).before(&SHELL).start();
+    stage.printed(&format!("koze-guest listens at {} as ", stage.address.port()));
+    let client = stage.client();
+    assert_eq!(client.sh("cat /proc/1/comm"), "koze-guest");
+    assert_eq!(client.sh("cat /proc/$$/comm"), "sh", "`/proc` shows the namespace of the programs");
+    client.sh("sleep 1000 > /dev/null 2>&1 &");
+    let hostile = "trap '' TERM; for signal in KILL TERM STOP; do kill -s $signal 1; done; kill -TERM -1; kill -9 -1; echo on";
+    assert_eq!(client.sh(hostile), "on");
+    assert!(until(|| client
+        .sh("grep -l sleep /proc/[0-9]*/comm; grep -l '^State:.Z' /proc/[0-9]*/status; true")
+        .is_empty()));
+    assert_eq!(stage.client().sh("echo on"), "on");
+}
+
+/// The process ID that it prints is the one in the container.
+fn process() {
+    let stage = started();
+    let line = stage.printed("koze-guest listens at ");
+    let process = line.rsplit(' ').next().unwrap();
+    assert_eq!(stage.client().sh(&format!("cat /proc/{process}/comm")), "koze-guest");
 }
 
 fn beside() {
     let stage = started();
     // It prints its port, and does not block the program that started it.
-    stage.printed(&format!("koze-guest listens at {}", stage.address.port()));
+    stage.printed(&format!("koze-guest listens at {} as ", stage.address.port()));
     let client = stage.client();
     assert!(until(|| client.sh("cat /proc/1/comm") == "sleep"));
     assert_eq!(client.sh("echo ${PWD-none}:${SHLVL-none}:${KOZE_GUEST_TOKEN-none}"), "/:none:none");

@@ -3,7 +3,7 @@
 // The container of a sandbox: starts and stops it, and connects to the guest in it.
 
 import { Fault, HOME, notUp } from "./calls.mjs";
-import { Connection, Foreign, PORT, Refused } from "./guest.mjs";
+import { Connection, Foreign, PORT, Refused, Silent } from "./guest.mjs";
 
 /** The timeout of a call that waits for a container. */
 const REACH_MS = 45_000;
@@ -15,6 +15,9 @@ const REACH_MS = 45_000;
 const START_MS = 120_000;
 const BACK_MS = 20_000;
 
+/** How long a running guest has to greet. Until the container counts as broken, calls fail after this time. */
+const GREETING_MS = 3_000;
+
 /**
  * The number of starts of a container whose program exits, the timeout for one that the platform does not start (its
  * name may still be in use), and the first and the longest wait between attempts.
@@ -24,9 +27,15 @@ const UNSTARTED_MS = 35_000;
 const AGAIN_MS = 200;
 const LONGEST_AGAIN_MS = 3_000;
 
-/** The timeout of one connection attempt, and the first wait before the next one. */
+/**
+ * The timeout of one connection attempt, the first wait before the next one, and the longest. Most containers start within
+ * `SOON_MS`, and their first calls wait for this.
+ */
 const ATTEMPT_MS = 5_000;
 const BACKOFF_MS = 10;
+const LONGEST_BACKOFF_MS = 1_000;
+const SOON_MS = 3_000;
+const SOON_BACKOFF_MS = 40;
 
 /** The directories that every sandbox has. */
 const DIRECTORIES = [HOME, "/workspace"];
@@ -76,6 +85,9 @@ export class Container {
 
   /** Whether the container's directories and certificates are set up. */
   #furnished = false;
+
+  /** Since when the running container's guest accepts connections without a greeting, if it does. @type {number | undefined} */
+  #silentSince;
 
   /** How often the sandbox was destroyed. */
   #destroyed = 0;
@@ -169,11 +181,24 @@ export class Container {
     return guest;
   }
 
-  /** Connects to the guest of a running container. Returns `undefined` without one, or if it does not answer. */
+  /**
+   * Connects to the guest of a running container. Returns `undefined` without one, or if it is broken. Another container
+   * would lack its files, so one that is only silent for some time is kept, and the call fails.
+   */
   async #reconnect() {
     const token = await this.#ctx.storage.get(TOKEN);
     if (!this.#container.running || typeof token !== "string") return undefined;
-    return this.#meet(token, BACK_MS).catch((error) => console.error("koze: the container does not answer:", error));
+    try {
+      const guest = await this.#meet(token, BACK_MS, GREETING_MS);
+      this.#silentSince = undefined;
+      return guest;
+    } catch (error) {
+      console.error("koze: the container does not answer:", error);
+      if (!(error instanceof Silent) || !this.#container.running) return undefined;
+      this.#silentSince ??= Date.now();
+      if (Date.now() - this.#silentSince >= BACK_MS) return undefined;
+      throw silent();
+    }
   }
 
   /** Starts a container, and another one if it ends before its guest received a request. */
@@ -206,21 +231,27 @@ export class Container {
   /** Starts a container once and returns its guest. @param {number} until */
   async #launch(until) {
     const token = [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-    await this.#ctx.storage.put(TOKEN, token);
     // The object may end at any time while the container continues, so store the token first.
-    await this.#ctx.storage.sync();
-    const authority = await this.#intercept();
+    const stored = this.#ctx.storage.put(TOKEN, token).then(() => this.#ctx.storage.sync());
+    const [authority] = await Promise.all([this.#intercept(), stored]);
     this.#furnished = false;
+    this.#silentSince = undefined;
     const { envVars, enableInternet } = this.#setup;
     this.#container.start({ env: { HOME, ...authority, ...envVars, KOZE_GUEST_TOKEN: token }, enableInternet });
     this.follow();
-    await this.#told.started();
-    return this.#meet(token, until - Date.now());
+    const [guest] = await Promise.all([this.#meet(token, until - Date.now()), this.#told.started()]);
+    return guest;
   }
 
-  /** Connects to the guest and sets up the container. @param {string} token @param {number} within */
-  async #meet(token, within) {
-    const guest = await this.#dial(token, within);
+  /**
+   * Connects to the guest and sets up the container.
+   *
+   * @param {string} token
+   * @param {number} within
+   * @param {number} [greeting] as for `#dial`
+   */
+  async #meet(token, within, greeting) {
+    const guest = await this.#dial(token, within, greeting);
     try {
       if (!this.#furnished) await this.#furnish(guest);
     } catch (error) {
@@ -230,15 +261,23 @@ export class Container {
     return guest;
   }
 
-  /** Connects to the guest, retrying until it answers. @param {string} token @param {number} within */
-  async #dial(token, within) {
-    const until = Date.now() + within;
-    for (let wait = BACKOFF_MS; ; wait = Math.min(2 * wait, 1000)) {
+  /**
+   * Connects to the guest, retrying until it answers.
+   *
+   * @param {string} token
+   * @param {number} within
+   * @param {number} [greeting] how long a guest that listens has to greet; without it, the guest may not listen yet
+   */
+  async #dial(token, within, greeting) {
+    const begun = Date.now();
+    const until = begun + within;
+    for (let wait = BACKOFF_MS; ; wait = Math.min(2 * wait, Date.now() - begun < SOON_MS ? SOON_BACKOFF_MS : LONGEST_BACKOFF_MS)) {
       try {
-        const left = Math.min(ATTEMPT_MS, until - Date.now());
+        const left = Math.min(greeting ?? ATTEMPT_MS, until - Date.now());
         return await Connection.open(this.#container.getTcpPort(PORT), token, left);
       } catch (error) {
         if (error instanceof Foreign) throw otherKoze(error);
+        if (error instanceof Silent && greeting !== undefined) throw error;
         if (!this.#container.running || Date.now() + wait >= until) throw error;
       }
       await new Promise((done) => setTimeout(done, wait));
@@ -308,6 +347,13 @@ async function soon(promise, within, late) {
 /** Returns the error for an image whose containers never start. @param {string} why */
 function cannotStart(why) {
   return new Fault("unavailable", `the sandbox's container cannot start: ${why}; see the Worker's log`);
+}
+
+/** Returns the error for a call that was not made, because the guest does not answer. */
+function silent() {
+  const [waited, replaced] = [GREETING_MS / 1000, BACK_MS / 1000];
+  const next = `call again in a few seconds. If it does not answer for ${replaced} s, koze replaces its container, and its files are lost`;
+  return new Fault("unavailable", `the sandbox did not answer for ${waited} s, and nothing was done: ${next}`);
 }
 
 /** Returns the error for an image that was built by another version of koze than the Worker. @param {Foreign} why */

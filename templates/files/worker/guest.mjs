@@ -34,6 +34,13 @@ const AT_ONCE = 56;
 /** How long a connection with pending calls may be silent before it is probed. After twice that time it is closed. */
 const QUIET_MS = 10_000;
 
+/**
+ * How long a call may be without any bytes from the guest before the guest is pinged, and how long the guest has to answer.
+ * A working guest answers at once, whatever the call takes.
+ */
+const PING_AFTER_MS = 1_000;
+const PING_MS = 2_000;
+
 /** How long an idle connection is kept. An open connection keeps its object awake. */
 const LINGER_MS = 5_000;
 
@@ -49,6 +56,13 @@ export class Lost extends Error {
   constructor(message, left) {
     super(message);
     this.left = left;
+  }
+}
+
+/** The peer accepted the connection, and sent nothing. It may be stopped, or have no time. */
+export class Silent extends Lost {
+  constructor() {
+    super("it does not answer", false);
   }
 }
 
@@ -116,6 +130,8 @@ export class Connection {
   /** The calls that wait for others to end. @type {(() => void)[]} */
   #waiting = [];
   #heard = Date.now();
+  /** How often bytes were received. */
+  #reads = 0;
   /** @type {Lost | undefined} */
   #ended;
   /** The timer of the connection: it probes while calls are pending, and closes while none are. */
@@ -147,7 +163,10 @@ export class Connection {
     let timer = 0;
     const welcome = new Promise((/** @type {(value?: undefined) => void} */ done, fail) => {
       connection.#greeted = (error) => (error ? fail(error) : done());
-      timer = setTimeout(() => connection.end("it does not answer"), within);
+      timer = setTimeout(() => {
+        fail(new Silent());
+        connection.end("it does not answer");
+      }, within);
     });
     connection.#read();
     connection.#send(frame(0, KIND.hello, encoder.encode(JSON.stringify({ token, protocol: PROTOCOL }))));
@@ -185,7 +204,9 @@ export class Connection {
     const number = this.#next++;
     const abort = () => this.#give(number, signal?.reason);
     signal?.addEventListener("abort", abort);
-    let [timer, idle] = [0, 0];
+    let [timer, idle, ping] = [0, 0, 0];
+    const reads = this.#reads;
+    const isSilent = () => this.#reads === reads;
     try {
       const answer = await new Promise((/** @type {(answer: Answer) => void} */ done, failed) => {
         const call = this.#enter(number, { done, failed }, to ? [CREDIT, 0] : most, to);
@@ -195,6 +216,11 @@ export class Connection {
         to?.begin((bytes) => this.#took(number, call, 1, bytes), (why) => this.#give(number, why));
         this.#send(...parts(number, text));
         sent?.();
+        ping = setTimeout(() => {
+          if (!isSilent()) return;
+          this.#ping();
+          ping = setTimeout(() => isSilent() && this.#abandon(number), PING_MS);
+        }, PING_AFTER_MS);
         if (data) this.#pour(number, call, data).then((sent) => this.#end(number, sent));
         if (from) this.#follow(number, call, from);
       });
@@ -206,6 +232,7 @@ export class Connection {
     } finally {
       clearTimeout(timer);
       clearInterval(idle);
+      clearTimeout(ping);
       signal?.removeEventListener("abort", abort);
       this.#leave(number);
     }
@@ -283,8 +310,18 @@ export class Connection {
   #look() {
     const silent = Date.now() - this.#heard;
     if (silent >= 2 * QUIET_MS) this.end("it stopped answering");
-    // Any answer shows that the peer is alive. It belongs to no call.
-    else if (silent >= QUIET_MS) this.#send(...parts(this.#next++, encoder.encode('{"stat":{"root":"/","path":"/"}}')));
+    else if (silent >= QUIET_MS) this.#ping();
+  }
+
+  /** Sends a request that belongs to no call. Any answer shows that the peer is alive. */
+  #ping() {
+    this.#send(...parts(this.#next++, encoder.encode('{"stat":{"root":"/","path":"/"}}')));
+  }
+
+  /** Fails a call to a peer that does not answer. Calls that began earlier have more patience. @param {number} number */
+  #abandon(number) {
+    if (this.#calls.size === 1) this.end("it does not answer");
+    else this.#give(number, new Lost("it does not answer", true));
   }
 
   /** Cancels a call. @param {number} number @param {Error} why */
@@ -363,6 +400,7 @@ export class Connection {
         const { value, done } = await reader.read(new Uint8Array(buffer, filled));
         if (done || !value) throw new Error("it has ended");
         this.#heard = Date.now();
+        this.#reads++;
         // Each read transfers the buffer and returns it.
         buffer = /** @type {ArrayBuffer} */ (value.buffer);
         filled += value.length;

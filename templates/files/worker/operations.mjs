@@ -434,7 +434,7 @@ export function known(error) {
   if (!(error instanceof Lost)) return undefined;
   log(error);
   if (!error.left) return notUp();
-  return new Fault("unavailable", "the sandbox did not answer in time, or ended: the operation may or may not have been done");
+  return new Fault("unavailable", "the sandbox did not answer in time, or ended: the operation may or may not have been done. Check before you repeat it");
 }
 
 /** @param {any} found @returns {koze.Stat} */

@@ -13,13 +13,13 @@ import { PROGRAM } from "./koze-guest.mjs";
 const DIRECTORIES = ["/var/tmp", "/tmp", "/dev/shm"];
 
 /** The timeouts for a guest to answer that was already running, and for one that was just started. */
-const BACK_MS = 5_000;
+const BACK_MS = 3_000;
 const START_MS = 20_000;
 
 /** The first wait between connection attempts. */
 const BACKOFF_MS = 10;
 
-/** The storage key for the token and port of the running container's guest. */
+/** The storage key for the token, the port and the process ID of the running container's guest. */
 const GUEST = "koze:guest";
 
 /**
@@ -74,7 +74,7 @@ export class Placed {
   async #connect() {
     const destroyed = this.#destroyed;
     const started = await this.#host.wake();
-    const guest = (started ? undefined : await this.#reconnect()) ?? (await this.#start());
+    const guest = (started ? undefined : await this.#reconnect()) ?? (await this.#start(started));
     if (this.#destroyed !== destroyed) {
       // A sandbox that was destroyed meanwhile must not be there for the next one.
       guest.end("the sandbox was destroyed");
@@ -88,40 +88,56 @@ export class Placed {
     return guest;
   }
 
-  /** Connects to the guest that was started before, unless it is gone or belongs to another koze version. */
+  /** Connects to the guest that was started before, unless it is gone, stopped, or belongs to another koze version. */
   async #reconnect() {
-    const { token, port } = /** @type {any} */ (await this.#ctx.storage.get(GUEST)) ?? {};
+    const { token, port } = await this.#known();
     if (typeof token !== "string" || !Number.isInteger(port)) return undefined;
     return this.#open(token, port, BACK_MS).catch((error) => log(error));
   }
 
-  /** Writes the guest into the container and starts it. */
-  async #start() {
+  /** Returns the token, the port and the process ID of the last guest. @returns {Promise<any>} */
+  async #known() {
+    return (await this.#ctx.storage.get(GUEST)) ?? {};
+  }
+
+  /**
+   * Writes the guest into the container and starts it. If another one does not answer in this container, it is killed.
+   *
+   * @param {boolean} isNew whether the container has just started
+   */
+  async #start(isNew) {
     const token = [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-    const program = await unpacked(PROGRAM);
+    const { process: last } = isNew ? {} : await this.#known();
+    const kill = Number.isInteger(last) ? `{ read -r n </proc/${last}/comm && [[ $n == koze-guest* ]] && kill -9 ${last}; } 2>/dev/null; ` : "";
     let failures = "";
-    for (const directory of DIRECTORIES) {
-      const path = `${directory}/koze-guest-${crypto.randomUUID()}`;
-      const written = await this.#host.write(path, program).then(
-        () => true,
-        (error) => {
-          // The directory is missing or full. If the container had ended, this would be its own error.
-          if (!this.#ctx.container?.running) throw error;
-          failures += `${path}: ${error}\n`;
-          return false;
-        },
-      );
-      if (!written) continue;
-      // The file is deleted as soon as the program has started.
-      const command = `p=${path}; chmod 700 "$p" && "$p" --beside; rm -f "$p"`;
-      const { stdout, stderr } = await this.#host.run(command, { KOZE_GUEST_TOKEN: token });
-      const [, port] = /^koze-guest listens at ([0-9]{1,5})$/.exec(stdout.trim()) ?? [];
-      if (port === undefined) {
-        failures += `${path}: ${stdout}${stderr}\n`;
-        continue;
+    // Compressed, the program is half as large, but some images have no gzip.
+    for (const isPacked of [true, false]) {
+      const program = isPacked ? PROGRAM : await unpacked(PROGRAM);
+      for (const directory of DIRECTORIES) {
+        const path = `${directory}/koze-guest-${crypto.randomUUID()}`;
+        const written = await this.#host.write(isPacked ? `${path}.gz` : path, program).then(
+          () => true,
+          (error) => {
+            // The directory is missing or full. If the container had ended, this would be its own error.
+            if (!this.#ctx.container?.running) throw error;
+            failures += `${path}: ${error}\n`;
+            return false;
+          },
+        );
+        if (!written) continue;
+        const unpack = isPacked ? `gzip -dc <"$p.gz" >"$p" && ` : "";
+        // The files are deleted as soon as the program has started.
+        const command = `${kill}p=${path}; ${unpack}chmod 700 "$p" && "$p" --beside; rm -f "$p" "$p.gz"`;
+        const { stdout, stderr } = await this.#host.run(command, { KOZE_GUEST_TOKEN: token });
+        const [, port, process] = /^koze-guest listens at ([0-9]{1,5}) as ([0-9]+)$/.exec(stdout.trim()) ?? [];
+        if (port === undefined) {
+          failures += `${path}: ${stdout}${stderr}\n`;
+          continue;
+        }
+        const stored = this.#ctx.storage.put(GUEST, { token, port: Number(port), process: Number(process) });
+        const [guest] = await Promise.all([this.#dial(token, Number(port)), stored]);
+        return guest;
       }
-      await this.#ctx.storage.put(GUEST, { token, port: Number(port) });
-      return this.#dial(token, Number(port));
     }
     log(new Error(`the guest does not start in the container:\n${failures}`));
     throw new Fault("unsupported", "koze's guest does not start in the sandbox's image: see the Worker's log");

@@ -20,6 +20,9 @@ const COMMAND_MS = 60_000;
 /** How long a call waits for its answer, in addition to the time that its program may take. */
 const PATIENCE_MS = 50_000;
 
+/** How often the SDK looks whether its server listens in a new container. The first call waits for that. */
+const POLL_MS = 100;
+
 /** The port of the SDK's server in the container, which authenticates nobody. */
 const CONTROL_PORT = 3000;
 
@@ -303,7 +306,7 @@ export class KozeSandbox extends Sandbox {
     // The container counts as running from the beginning of its start, so concurrent callers wait for the first one.
     if (!this.#waking) {
       if (this.ctx.container?.running) return false;
-      this.#waking = this.startAndWaitForPorts({ ports: CONTROL_PORT }).finally(() => (this.#waking = undefined));
+      this.#waking = this.startAndWaitForPorts({ ports: CONTROL_PORT, cancellationOptions: { waitInterval: POLL_MS } }).finally(() => (this.#waking = undefined));
     }
     await this.#waking.catch((error) => {
       log(error);

@@ -72,7 +72,7 @@ fn reaches(session: &Session) {
 fn port_of_the_sdk(session: &Session) {
     let result = session.call("browse", json!({ "port": 3000 }));
     if result.is_error {
-        let says = ["invalid_input: ", "port 3000 cannot be reached", "taken", "8080"];
+        let says = ["invalid_input: ", "port 3000 cannot be reached", "reserved", "8080"];
         assert!(says.iter().all(|part| result.content.contains(part)), "{}", result.content);
         return;
     }

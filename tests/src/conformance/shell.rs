@@ -12,6 +12,7 @@ pub(super) const CASES: &[Case] = &[
     case("shell_signals_are_128_and_more", signals).needs(&[Exec]),
     case("shell_is_bash_without_its_files", bash).needs(&[Exec]),
     case("shell_starts_at_home", starts_at_home).needs(&[Exec]),
+    case("shell_starts_at_a_home_that_was_deleted", starts_at_deleted_home).needs(&[Exec]),
     case("shell_missing_working_dir_runs_nothing", missing_working_dir).needs(&[Exec]),
     case("shell_odd_working_dirs", odd_working_dirs).needs(&[Exec]),
     case("shell_each_call_is_fresh", each_call_is_fresh).needs(&[Exec]),
@@ -91,6 +92,15 @@ fn starts_at_home(session: &Session) {
         }
         assert_eq!(session.ok("shell", input)["stdout"], format!("{there}\n"), "{dir:?}");
     }
+}
+
+/// A host may keep the directory itself, and a plain user may only delete what is in it.
+fn starts_at_deleted_home(session: &Session) {
+    session.write("file", "x");
+    session.run("cd /; rm -rf /home/user");
+    assert_eq!(session.out("pwd; ls -A; echo kept > file; cat file"), "/home/user\nkept");
+    session.run("cd /; rm -rf /home/user");
+    assert_eq!(session.out("pwd; ls -A"), "/home/user");
 }
 
 /// With `cd X && a; b`, b would still run.

@@ -2,6 +2,7 @@
 //!
 //! Each test covers all complete projects: one that `koze new` creates, and the `after` tree of each fixture.
 
+mod agents;
 mod archives;
 mod bindings;
 mod built;

@@ -36,7 +36,7 @@ impl Host for Mcp {
         let name = json!(tool);
         let params = format!("{{\"name\":{name},\"arguments\":{input}}}");
         let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{params}}}");
-        let request = ureq::http::Request::post(format!("{}/mcp{}", http.url, Http::query(toolset)))
+        let request = ureq::http::Request::post(format!("{}/mcp{}", http.url, http.query(toolset)))
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")
             .header("koze-session", format!("{}-{session}", http.run));

@@ -2,6 +2,7 @@
 
 mod events;
 mod mcp;
+mod parts;
 mod play;
 mod tidy;
 
@@ -14,6 +15,7 @@ use ureq::Agent;
 
 pub use self::events::{Notices, Place, check_events};
 pub use self::mcp::Mcp;
+pub use self::parts::Part;
 pub use self::play::{Options, play, play_all};
 use self::tidy::Tidy;
 use super::{AGENT, Capability, Host, IMAGES, ToolResult, preview};
@@ -33,6 +35,8 @@ pub struct Http {
     url: String,
     token: String,
     run: String,
+    /// The toolset of its calls, if it is not the default.
+    toolset: Option<&'static str>,
 }
 
 /// The status and the body of a response.
@@ -44,12 +48,13 @@ impl Http {
         let agent = Agent::config_builder().http_status_as_error(false).max_redirects(0);
         let agent = agent.timeout_global(Some(TIMEOUT)).build().into();
         let run = format!("conformance-{}", uuid::Uuid::new_v4().simple());
-        Http { agent, url: url.trim_end_matches('/').to_owned(), token: token.to_owned(), run }
+        Http { agent, url: url.trim_end_matches('/').to_owned(), token: token.to_owned(), run, toolset: None }
     }
 
     /// Returns the query for a toolset. The default needs none.
-    fn query(toolset: &str) -> String {
-        if toolset == AGENT { String::new() } else { format!("?tools={toolset}") }
+    fn query(&self, toolset: &str) -> String {
+        let asked = if toolset == AGENT { self.toolset } else { Some(toolset) };
+        asked.map(|toolset| format!("?tools={toolset}")).unwrap_or_default()
     }
 
     /// Returns a client for the same Worker at another URL. The sessions are the same.
@@ -66,7 +71,7 @@ impl Http {
     /// Returns an error if nothing answers, the token is wrong, or an image is missing.
     pub fn lacks(&self) -> Result<Vec<(Capability, String)>, Box<dyn Error>> {
         self.has_images(&self.tools()?)?;
-        let mut lacks = vec![(Capability::Restart, "no request ends a Worker".to_owned())];
+        let mut lacks = vec![parts::no_restart()];
         // Use a separate session, which is cleaned up like those of the cases.
         let asked = Tidy::new(self);
         for (capability, tool, input) in [
@@ -78,7 +83,12 @@ impl Http {
                 lacks.push((capability, result.content));
             }
         }
-        lacks.extend(self.user(&asked)?);
+        let ran = asked.call("who-runs-there", "shell", json!({ "command": "id -u" }));
+        lacks.extend(parts::user(&self.url, &ran)?);
+        let has = |capability| !lacks.iter().any(|(lacking, _)| *lacking == capability);
+        if has(Capability::Exec) {
+            lacks.extend(self.lacks_of_sandboxes(has(Capability::List))?);
+        }
         let url = format!("{}/tools?tools=thread", self.url);
         let (status, body) = self.send(ureq::http::Request::get(&url), Vec::new())?;
         if status != 200 {
@@ -87,37 +97,25 @@ impl Http {
         Ok(lacks)
     }
 
-    /// Returns the capability that the programs' user lacks, if any.
-    fn user(&self, asked: &Tidy<'_>) -> Result<Option<(Capability, String)>, Box<dyn Error>> {
-        let ran = asked.call("who-runs-there", "shell", json!({ "command": "id -u" }));
-        if ran.is_error && ran.content.starts_with("unsupported: ") {
-            return Ok(Some((Capability::Exec, ran.content)));
-        }
-        let answer: Option<Value> = serde_json::from_str(&ran.content).ok();
-        match answer.as_ref().and_then(|answer| answer["stdout"].as_str()?.trim().parse::<u32>().ok()) {
-            Some(0) => {
-                Ok(Some((Capability::PlainUser, "`id -u` prints 0: programs are root there".to_owned())))
-            }
-            Some(_) => Ok(None),
-            None => {
-                Err(format!("{}: `id -u` gives no user id in a sandbox: {}", self.url, ran.content).into())
-            }
-        }
-    }
-
-    /// Returns the tool definitions.
+    /// Returns the default tool definitions.
     fn tools(&self) -> Result<Value, Box<dyn Error>> {
-        let request = ureq::http::Request::get(format!("{}/tools", self.url));
-        let (status, body) = self.send(request, Vec::new()).map_err(|error| {
-            format!(
-                "nothing answers at {} ({error}): start a Worker, with `koze dev --local` for one",
-                self.url
-            )
-        })?;
+        let (status, body) = self.definitions(&self.query(AGENT))?;
         if status != 200 {
             return Err(format!("{} answers {status}: {}", self.url, message(&body)).into());
         }
         Ok(serde_json::from_str(&body)?)
+    }
+
+    /// Returns the status and the body of the tool definitions that a query selects.
+    fn definitions(&self, query: &str) -> Answer {
+        let request = ureq::http::Request::get(format!("{}/tools{query}", self.url));
+        let nobody = |error| {
+            format!(
+                "nothing answers at {} ({error}): start a Worker, with `koze dev --local` for one",
+                self.url
+            )
+        };
+        Ok(self.send(request, Vec::new()).map_err(nobody)?)
     }
 
     /// Checks that the tool definitions contain the images that the cases use.
@@ -156,7 +154,7 @@ impl Host for Http {
     }
 
     fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
-        let url = format!("{}{}", self.below(session, "tools", tool), Self::query(toolset));
+        let url = format!("{}{}", self.below(session, "tools", tool), self.query(toolset));
         let request = ureq::http::Request::post(&url).header("content-type", "application/json");
         let (status, body) = self
             .send(request, input.as_bytes().to_vec())

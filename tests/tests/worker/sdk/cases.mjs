@@ -514,6 +514,17 @@ export const lives = {
   ...archiveLives,
   ...processLives,
 
+  async "directories of tools are created again for programs"(s) {
+    await s.open();
+    await s.write("/home/user/file", "x");
+    await s.exec(["rm", "-rf", "/home/user", "/workspace", "/mnt/user-data"], { workingDir: "/" });
+    await refused(s.list("/home/user"), "not_found");
+    for (const workingDir of ["/home/user", "/workspace", "/mnt/user-data/workspace"]) {
+      assert.equal(await s.sh("pwd; ls -A; echo kept >file; cat file; rm file", { workingDir }), `${workingDir}\nkept\n`);
+    }
+    await refused(s.exec(["true"], { workingDir: "/home/other" }), "not_found");
+  },
+
   async "a program keeps its timeout when others are killed"(s) {
     await s.open();
     // A program in the sandbox may wait for the timeout, too.

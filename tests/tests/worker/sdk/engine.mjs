@@ -17,11 +17,15 @@ export class Engine {
   /** The container's port that programs cannot use: the SDK's. */
   taken = 3000;
 
+  /** The settings of all other containers. @type {string[]} */
+  settings = [];
+
   /** The directory of its data, which is deleted when it is closed. */
   directory = mkdtempSync(join(tmpdir(), "koze-engine-"));
   #containers = new Map();
   #broken = new Set();
-  #sealed = new Set();
+  /** The settings of objects' containers: see `container.sh`. @type {Map<string, string[]>} */
+  #settings = new Map();
   #refusals = [];
   #server = http.createServer((request, response) => this.#answer(request, response));
 
@@ -62,8 +66,8 @@ export class Engine {
   command({ name }, { root, door, own }) {
     const unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", ...own];
     const node = join(this.modules, "node/bin/node");
-    const sealed = [...this.#sealed].some((id) => name.endsWith(id));
-    return [...unshare, "bash", join(HERE, "container.sh"), root, door, node, this.modules, HERE, sealed ? "sealed" : ""];
+    const settings = this.#settings.get(name.slice(-64)) ?? this.settings;
+    return [...unshare, "bash", join(HERE, "container.sh"), root, door, node, this.modules, HERE, ...settings];
   }
 
   /** Returns the names of an object's containers. @param {string} id */
@@ -76,9 +80,9 @@ export class Engine {
     return [...this.#containers.values()].find(({ name }) => name.endsWith(id))?.process?.pid;
   }
 
-  /** Restricts containers of an object to the programs of their image. */
-  seal(id) {
-    this.#sealed.add(id);
+  /** Sets how the next containers of an object differ from others. @param {string} id @param {string[]} settings */
+  set(id, ...settings) {
+    this.#settings.set(id, settings);
   }
 
   /** Makes containers of an object end as soon as they start. */

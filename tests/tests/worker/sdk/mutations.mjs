@@ -80,9 +80,11 @@ export const mutations = [
   naive("archive-file-by-file", "kozeArchive", unstreamed("kozeArchive"), "three thousand files are one archive, of one call"),
   naive("file-by-file", "kozePack", unstreamed("kozePack"), "a tree is copied to another sandbox as one stream"),
   // The guest.
-  placed("left-behind", `; rm -f "$p"`, ``, "nothing is left behind"),
+  placed("left-behind", `; rm -f "$p" "$p.gz"`, ``, "nothing is left behind"),
   placed("put-once", `BACK_MS).catch((error) => log(error))`, `BACK_MS)`, "a sandbox survives a program that kills all processes"),
-  placed("put-each-time", `await this.#ctx.storage.put(GUEST, `, `void (`, "a later object finds the running guest"),
+  placed("put-each-time", `this.#ctx.storage.put(GUEST, `, `void (`, "a later object finds the running guest"),
+  placed("stopped-and-kept", "&& kill -9 ${last}", "&& true", "a guest that is stopped is replaced"),
+  placed("packed-only", "[true, false]", "[true]", "an image without gzip runs the guest, too"),
   placed("put-anywhere", `if (port === undefined) {`, `if (false) {`, "an image in which the guest cannot run is reported"),
   sdk("guest-port-exposed", `taken: [CONTROL_PORT, PORT]`, `taken: [CONTROL_PORT]`, "the port of the guest cannot be exposed"),
   // The object.

@@ -67,6 +67,72 @@ export const pitfalls = {
     await eventually("another container", () => s.read("/home/user/file").then(() => false, (error) => error.code === "not_found"));
   },
 
+  async "where the container allows namespaces, programs cannot kill the guest or the server"(s) {
+    await s.open();
+    s.engine.set(await s.id(), "admin");
+    await s.write("/home/user/file", "kept");
+    await s.sh("sleep 1000 >/dev/null 2>&1 & echo $!");
+    const hostile = "trap '' TERM; kill -TERM -1; for name in KILL STOP TERM; do kill -s $name 1; done; kill -9 -1; echo on";
+    assert.equal(await s.sh(hostile), "on\n");
+    const left = `for one in /proc/[0-9]*; do read -r _ name state _ <$one/stat && [[ $state == Z || $name == *sleep* ]] && echo $name; done 2>/dev/null; true`;
+    await eventually("the end of all of them", async () => (await s.sh(left)) === "");
+    assert.equal(String(await s.read("/home/user/file")), "kept");
+    // A later object finds it again.
+    await s.linger();
+    await s.abort();
+    assert.equal(await s.sh("cat file"), "kept");
+  },
+
+  async "a guest that is stopped is replaced"(s) {
+    await s.open();
+    await s.write("/home/user/file", "kept");
+    const seconds = async (work) => {
+      const begun = performance.now();
+      await work();
+      return (performance.now() - begun) / 1000;
+    };
+    const stop = s.exec(["bash", "-c", `${GUESTS}; kill -STOP "\${guests[@]}"; sleep 1000`], { timeoutMs: 600_000 });
+    const stopped = await seconds(() => refused(stop, "unavailable"));
+    assert.ok(stopped < 7, `it took ${stopped} s`);
+    let output;
+    // The other one is gone. The server does not reap it.
+    const states = `${GUESTS}; for one in "\${guests[@]}"; do read -r _ _ state _ <"/proc/$one/stat"; echo $state; done | grep -vc Z`;
+    const replaced = await seconds(async () => (output = await s.sh(`${states}; cat file`)));
+    assert.ok(replaced < 8, `it took ${replaced} s`);
+    assert.equal(output, "1\nkept");
+  },
+
+  async "an image whose user cannot create the directories of a thread is named"(s, _, stage) {
+    // Only root can start programs as another user.
+    if (process.getuid() !== 0) return;
+    const thread = "/mnt/user-data/workspace";
+    await s.open();
+    s.engine.set(await s.id(), "plain");
+    assert.equal(await s.sh("id -u; pwd; echo x >file; cat file"), "1000\n/home/user\nx\n");
+    const calls = [
+      () => s.exec(["true"], { workingDir: thread }),
+      () => s.list(thread, "/mnt/user-data"),
+      () => s.write(`${thread}/file`, "x", { root: "/mnt/user-data" }),
+    ];
+    for (const call of calls) {
+      const { text } = await refused(call(), "unsupported");
+      assert.match(text, /user 1000, .* add `RUN install -d -o 1000 -g 1000 \/mnt\/user-data` to its Dockerfile/);
+    }
+    const furnished = stage.sandbox("furnished", { variant: s.variant });
+    await furnished.open();
+    s.engine.set(await furnished.id(), "plain", "furnished");
+    await furnished.write(`${thread}/file`, "x", { root: "/mnt/user-data" });
+    assert.equal(await furnished.sh("cat file; ls ..", { workingDir: thread }), "xoutputs\nuploads\nworkspace\n");
+    await furnished.destroy();
+  },
+
+  async "an image without gzip runs the guest, too"(s) {
+    await s.open();
+    s.engine.set(await s.id(), "gzipless");
+    assert.equal(await s.sh("gzip </dev/null 2>/dev/null; echo $?"), "126\n");
+    assert.equal(await s.sh("ls -A /tmp /var/tmp | grep -c koze; true"), "0\n");
+  },
+
   async "a later object finds the running guest"(s) {
     await s.open();
     const count = `${GUESTS}; echo \${#guests[*]}:\${guests[*]}`;
@@ -137,7 +203,7 @@ export const pitfalls = {
 
   async "an image in which the guest cannot run is reported"(s) {
     await s.open();
-    s.engine.seal(await s.id());
+    s.engine.set(await s.id(), "sealed");
     assert.match((await refused(s.exec(["true"]), "unsupported")).text, /guest does not start in the sandbox's image/);
   },
 

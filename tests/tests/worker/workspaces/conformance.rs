@@ -13,6 +13,7 @@ use crate::served::TOKEN;
 fn native_workspaces_conform() {
     let worker = worker(Backend::Native);
     let host = serve(&worker, Backend::Native);
+    serves_all_cases(host.url());
     conforms("native workspaces", host.url(), CONTAINERS);
 }
 
@@ -37,6 +38,13 @@ const CONTAINERS: &[(Capability, &str)] = &[
 ];
 
 const DEV: &[(Capability, &str)] = &[(Capability::Restart, "no request ends a Worker")];
+
+/// The whole suite finds its workspaces.
+fn serves_all_cases(url: &str) {
+    let parts = Http::new(url, TOKEN).parts().expect("a Worker that answers");
+    let counts: Vec<_> = parts.iter().map(|part| (part.family, part.cases.len())).collect();
+    assert_eq!(counts, [("agent", 0), ("workspace", workspace_cases().len()), ("script", 0)]);
+}
 
 /// Runs the cases, and a fixed sequence of calls whose answers are committed.
 fn conforms(name: &str, url: &str, lacks: &[(Capability, &str)]) {

@@ -4,3 +4,5 @@
 mod conformance;
 mod project;
 mod streams;
+
+pub(crate) use project::{Backend, serve_with};

@@ -14,7 +14,7 @@ use crate::served::{Host, TOKEN};
 
 /// What the containers of a project run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Backend {
+pub(crate) enum Backend {
     /// koze's guest as their first process.
     Native,
     /// The server of Cloudflare's SDK.
@@ -53,6 +53,11 @@ pub(super) fn worker(backend: Backend) -> Worker {
 
 /// Runs the Worker with stand-ins for containers.
 pub(super) fn serve(worker: &Worker, backend: Backend) -> Host {
+    serve_with(worker, backend, &[])
+}
+
+/// Runs it with settings for the stand-ins of the SDK's containers: see `container.sh` there.
+pub(crate) fn serve_with(worker: &Worker, backend: Backend, settings: &[&str]) -> Host {
     let mut classes = Map::new();
     for sandbox in worker.sandboxes() {
         classes.insert(sandbox.binding, sandbox.class.into());
@@ -62,7 +67,8 @@ pub(super) fn serve(worker: &Worker, backend: Backend) -> Host {
         fs::set_permissions(&guest, PermissionsExt::from_mode(0o755)).expect("a program");
         Value::from(guest.to_str().expect("a path in Unicode"))
     });
-    let options = json!({ "vars": { "KOZE_TOKEN": TOKEN }, "classes": classes, "guest": guest });
+    let options =
+        json!({ "vars": { "KOZE_TOKEN": TOKEN }, "classes": classes, "guest": guest, "settings": settings });
     let mut node = worker.project.node("node");
     node.arg(root().join("tests/tests/worker/workspaces/serve.mjs"));
     node.args([worker.project.dir(), &worker.build_dir()]).arg(options.to_string());

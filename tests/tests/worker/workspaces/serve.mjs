@@ -1,7 +1,7 @@
 // Serves the Rust Worker of a project in workerd, with the classes that `koze build` generated and stand-ins for their
 // containers, until its standard input ends: `node serve.mjs PROJECT BUILD OPTIONS`. BUILD contains the Rust Worker.
-// OPTIONS is JSON: the variables, `vars`; the `classes` by binding; and the `guest` where containers run it as their first
-// process. The first line of output is the URL.
+// OPTIONS is JSON: the variables, `vars`; the `classes` by binding; the `guest` where containers run it as their first
+// process; and the `settings` of the SDK's containers. The first line of output is the URL.
 
 import { readFileSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -13,9 +13,10 @@ import { bundledSdk, generatedFiles, withBundle } from "../sdk/stage.mjs";
 const IMAGE = "docker.io/cloudflare/sandbox:0.12.10";
 
 const [project, build, text] = process.argv.slice(2);
-const { vars, classes, guest } = JSON.parse(text);
+const { vars, classes, guest, settings } = JSON.parse(text);
 const node_modules = realpathSync(join(project, "node_modules"));
 const engine = guest ? new NativeEngine(node_modules, guest) : new Engine(node_modules);
+engine.settings = settings;
 await engine.listen();
 // Never query a real Docker.
 process.env.WRANGLER_DOCKER_BIN = "/bin/false";
