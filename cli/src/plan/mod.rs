@@ -25,6 +25,7 @@ mod sandbox;
 mod storage;
 mod surroundings;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -51,7 +52,7 @@ use crate::wrangler::level::Level;
 use crate::wrangler::lifecycle;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope;
-use crate::write::{Action, Change};
+use crate::write::{Action, Change, Content};
 
 pub use sandbox::Planned;
 
@@ -266,7 +267,7 @@ fn outputs(
     inputs: &Inputs,
     edits: &[Edit],
     mut new_lock: Lock,
-    guests: Vec<(PathBuf, Vec<u8>)>,
+    guests: Vec<(PathBuf, Content)>,
     offered: Option<&Profiles>,
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
@@ -276,19 +277,30 @@ fn outputs(
     // Write sources first, so that after an interruption the next build starts from what they declare.
     for drafted in &inputs.draft.files {
         let shown = paths::relative(&drafted.path, &project.dir);
-        match Change::of(&project.dir, &drafted.path, shown, drafted.after.clone()) {
-            // Compare with the content that the command started from, not with the current one.
-            Ok(change) => changes.push(Change { before: drafted.before.clone(), ..change }),
+        // Compare with the content that the command started from, not with the current one.
+        let (before, after) = (drafted.before.clone(), drafted.after.clone());
+        match Change::since(&project.dir, &drafted.path, shown, before, after) {
+            Ok(change) => changes.push(change),
             Err(error) => return findings.io(&error),
         }
     }
-    let text = config.document.apply(edits);
+    let text = if edits.is_empty() {
+        Cow::Borrowed(config.document.text())
+    } else {
+        Cow::Owned(config.document.apply(edits))
+    };
+    let is_edited = text != config.document.text();
     // Read the bindings from the edited text, so that the next build finds the same ones.
-    let edited = (text != config.document.text())
-        .then(|| Document::parse(config.document.format(), text.clone()).expect("what koze edited parses"));
+    let edited = is_edited
+        .then(|| Document::parse(config.document.format(), text.as_ref()).expect("what koze edited parses"));
     let bindings = bindings::all(edited.as_ref().unwrap_or(&config.document).value());
-    let config_change = Change::of_named(config.target.clone(), config.shown.clone(), text.into_bytes());
-    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    let config_change = if config.exists && !is_edited {
+        Ok(Change::none(config.target.clone(), config.shown.clone()))
+    } else {
+        let content = text.into_owned().into_bytes().into();
+        Change::of_named(config.target.clone(), config.shown.clone(), content)
+    };
+    let mut files: Vec<(PathBuf, Content)> = Vec::new();
     let generated = project.dir.join(generate::DIR);
     if generated.exists() && !generated.is_dir() {
         let path = generate::DIR.to_owned();
@@ -311,7 +323,7 @@ fn outputs(
         Err(error) => return findings.io(&error),
     }
     files.extend(guests);
-    files.push((project.dir.join(lock::FILE), new_lock.render_after(lock).into_bytes()));
+    files.push((project.dir.join(lock::FILE), new_lock.render_after(lock).into_bytes().into()));
     for (path, content) in files {
         let shown = paths::relative(&path, &project.dir);
         // Files that koze creates must not be links.
