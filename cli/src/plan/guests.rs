@@ -36,7 +36,7 @@ pub(super) fn leftovers(
     project: &Project,
     lock: &Lock,
     new_lock: &Lock,
-    files: &[(PathBuf, Content)],
+    files: &[(PathBuf, Option<Content>)],
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
     let listed =

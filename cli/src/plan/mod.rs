@@ -26,7 +26,7 @@ mod storage;
 mod surroundings;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use koze_core::Profiles;
@@ -146,6 +146,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         sandboxes.iter().map(|sandbox| images::resolve(sandbox, around, findings)).collect();
     findings.checked()?;
 
+    let managed: HashSet<&str> = scopes.iter().filter_map(|scope| scope.environment.as_deref()).collect();
     let locked: HashMap<&str, &Locked> =
         lock.sandboxes.iter().map(|locked| (locked.class.as_str(), locked)).collect();
     let mut planning: Vec<Planning> = sandboxes
@@ -161,7 +162,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
                 check_backend(inputs, sandbox, locked, findings);
             }
             let source_dir = images::directory(sandbox, project);
-            Planning::new(Wanted { sandbox, image, source_dir, locked, kept, old, place })
+            Planning::new(Wanted { sandbox, image, source_dir, locked, kept, old, place }, &managed)
         })
         .collect();
     let mut edits = inputs.draft.settings.clone();
@@ -203,7 +204,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let container = |class: &str| scopes[0].default_container(class, config.document.value());
     let environments = || scopes.iter().filter_map(|scope| scope.environment.as_ref());
     let (locked, planned) = planning
-        .iter()
+        .iter_mut()
         .map(|sandbox| {
             let locked = sandbox.locked(&lifecycles, new.as_deref());
             let planned = sandbox.planned(&locked, container, environments());
@@ -300,7 +301,8 @@ fn outputs(
         let content = text.into_owned().into_bytes().into();
         Change::of_named(config.target.clone(), config.shown.clone(), content)
     };
-    let mut files: Vec<(PathBuf, Content)> = Vec::new();
+    // A file without content stays as it is.
+    let mut files: Vec<(PathBuf, Option<Content>)> = Vec::new();
     let generated = project.dir.join(generate::DIR);
     if generated.exists() && !generated.is_dir() {
         let path = generate::DIR.to_owned();
@@ -314,7 +316,7 @@ fn outputs(
         offered,
         registry: project.registry,
     }) {
-        files.push((generated.join(name), content));
+        files.push((generated.join(name), Some(content)));
     }
     new_lock.files = guests.iter().map(|(path, _)| paths::relative(path, &project.dir)).collect();
     changes.extend(guests::leftovers(project, lock, &new_lock, &files, findings)?);
@@ -322,8 +324,9 @@ fn outputs(
         Ok(change) => changes.push(change),
         Err(error) => return findings.io(&error),
     }
-    files.extend(guests);
-    files.push((project.dir.join(lock::FILE), new_lock.render_after(lock).into_bytes().into()));
+    files.extend(guests.into_iter().map(|(path, content)| (path, Some(content))));
+    let lock_content = new_lock.render_after(lock).map(|text| text.into_bytes().into());
+    files.push((project.dir.join(lock::FILE), lock_content));
     for (path, content) in files {
         let shown = paths::relative(&path, &project.dir);
         // Files that koze creates must not be links.
@@ -331,7 +334,11 @@ fn outputs(
             findings.add(Rule::NotOurs { path: shown.clone() }, Some(Place::file(shown)));
             continue;
         }
-        let change = match Change::of(guests::root(&path, project), &path, shown, Some(content)) {
+        let change = match content {
+            Some(content) => Change::of(guests::root(&path, project), &path, shown, Some(content)),
+            None => Ok(Change::none(path.clone(), shown)),
+        };
+        let change = match change {
             Ok(change) => change,
             Err(error) => return findings.io(&error),
         };
