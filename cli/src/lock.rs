@@ -1,5 +1,7 @@
 //! `koze.lock`: records what koze owns in the wrangler configuration.
 
+mod written;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -177,7 +179,7 @@ impl Lock {
             Err(error) => return findings.io(&error),
         };
         let place = |range| Some(Place { file: FILE.to_owned(), text: Arc::from(text.as_str()), range });
-        match toml_edit::de::from_str::<Lock>(&text) {
+        match written::read(&text).map_or_else(|| toml_edit::de::from_str::<Lock>(&text), Ok) {
             Ok(lock) if lock.version == VERSION => {
                 // Somebody else may have written it, so its paths must be ones that koze writes.
                 let is_foreign = |file: &&String| !guest::is_written(&project.dir.join(file), project);
@@ -324,5 +326,6 @@ mod tests {
         });
         lock.migrations.push(Tag { environment: None, tag: "v1".to_owned(), hash: "x".to_owned() });
         assert_eq!(toml_edit::de::from_str::<Lock>(&lock.render()).unwrap(), lock);
+        assert_eq!(written::read(&lock.render()), Some(lock));
     }
 }
