@@ -117,13 +117,14 @@ impl Project {
         let mut list = Vec::new();
         let mut files: Vec<(String, Arc<str>)> = Vec::new();
         let Sources { files: paths, dockerfiles } = self.sources(draft, findings);
+        let mut resolver = beneath::Resolver::new(&self.dir);
         for path in paths {
             let file = paths::relative(&path, &self.dir);
             if path.to_str().is_none() {
                 findings.add(Rule::NotUtf8 { path: file }, None);
                 continue;
             }
-            if let Some((text, sandbox)) = read(&self.dir, &path, &file, draft, findings) {
+            if let Some((text, sandbox)) = read(&mut resolver, &path, &file, draft, findings) {
                 list.push(sandbox);
                 files.push((file, text));
             }
@@ -215,14 +216,14 @@ fn once_each(files: Vec<PathBuf>) -> Vec<PathBuf> {
 /// Reads and validates one sandbox file. The returned text has no byte order mark, because the parser does not count
 /// it.
 fn read(
-    dir: &Path,
+    resolver: &mut beneath::Resolver,
     path: &Path,
     file: &str,
     draft: &Draft,
     findings: &mut Findings,
 ) -> Option<(Arc<str>, Sandbox)> {
     let drafted = draft.file(path).flatten().map(<[u8]>::to_vec);
-    let bytes = match drafted.map_or_else(|| input::read_in(dir, path), Ok) {
+    let bytes = match drafted.map_or_else(|| input::read(&resolver.resolve(path)?), Ok) {
         Ok(bytes) => bytes,
         Err(error) => {
             findings.add_io(&error);

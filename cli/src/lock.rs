@@ -1,5 +1,7 @@
 //! `koze.lock`: records what koze owns in the wrangler configuration.
 
+mod written;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -65,9 +67,9 @@ pub struct Lock {
     /// The tags of the migrations that koze wrote.
     #[serde(default, rename = "migration", skip_serializing_if = "Vec::is_empty")]
     pub migrations: Vec<Tag>,
-    /// The text this was read from; `None` if there is no file.
+    /// Whether this was read from a file.
     #[serde(skip)]
-    text: Option<String>,
+    has_file: bool,
 }
 
 /// A class of koze's own.
@@ -131,6 +133,15 @@ pub struct Entry {
     pub keys: Vec<String>,
 }
 
+/// A container entry of a lock, borrowed from it.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryView<'a> {
+    /// The container application.
+    pub container: &'a str,
+    /// The keys that koze wrote.
+    pub keys: &'a [String],
+}
+
 /// A migration that koze wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -150,13 +161,11 @@ impl Lock {
         Lock { version: VERSION, ..Lock::default() }
     }
 
-    /// Renders the file. Returns the bytes of `before` unchanged if nothing changed.
-    pub fn render_after(mut self, before: &Lock) -> String {
-        self.text.clone_from(&before.text);
-        match &before.text {
-            Some(text) if self == *before => text.clone(),
-            _ => self.render(),
-        }
+    /// Renders the file. Returns `None` if it says the same as the file of `before`, whose bytes then stay as they are.
+    pub fn render_after(mut self, before: &Lock) -> Option<String> {
+        self.has_file = before.has_file;
+        let is_same = before.has_file && self == *before;
+        (!is_same).then(|| self.render())
     }
 
     /// Reads the project's lock. Returns an empty one if there is no file.
@@ -170,7 +179,7 @@ impl Lock {
             Err(error) => return findings.io(&error),
         };
         let place = |range| Some(Place { file: FILE.to_owned(), text: Arc::from(text.as_str()), range });
-        match toml_edit::de::from_str::<Lock>(&text) {
+        match written::read(&text).map_or_else(|| toml_edit::de::from_str::<Lock>(&text), Ok) {
             Ok(lock) if lock.version == VERSION => {
                 // Somebody else may have written it, so its paths must be ones that koze writes.
                 let is_foreign = |file: &&String| !guest::is_written(&project.dir.join(file), project);
@@ -180,7 +189,7 @@ impl Lock {
                     );
                     return findings.fail(Rule::BadLock { message, remedy: MEND }, place(None));
                 }
-                Ok(Lock { text: Some(text), ..lock })
+                Ok(Lock { has_file: true, ..lock })
             }
             read => {
                 // A later format may have unknown keys, so check the version first.
@@ -211,7 +220,7 @@ impl Lock {
 
     /// Returns whether the lock was read from a file.
     pub fn has_file(&self) -> bool {
-        self.text.is_some()
+        self.has_file
     }
 
     /// Returns whether koze owns nothing.
@@ -249,11 +258,15 @@ pub fn named<'p>(path: &'p Path, project: &Project, findings: &mut Findings) -> 
 
 impl Locked {
     /// Returns the container entry in an environment; `None` is the top level.
-    pub fn entry(&self, environment: Option<&str>) -> Option<Entry> {
-        match environment {
-            None => Some(Entry { container: self.container.clone(), keys: self.keys.clone() }),
-            Some(environment) => self.environments.get(environment).cloned(),
-        }
+    pub fn entry(&self, environment: Option<&str>) -> Option<EntryView<'_>> {
+        let (container, keys) = match environment {
+            None => (&self.container, &self.keys),
+            Some(environment) => {
+                let Entry { container, keys } = self.environments.get(environment)?;
+                (container, keys)
+            }
+        };
+        Some(EntryView { container, keys })
     }
 }
 
@@ -313,5 +326,6 @@ mod tests {
         });
         lock.migrations.push(Tag { environment: None, tag: "v1".to_owned(), hash: "x".to_owned() });
         assert_eq!(toml_edit::de::from_str::<Lock>(&lock.render()).unwrap(), lock);
+        assert_eq!(written::read(&lock.render()), Some(lock));
     }
 }

@@ -14,14 +14,18 @@ mod fault;
 pub mod input;
 mod journal;
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
 
-/// A file, before and after the change.
+use self::input::Current;
+
+/// A file, before and after the change. A file that does not change has neither content: most builds change none, and
+/// need not keep any.
 #[derive(Debug, Clone)]
 pub struct Change {
     /// Its path.
@@ -31,8 +35,11 @@ pub struct Change {
     /// The current content; `None` if the file does not exist.
     pub before: Option<Vec<u8>>,
     /// The new content; `None` deletes the file.
-    pub after: Option<Vec<u8>>,
+    pub after: Option<Content>,
 }
+
+/// The new content of a file. Many files are the same in all projects.
+pub type Content = Cow<'static, [u8]>;
 
 /// What a change does to its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,29 +72,58 @@ impl Change {
     ///
     /// # Errors
     /// Returns an error if the path leads out of `root`, or the file cannot be read.
-    pub fn of(root: &Path, path: &Path, shown: String, after: Option<Vec<u8>>) -> io::Result<Change> {
+    pub fn of(root: &Path, path: &Path, shown: String, after: Option<Content>) -> io::Result<Change> {
         let resolved = beneath::resolve(root, path)?;
+        if let Some(after) = after {
+            return Change::of_named(resolved, shown, after);
+        }
         let before = disk::read(&resolved)?;
-        let path = if after.is_some() { resolved } else { beneath::resolve_entry(root, path)? };
-        Ok(Change { path, shown, before, after })
+        Ok(Change { path: beneath::resolve_entry(root, path)?, shown, before, after })
+    }
+
+    /// Creates a change of a file in `root`, as [`Change::of`], from a content that the caller has read.
+    ///
+    /// # Errors
+    /// Returns an error if the path leads out of `root`.
+    pub fn since(
+        root: &Path,
+        path: &Path,
+        shown: String,
+        before: Option<Vec<u8>>,
+        after: Option<Vec<u8>>,
+    ) -> io::Result<Change> {
+        let path =
+            if after.is_some() { beneath::resolve(root, path)? } else { beneath::resolve_entry(root, path)? };
+        if before == after {
+            return Ok(Change::none(path, shown));
+        }
+        Ok(Change { path, shown, before, after: after.map(Content::from) })
     }
 
     /// Creates a change of a file that the user named, wherever it is. Its path must have no links.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn of_named(path: PathBuf, shown: String, after: Vec<u8>) -> io::Result<Change> {
-        let before = disk::read(&path)?;
-        Ok(Change { path, shown, before, after: Some(after) })
+    pub fn of_named(path: PathBuf, shown: String, after: Content) -> io::Result<Change> {
+        Ok(match disk::compare(&path, &after)? {
+            Current::Same => Change::none(path, shown),
+            Current::Missing => Change { path, shown, before: None, after: Some(after) },
+            Current::Other(before) => Change { path, shown, before: Some(before), after: Some(after) },
+        })
+    }
+
+    /// Creates a change that leaves the file as it is.
+    pub fn none(path: PathBuf, shown: String) -> Change {
+        Change { path, shown, before: None, after: None }
     }
 
     /// Returns what the change does.
     pub fn action(&self) -> Action {
         match (&self.before, &self.after) {
+            (None, None) => Action::Unchanged,
             (None, Some(_)) => Action::Create,
-            (Some(before), Some(after)) if before != after => Action::Update,
+            (Some(_), Some(_)) => Action::Update,
             (Some(_), None) => Action::Remove,
-            _ => Action::Unchanged,
         }
     }
 }
@@ -141,9 +177,7 @@ pub fn apply_once(changes: &[Change]) -> Result<(), Failed> {
 
 /// Applies the changes; `dir` is the package whose journal records them.
 fn apply_with(dir: Option<&Path>, changes: &[Change]) -> Result<(), Failed> {
-    for change in changes {
-        sweep(&change.path);
-    }
+    sweep_all(changes);
     let mut made = Vec::new();
     let (staged, journal) = stage(dir, changes, &mut made).map_err(|error| {
         remove_empty(&made);
@@ -262,8 +296,25 @@ pub fn is_temporary(path: &Path) -> bool {
 /// Deletes the temporary files that a killed run left next to a file. No other run is writing, because builds hold a
 /// lock.
 fn sweep(target: &Path) {
-    for entry in std::fs::read_dir(disk::split(target).0).into_iter().flatten().flatten() {
-        if disk::is_staged(&entry.file_name().to_string_lossy(), target) {
+    sweep_dir(disk::split(target).0, &[target]);
+}
+
+/// Deletes the temporary files next to all files, and reads each directory once.
+fn sweep_all(changes: &[Change]) {
+    let mut dirs: BTreeMap<&Path, Vec<&Path>> = BTreeMap::new();
+    for change in changes {
+        dirs.entry(disk::split(&change.path).0).or_default().push(&change.path);
+    }
+    for (dir, targets) in dirs {
+        sweep_dir(dir, &targets);
+    }
+}
+
+fn sweep_dir(dir: &Path, targets: &[&Path]) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.ends_with(disk::SUFFIX) && targets.iter().any(|target| disk::is_staged(&name, target)) {
             let _ = disk::remove_file(&entry.path());
         }
     }
@@ -305,7 +356,7 @@ mod tests {
             path: dir.path().join(name),
             shown: name.to_owned(),
             before: before.map(|text| text.as_bytes().to_vec()),
-            after: Some(b"koze's".to_vec()),
+            after: Some(Content::from(b"koze's".as_slice())),
         };
         for (name, text) in [("a", "1"), ("b", "saved"), ("c", "new")] {
             fs_err::write(dir.path().join(name), text).unwrap();

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -26,9 +27,17 @@ pub enum Format {
 /// See the [crate documentation](crate) for an example.
 #[derive(Debug)]
 pub struct Document {
+    format: Format,
     source: Source,
-    tree: Tree,
     value: Value,
+    /// Most documents are only read. For JSONC, this is computed when an edit or a range needs it.
+    structure: OnceLock<Structure>,
+}
+
+/// The values of a document and how they are written.
+#[derive(Debug)]
+struct Structure {
+    tree: Tree,
     layout: Layout,
 }
 
@@ -48,14 +57,23 @@ impl Document {
     pub fn parse(format: Format, text: impl Into<String>) -> Result<Self, SyntaxError> {
         let text = text.into();
         match format {
-            Format::Jsonc => jsonc::parse(text).map(|parsed| Self::new(parsed, Layout::Jsonc)),
-            Format::Toml => toml::parse(text).map(|parsed| Self::new(parsed, Layout::Toml)),
+            Format::Jsonc => {
+                let (source, value) = jsonc::read(text)?;
+                Ok(Self { format, source, value, structure: OnceLock::new() })
+            }
+            Format::Toml => {
+                let Parsed { source, tree, value, layout } = toml::parse(text)?;
+                let structure = Structure { tree, layout: Layout::Toml(layout) };
+                Ok(Self { format, source, value, structure: structure.into() })
+            }
         }
     }
 
-    fn new<L>(parsed: Parsed<L>, layout: impl FnOnce(L) -> Layout) -> Self {
-        let Parsed { source, tree, value, layout: of_format } = parsed;
-        Self { source, tree, value, layout: layout(of_format) }
+    fn structure(&self) -> &Structure {
+        self.structure.get_or_init(|| {
+            let (tree, layout) = jsonc::structure(&self.source);
+            Structure { tree, layout: Layout::Jsonc(layout) }
+        })
     }
 
     /// Keeps the sections of the top-level table `table` below those of all others.
@@ -79,19 +97,15 @@ impl Document {
     /// ```
     #[must_use]
     pub fn keep_last(mut self, table: impl Into<String>) -> Self {
-        match &mut self.layout {
-            Layout::Jsonc(_) => {}
-            Layout::Toml(layout) => layout.keep_last(table.into()),
+        if let Some(Structure { layout: Layout::Toml(layout), .. }) = self.structure.get_mut() {
+            layout.keep_last(table.into());
         }
         self
     }
 
     /// Returns the syntax of the document.
     pub fn format(&self) -> Format {
-        match self.layout {
-            Layout::Jsonc(_) => Format::Jsonc,
-            Layout::Toml(_) => Format::Toml,
-        }
+        self.format
     }
 
     /// Returns the text as it was given.
@@ -112,13 +126,15 @@ impl Document {
     /// For a TOML table with a header, this is the header. For an array of tables, it extends from the first header to
     /// the last. For a table that only dotted keys or longer headers imply, it is the table's name in the first of them.
     pub fn range(&self, path: &[Step]) -> Option<Range<usize>> {
-        self.tree.find(path).map(|id| self.tree.node(id).range.clone())
+        let tree = &self.structure().tree;
+        tree.find(path).map(|id| tree.node(id).range.clone())
     }
 
     /// Returns the byte range of the key of the property at `path`, quotes included, or `None` if there is no such
     /// property. An array element has no key.
     pub fn key_range(&self, path: &[Step]) -> Option<Range<usize>> {
-        self.tree.find(path).and_then(|id| self.tree.node(id).key.clone())
+        let tree = &self.structure().tree;
+        tree.find(path).and_then(|id| tree.node(id).key.clone())
     }
 
     /// Applies `edits` and returns the new text. All paths refer to this document, which does not change.
@@ -133,10 +149,11 @@ impl Document {
     /// edit.
     pub fn apply(&self, edits: &[Edit]) -> String {
         let edits = self.without_nulls(edits);
-        let plan = plan::Plan::new(&self.tree, &self.value, &edits);
-        let splices = match &self.layout {
-            Layout::Jsonc(layout) => jsonc::splices(layout, &self.source, &self.tree, &plan),
-            Layout::Toml(layout) => toml::splices(layout, &self.source, &self.tree, &plan),
+        let Structure { tree, layout } = self.structure();
+        let plan = plan::Plan::new(tree, &self.value, &edits);
+        let splices = match layout {
+            Layout::Jsonc(layout) => jsonc::splices(layout, &self.source, tree, &plan),
+            Layout::Toml(layout) => toml::splices(layout, &self.source, tree, &plan),
         };
         splices.apply(&self.source.text)
     }

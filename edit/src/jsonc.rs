@@ -15,7 +15,7 @@ mod parse;
 mod render;
 
 pub(crate) use layout::Layout;
-pub(crate) use parse::parse;
+pub(crate) use parse::{read, structure};
 
 /// Computes the splices that apply the plan.
 pub(crate) fn splices(layout: &Layout, source: &Source, tree: &Tree, plan: &Plan) -> Splices {

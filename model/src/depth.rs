@@ -16,6 +16,12 @@ pub const DEEPEST: usize = 4000;
 /// # Errors
 /// If the text is not Rust, or nested too deeply.
 pub fn parse_file(text: &str) -> syn::Result<syn::File> {
+    // Most files consist of nothing but tokens, and are split into them once.
+    if !text.starts_with('\u{feff}') && !text.starts_with("#!") {
+        let tokens: TokenStream = text.parse()?;
+        check(tokens.clone())?;
+        return syn::parse2(tokens);
+    }
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     // Behind a `#!` line, which need not consist of tokens. What consists of none cannot be parsed either.
     let behind = || body.starts_with("#!").then(|| body.split_once('\n')?.1.parse::<TokenStream>().ok())?;

@@ -30,8 +30,8 @@ pub const SDK_TYPES: &str = include_str!("../files/worker/sdk.d.mts");
 /// The code that runs the guest in the SDK's container, `src/generated/placed.mjs`.
 pub const PLACED: &str = include_str!("../files/worker/placed.mjs");
 
-/// The guest as a module, `src/generated/koze-guest.mjs`: [`PACKED_GUEST`] in base64 replaces `__KOZE_PROGRAM__`.
-pub const GUEST_MODULE: &str = include_str!("../files/worker/koze-guest.mjs");
+/// The guest as a module, `src/generated/koze-guest.mjs`, with [`PACKED_GUEST`] in base64.
+pub const GUEST_MODULE: &str = include_str!(concat!(env!("OUT_DIR"), "/koze-guest.mjs"));
 
 /// The requests of all backends' classes to the guest, `src/generated/operations.mjs`.
 pub const OPERATIONS: &str = include_str!("../files/worker/operations.mjs");

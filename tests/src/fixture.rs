@@ -45,7 +45,9 @@ fn guest(path: &str) -> Option<Vec<u8>> {
         "koze-user-data.tar" | ".koze-user-data.tar" => Some(koze_templates::USER_DATA.to_vec()),
         "koze-guest.mjs" => {
             let program = STANDARD.encode(koze_templates::PACKED_GUEST);
-            Some(koze_templates::GUEST_MODULE.replace("__KOZE_PROGRAM__", &program).into())
+            let template = root().join("templates/files/worker/koze-guest.mjs");
+            let template = fs::read_to_string(template).expect("the template of the guest's module");
+            Some(template.replace("__KOZE_PROGRAM__", &program).into())
         }
         _ => None,
     }

@@ -14,6 +14,7 @@ use koze_core::Profiles;
 use koze_model::Sandbox;
 
 use crate::wrangler::bindings::Bindings;
+use crate::write::Content;
 
 /// The directory, relative to the package.
 pub const DIR: &str = "src/generated";
@@ -61,21 +62,28 @@ pub fn local(main: &str, classes: &[&str], scripts: bool, browser: bool) -> Stri
     local::render(main, classes, scripts, browser)
 }
 
+/// Returns the content of a file that is the same in all projects.
+fn constant(text: &'static str) -> Content {
+    Content::from(text.as_bytes())
+}
+
 /// Renders the files, with their names.
-pub fn files(inputs: Inputs) -> Vec<(&'static str, Vec<u8>)> {
+pub fn files(inputs: Inputs) -> Vec<(&'static str, Content)> {
     let Inputs { sandboxes, kept, bindings, offered, registry } = inputs;
     let scripts = offered.is_some_and(|offered| offered.script_egress().is_some());
     let rust = rust::render(sandboxes, bindings, offered);
     let tools = tools::render(sandboxes, offered);
-    let texts = rust
+    let rendered = rust
         .into_iter()
         .chain(tools)
         .chain(worker::render(sandboxes, kept, registry, scripts))
+        .map(|(name, text)| (name, Content::from(text.into_bytes())));
+    let browser = offered.is_some_and(Profiles::has_script_browser);
+    rendered
         .chain(worker::bases(sandboxes, scripts))
         .chain(registry.then(worker::registry).into_iter().flatten())
-        .map(|(name, text)| (name, text.into_bytes()));
-    let browser = offered.is_some_and(Profiles::has_script_browser);
-    texts.chain(scripts.then(|| scripts::files(bindings, browser)).into_iter().flatten()).collect()
+        .chain(scripts.then(|| scripts::files(bindings, browser)).into_iter().flatten())
+        .collect()
 }
 
 /// The names of the files that only some projects have.

@@ -9,9 +9,10 @@ use koze_templates::{
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::ENGINE;
 use super::template::{Fill, Template};
+use super::{ENGINE, constant};
 use crate::wrangler::bindings::Bindings;
+use crate::write::Content;
 
 /// The key of the bindings that load dynamic Workers.
 const LOADERS: &str = "worker_loaders";
@@ -21,26 +22,26 @@ const BROWSER: &str = "browser";
 
 /// Returns the files. Scripts run in a dynamic Worker where the Worker has a binding that loads one. `browser` says whether they
 /// have a browser.
-pub(super) fn files(bindings: &Bindings, browser: bool) -> Vec<(&'static str, Vec<u8>)> {
+pub(super) fn files(bindings: &Bindings, browser: bool) -> Vec<(&'static str, Content)> {
     let loader = loader(bindings);
     let browsers = browser.then(|| named(bindings, BROWSER));
-    let text = |name: &'static str, text: &str| (name, text.as_bytes().to_vec());
+    let rendered = |text: String| Content::from(text.into_bytes());
     let mut files = vec![
-        text("script-object.mjs", &object(loader, browsers.as_deref())),
-        text("script-object.d.mts", SCRIPT_OBJECT_TYPES),
-        text("script-database.mjs", SCRIPT_DATABASE),
-        text("script-fetch.mjs", SCRIPT_FETCH),
-        text("scripts.mjs", SCRIPTS),
-        text("scripts.d.mts", SCRIPTS_TYPES),
+        ("script-object.mjs", rendered(object(loader, browsers.as_deref()))),
+        ("script-object.d.mts", constant(SCRIPT_OBJECT_TYPES)),
+        ("script-database.mjs", constant(SCRIPT_DATABASE)),
+        ("script-fetch.mjs", constant(SCRIPT_FETCH)),
+        ("scripts.mjs", constant(SCRIPTS)),
+        ("scripts.d.mts", constant(SCRIPTS_TYPES)),
     ];
-    files.extend(loader.map(|_| text("isolated.mjs", &isolated())));
+    files.extend(loader.map(|_| ("isolated.mjs", rendered(isolated()))));
     if browser {
-        files.extend(
-            [("script-browser.mjs", SCRIPT_BROWSER), ("script-guard.mjs", SCRIPT_GUARD)]
-                .map(|(name, file)| text(name, file)),
-        );
+        files.extend([
+            ("script-browser.mjs", constant(SCRIPT_BROWSER)),
+            ("script-guard.mjs", constant(SCRIPT_GUARD)),
+        ]);
     }
-    files.push((ENGINE, SCRIPT_ENGINE.to_vec()));
+    files.push((ENGINE, SCRIPT_ENGINE.into()));
     files
 }
 

@@ -15,8 +15,14 @@ pub(super) struct Template<'a> {
 }
 
 enum Part<'a> {
-    Line(&'a str),
+    Line(Vec<Piece<'a>>),
     Region(&'a str, Template<'a>),
+}
+
+/// A part of a line. Lines are split once, because a region may have a thousand copies.
+enum Piece<'a> {
+    Text(&'a str),
+    Hole(&'a str),
 }
 
 impl<'a> Template<'a> {
@@ -57,19 +63,36 @@ impl<'a> Template<'a> {
 }
 
 /// Fills in a line in a single pass, so that values that look like placeholders are not replaced.
-fn fill(line: &str, filled: &Fill, text: &mut String) {
-    let mut rest = line;
-    while let Some(start) = rest.find("__KOZE_") {
-        let (before, from) = rest.split_at(start);
-        text.push_str(before);
-        let hole = filled.holes.iter().find(|(hole, _)| from.starts_with(hole));
-        let (hole, value) =
-            hole.unwrap_or_else(|| panic!("a template has a placeholder that nobody fills: {from}"));
-        text.push_str(value);
-        rest = &from[hole.len()..];
+fn fill(line: &[Piece], filled: &Fill, text: &mut String) {
+    for piece in line {
+        match piece {
+            Piece::Text(part) => text.push_str(part),
+            Piece::Hole(name) => {
+                let hole = filled.holes.iter().find(|(hole, _)| hole == name);
+                let (_, value) =
+                    hole.unwrap_or_else(|| panic!("a template has a placeholder that nobody fills: {name}"));
+                text.push_str(value);
+            }
+        }
     }
-    text.push_str(rest);
     text.push('\n');
+}
+
+/// Splits a line at its placeholders.
+fn pieces(line: &str) -> Vec<Piece<'_>> {
+    const START: &str = "__KOZE_";
+    const END: &str = "__";
+    let mut pieces = Vec::new();
+    let mut rest = line;
+    while let Some(start) = rest.find(START) {
+        let (before, from) = rest.split_at(start);
+        let end = from[START.len()..].find(END).expect("a placeholder of a template ends");
+        let (hole, after) = from.split_at(START.len() + end + END.len());
+        pieces.extend([Piece::Text(before), Piece::Hole(hole)]);
+        rest = after;
+    }
+    pieces.push(Piece::Text(rest));
+    pieces
 }
 
 fn parts<'a>(lines: &mut std::str::Lines<'a>, inside: bool) -> Vec<Part<'a>> {
@@ -81,7 +104,7 @@ fn parts<'a>(lines: &mut std::str::Lines<'a>, inside: bool) -> Vec<Part<'a>> {
                 assert!(inside, "a template closes a region it did not open");
                 return found;
             }
-            None => found.push(Part::Line(line)),
+            None => found.push(Part::Line(pieces(line))),
         }
     }
     assert!(!inside, "a template leaves a region open");

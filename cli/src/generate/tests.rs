@@ -15,7 +15,7 @@ fn sandbox(file: &str, text: &str) -> Sandbox {
 
 /// Renders the files. Each sandbox gets an image whose reference is its directory.
 fn made(sandboxes: &[Sandbox], kept: &[&str], root: &Value) -> Vec<(&'static str, String)> {
-    let text = |(name, content)| (name, String::from_utf8(content).expect("text"));
+    let text = |(name, content): (_, Content)| (name, String::from_utf8(content.into_owned()).expect("text"));
     let image = |sandbox: &Sandbox| Resolved::new(sandbox.file.clone(), ImageSource::Attribute);
     let first = sandboxes.iter().find(|sandbox| serves(sandbox)).map(|sandbox| sandbox.names.base.as_str());
     let offered = offered(sandboxes.iter().map(|sandbox| (sandbox, image(sandbox))), first);

@@ -1,5 +1,6 @@
 //! Generates `tools.rs` and `tools.json`: the handlers and definitions of the agents' tools.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use koze_core::Profiles;
@@ -23,10 +24,14 @@ pub(super) fn render(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> [(&'s
 
 fn handlers(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> String {
     let served: Vec<Fill> = offered.map(whole).into_iter().collect();
+    let profiles: HashMap<&str, &Profile> = offered
+        .iter()
+        .flat_map(|offered| offered.list())
+        .map(|profile| (profile.name.as_str(), profile))
+        .collect();
     let list = sandboxes.iter().filter_map(|sandbox| {
-        let profiles = offered?;
-        let profile = profiles.list().iter().find(|profile| profile.name == sandbox.names.base)?;
-        Some(one(sandbox, profile, profile.name == profiles.default_profile().name))
+        let profile = *profiles.get(sandbox.names.base.as_str())?;
+        Some(one(sandbox, profile, profile.name == offered?.default_profile().name))
     });
     let list: Vec<Fill> = list.collect();
     Template::new(TOOLS).render(&Fill::default(), &|region| match region {

@@ -1,17 +1,16 @@
 //! Generates `worker.mjs` and `worker.d.mts`, the Worker's entry point and its types, and the base classes.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use koze_model::{Backend, Sandbox};
 use koze_templates::{
     CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, NATIVE, NATIVE_CONTAINER,
-    NATIVE_TYPES, OPERATIONS, PACKED_GUEST, PLACED, SDK, SDK_TYPES, SESSIONS, SESSIONS_TYPES, TREES, WAITING,
-    WORKER, WORKER_TYPES,
+    NATIVE_TYPES, OPERATIONS, PLACED, SDK, SDK_TYPES, SESSIONS, SESSIONS_TYPES, TREES, WAITING, WORKER,
+    WORKER_TYPES,
 };
 use serde_json::{Value, json};
 
-use super::MARK;
 use super::template::{Fill, Template};
+use super::{MARK, constant};
+use crate::write::Content;
 
 /// The Rust Worker that worker-build produces, relative to `src/generated`.
 const RUST_WORKER: &str = "../../build/index.js";
@@ -52,40 +51,46 @@ pub(super) fn render(
 
 /// Returns the files of the base classes, one per backend, and the egress policy, which scripts use too. They are the same for
 /// all projects.
-pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, String)> {
+pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, Content)> {
     let uses = |backend| sandboxes.iter().any(|sandbox| sandbox.attributes.backend() == backend);
     let mut files = Vec::new();
     if uses(Backend::Sdk) {
-        let own = [("sdk.mjs", SDK), ("sdk.d.mts", SDK_TYPES), ("placed.mjs", PLACED)];
-        files.extend(own.map(|(name, text)| (name, text.to_owned())));
-        let program = STANDARD.encode(PACKED_GUEST);
-        files.push(("koze-guest.mjs", GUEST_MODULE.replace("__KOZE_PROGRAM__", &program)));
+        files.extend([
+            ("sdk.mjs", SDK),
+            ("sdk.d.mts", SDK_TYPES),
+            ("placed.mjs", PLACED),
+            ("koze-guest.mjs", GUEST_MODULE),
+        ]);
     }
     if uses(Backend::Native) {
-        let own =
-            [("native.mjs", NATIVE), ("native.d.mts", NATIVE_TYPES), ("container.mjs", NATIVE_CONTAINER)];
-        files.extend(own.map(|(name, text)| (name, text.to_owned())));
+        files.extend([
+            ("native.mjs", NATIVE),
+            ("native.d.mts", NATIVE_TYPES),
+            ("container.mjs", NATIVE_CONTAINER),
+        ]);
     }
     if !files.is_empty() {
-        let own = [("operations.mjs", OPERATIONS), ("guest.mjs", GUEST_CONNECTION), ("trees.mjs", TREES)];
-        files.extend(own.map(|(name, text)| (name, text.to_owned())));
+        files.extend([("operations.mjs", OPERATIONS), ("guest.mjs", GUEST_CONNECTION), ("trees.mjs", TREES)]);
     }
     let any = !files.is_empty();
     if scripts || sandboxes.iter().any(has_policy) {
-        files.extend([("egress.mjs", EGRESS.to_owned()), ("egress.d.mts", EGRESS_TYPES.to_owned())]);
+        files.extend([("egress.mjs", EGRESS), ("egress.d.mts", EGRESS_TYPES)]);
     }
     if any {
+        files.extend([("calls.mjs", CALLS), ("waiting.mjs", WAITING)]);
+    }
+    let mut files: Vec<_> = files.into_iter().map(|(name, text)| (name, constant(text))).collect();
+    if any {
         let contract = format!("// {MARK}\n//\n{CONTRACT}");
-        let [calls, waiting] = [("calls.mjs", CALLS.to_owned()), ("waiting.mjs", WAITING.to_owned())];
-        files.extend([calls, waiting, ("contract.d.ts", contract)]);
+        files.push(("contract.d.ts", contract.into_bytes().into()));
     }
     files
 }
 
 /// Returns the files of the registry of sandboxes.
-pub(super) fn registry() -> [(&'static str, String); 2] {
+pub(super) fn registry() -> [(&'static str, Content); 2] {
     [("sessions.mjs", SESSIONS), ("sessions.d.mts", SESSIONS_TYPES)]
-        .map(|(name, text)| (name, text.to_owned()))
+        .map(|(name, text)| (name, constant(text)))
 }
 
 /// Returns whether a sandbox has an egress policy, which requires intercepting its traffic.

@@ -10,17 +10,18 @@ pub fn render(changes: &[Change]) -> String {
 }
 
 fn one(change: &Change) -> String {
-    let is_text = |bytes: &Option<Vec<u8>>| bytes.as_deref().is_none_or(|bytes| !bytes.contains(&0));
-    if !is_text(&change.before) || !is_text(&change.after) {
+    let before = change.before.as_deref();
+    let after = change.after.as_deref();
+    let is_text = |bytes: Option<&[u8]>| bytes.is_none_or(|bytes| !bytes.contains(&0));
+    if !is_text(before) || !is_text(after) {
         return format!("{} is not text: {}\n", change.shown, sizes(change));
     }
-    let text =
-        |bytes: &Option<Vec<u8>>| String::from_utf8_lossy(bytes.as_deref().unwrap_or_default()).into_owned();
-    let (before, after) = (text(&change.before), text(&change.after));
+    let before = String::from_utf8_lossy(before.unwrap_or_default());
+    let after = String::from_utf8_lossy(after.unwrap_or_default());
     let side = |present: bool, letter: char| {
         if present { format!("{letter}/{}", change.shown) } else { "/dev/null".to_owned() }
     };
-    TextDiff::from_lines(&before, &after)
+    TextDiff::from_lines(before.as_ref(), after.as_ref())
         .unified_diff()
         .header(&side(change.before.is_some(), 'a'), &side(change.after.is_some(), 'b'))
         .to_string()

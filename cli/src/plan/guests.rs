@@ -12,16 +12,16 @@ use crate::images::Resolved;
 use crate::images::guest::is_guest;
 use crate::lock::Lock;
 use crate::paths;
-use crate::write::Change;
+use crate::write::{Change, Content};
 
 /// Returns the files, ordered by path.
-pub(super) fn files(images: impl Iterator<Item = Resolved>) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut files = BTreeMap::new();
+pub(super) fn files(images: impl Iterator<Item = Resolved>) -> Vec<(PathBuf, Content)> {
+    let mut files: BTreeMap<PathBuf, Content> = BTreeMap::new();
     for guest in images.filter_map(|image| image.guest) {
-        files.insert(guest.dockerfile, guest.text.into_bytes());
+        files.insert(guest.dockerfile, guest.text.into_bytes().into());
         // Several images may share a build context.
-        files.insert(guest.guest, GUEST.to_vec());
-        files.extend(guest.user_data.map(|path| (path, USER_DATA.to_vec())));
+        files.insert(guest.guest, GUEST.into());
+        files.extend(guest.user_data.map(|path| (path, USER_DATA.into())));
     }
     files.into_iter().collect()
 }
@@ -36,7 +36,7 @@ pub(super) fn leftovers(
     project: &Project,
     lock: &Lock,
     new_lock: &Lock,
-    files: &[(PathBuf, Vec<u8>)],
+    files: &[(PathBuf, Option<Content>)],
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
     let listed =
@@ -44,8 +44,10 @@ pub(super) fn leftovers(
     let generated = project.dir.join(generate::DIR);
     let parts = generate::PARTS.iter().map(|name| generated.join(name));
     let parts = parts.filter(|path| files.iter().all(|(written, _)| written != path));
+    // Most of them do not exist.
+    let present = listed.chain(parts).filter(|path| path.symlink_metadata().is_ok());
     let mut changes = Vec::new();
-    for path in listed.chain(parts) {
+    for path in present {
         let shown = paths::relative(&path, &project.dir);
         match Change::of(root(&path, project), &path, shown, None) {
             Ok(change) => changes.push(change),

@@ -67,6 +67,9 @@ struct Leftover {
 /// Returns the entries of a level that name deleted classes of this Worker.
 fn of_level(scope: &Scope, dead: &BTreeSet<String>) -> Vec<Leftover> {
     let mut found = Vec::new();
+    if dead.is_empty() {
+        return found;
+    }
     for (keys, what) in LISTS {
         for (index, entry) in scope.list(keys).iter().enumerate() {
             let text = |key: &str| entry.get(key).and_then(Value::as_str);

@@ -25,7 +25,8 @@ mod sandbox;
 mod storage;
 mod surroundings;
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use koze_core::Profiles;
@@ -51,7 +52,7 @@ use crate::wrangler::level::Level;
 use crate::wrangler::lifecycle;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope;
-use crate::write::{Action, Change};
+use crate::write::{Action, Change, Content};
 
 pub use sandbox::Planned;
 
@@ -145,6 +146,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         sandboxes.iter().map(|sandbox| images::resolve(sandbox, around, findings)).collect();
     findings.checked()?;
 
+    let managed: HashSet<&str> = scopes.iter().filter_map(|scope| scope.environment.as_deref()).collect();
     let locked: HashMap<&str, &Locked> =
         lock.sandboxes.iter().map(|locked| (locked.class.as_str(), locked)).collect();
     let mut planning: Vec<Planning> = sandboxes
@@ -160,7 +162,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
                 check_backend(inputs, sandbox, locked, findings);
             }
             let source_dir = images::directory(sandbox, project);
-            Planning::new(Wanted { sandbox, image, source_dir, locked, kept, old, place })
+            Planning::new(Wanted { sandbox, image, source_dir, locked, kept, old, place }, &managed)
         })
         .collect();
     let mut edits = inputs.draft.settings.clone();
@@ -202,7 +204,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let container = |class: &str| scopes[0].default_container(class, config.document.value());
     let environments = || scopes.iter().filter_map(|scope| scope.environment.as_ref());
     let (locked, planned) = planning
-        .iter()
+        .iter_mut()
         .map(|sandbox| {
             let locked = sandbox.locked(&lifecycles, new.as_deref());
             let planned = sandbox.planned(&locked, container, environments());
@@ -266,7 +268,7 @@ fn outputs(
     inputs: &Inputs,
     edits: &[Edit],
     mut new_lock: Lock,
-    guests: Vec<(PathBuf, Vec<u8>)>,
+    guests: Vec<(PathBuf, Content)>,
     offered: Option<&Profiles>,
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
@@ -276,19 +278,31 @@ fn outputs(
     // Write sources first, so that after an interruption the next build starts from what they declare.
     for drafted in &inputs.draft.files {
         let shown = paths::relative(&drafted.path, &project.dir);
-        match Change::of(&project.dir, &drafted.path, shown, drafted.after.clone()) {
-            // Compare with the content that the command started from, not with the current one.
-            Ok(change) => changes.push(Change { before: drafted.before.clone(), ..change }),
+        // Compare with the content that the command started from, not with the current one.
+        let (before, after) = (drafted.before.clone(), drafted.after.clone());
+        match Change::since(&project.dir, &drafted.path, shown, before, after) {
+            Ok(change) => changes.push(change),
             Err(error) => return findings.io(&error),
         }
     }
-    let text = config.document.apply(edits);
+    let text = if edits.is_empty() {
+        Cow::Borrowed(config.document.text())
+    } else {
+        Cow::Owned(config.document.apply(edits))
+    };
+    let is_edited = text != config.document.text();
     // Read the bindings from the edited text, so that the next build finds the same ones.
-    let edited = (text != config.document.text())
-        .then(|| Document::parse(config.document.format(), text.clone()).expect("what koze edited parses"));
+    let edited = is_edited
+        .then(|| Document::parse(config.document.format(), text.as_ref()).expect("what koze edited parses"));
     let bindings = bindings::all(edited.as_ref().unwrap_or(&config.document).value());
-    let config_change = Change::of_named(config.target.clone(), config.shown.clone(), text.into_bytes());
-    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    let config_change = if config.exists && !is_edited {
+        Ok(Change::none(config.target.clone(), config.shown.clone()))
+    } else {
+        let content = text.into_owned().into_bytes().into();
+        Change::of_named(config.target.clone(), config.shown.clone(), content)
+    };
+    // A file without content stays as it is.
+    let mut files: Vec<(PathBuf, Option<Content>)> = Vec::new();
     let generated = project.dir.join(generate::DIR);
     if generated.exists() && !generated.is_dir() {
         let path = generate::DIR.to_owned();
@@ -302,7 +316,7 @@ fn outputs(
         offered,
         registry: project.registry,
     }) {
-        files.push((generated.join(name), content));
+        files.push((generated.join(name), Some(content)));
     }
     new_lock.files = guests.iter().map(|(path, _)| paths::relative(path, &project.dir)).collect();
     changes.extend(guests::leftovers(project, lock, &new_lock, &files, findings)?);
@@ -310,8 +324,9 @@ fn outputs(
         Ok(change) => changes.push(change),
         Err(error) => return findings.io(&error),
     }
-    files.extend(guests);
-    files.push((project.dir.join(lock::FILE), new_lock.render_after(lock).into_bytes()));
+    files.extend(guests.into_iter().map(|(path, content)| (path, Some(content))));
+    let lock_content = new_lock.render_after(lock).map(|text| text.into_bytes().into());
+    files.push((project.dir.join(lock::FILE), lock_content));
     for (path, content) in files {
         let shown = paths::relative(&path, &project.dir);
         // Files that koze creates must not be links.
@@ -319,7 +334,11 @@ fn outputs(
             findings.add(Rule::NotOurs { path: shown.clone() }, Some(Place::file(shown)));
             continue;
         }
-        let change = match Change::of(guests::root(&path, project), &path, shown, Some(content)) {
+        let change = match content {
+            Some(content) => Change::of(guests::root(&path, project), &path, shown, Some(content)),
+            None => Ok(Change::none(path.clone(), shown)),
+        };
+        let change = match change {
             Ok(change) => change,
             Err(error) => return findings.io(&error),
         };

@@ -1,6 +1,6 @@
 //! A sandbox during planning, and its result in the plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use koze_core::provider::Profile;
 use koze_model::image::ImageSource;
@@ -60,11 +60,13 @@ pub(super) struct Planning<'a> {
 }
 
 impl<'a> Planning<'a> {
-    /// Starts with the entries in the lock. Those of environments that koze does not manage stay recorded.
-    pub(super) fn new(wanted: Wanted<'a>) -> Self {
-        let environments = wanted.locked.map(|locked| locked.environments.clone()).unwrap_or_default();
-        let entries =
-            environments.into_iter().map(|(environment, entry)| (Some(environment), entry)).collect();
+    /// Starts with the entries in the lock of environments that koze does not manage: they stay recorded.
+    pub(super) fn new(wanted: Wanted<'a>, managed: &HashSet<&str>) -> Self {
+        let environments = wanted.locked.into_iter().flat_map(|locked| &locked.environments);
+        let entries = environments
+            .filter(|(environment, _)| !managed.contains(environment.as_str()))
+            .map(|(environment, entry)| (Some(environment.clone()), entry.clone()))
+            .collect();
         Planning { wanted, entries, kept: None, kept_images: BTreeMap::new() }
     }
 
@@ -110,17 +112,18 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// Returns its new lock entry; `new` is the tag under which this build creates classes.
-    pub(super) fn locked(&self, lifecycles: &[Lifecycle], new: Option<&str>) -> Locked {
+    /// Returns its new lock entry, which takes the container entries; `new` is the tag under which this build creates
+    /// classes.
+    pub(super) fn locked(&mut self, lifecycles: &[Lifecycle], new: Option<&str>) -> Locked {
         let sandbox = self.sandbox();
-        let top = self.entries.get(&None).cloned();
+        let mut entries = std::mem::take(&mut self.entries);
+        let top = entries.remove(&None);
         let top = top.unwrap_or(lock::Entry { container: String::new(), keys: Vec::new() });
         let class = &sandbox.class.value;
         let made = lifecycles.first().and_then(|lifecycle| {
             let live = lifecycle.live.get(class).or_else(|| lifecycle.live.get(self.wanted.old?));
             live.map_or_else(|| new.map(str::to_owned), |live| live.tag.clone())
         });
-        let environments = self.entries.iter();
         Locked {
             name: sandbox.names.base.clone(),
             file: sandbox.file.clone(),
@@ -130,8 +133,9 @@ impl<'a> Planning<'a> {
             backend: sandbox.attributes.backend().word().to_owned(),
             container: top.container,
             keys: top.keys,
-            environments: environments
-                .filter_map(|(environment, entry)| Some((environment.clone()?, entry.clone())))
+            environments: entries
+                .into_iter()
+                .filter_map(|(environment, entry)| Some((environment?, entry)))
                 .collect(),
         }
     }

@@ -34,7 +34,7 @@ impl<'a> Level<'a> {
         let mut others = HashMap::new();
         bindings::of_level(scope.value, &mut |found| {
             if found.key != "durable_objects" {
-                others.insert(found.name, scope.path(&found.path));
+                others.insert(found.name, scope.path(&found.place.path()));
             }
         });
         Level {

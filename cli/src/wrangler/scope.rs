@@ -163,16 +163,14 @@ fn check(config: &Config, scope: &Scope, findings: &mut Findings) {
             Some(Value::Null) if keys.len() == 1 => {}
             Some(Value::Array(elements)) => {
                 for (index, element) in elements.iter().enumerate() {
-                    let mut path = scope.path(&keys);
-                    path.push(Step::Index(index));
+                    let path = || [scope.path(&keys), vec![Step::Index(index)]].concat();
                     if !element.is_object() {
-                        shape(config, &path, "an object", findings);
+                        shape(config, &path(), "an object", findings);
                     }
                     for key in ["name", "class_name", "image"] {
                         if element.get(key).is_some_and(|value| !value.is_string()) {
-                            path.push(Step::from(key));
+                            let path = [path(), vec![Step::from(key)]].concat();
                             shape(config, &path, "a string", findings);
-                            path.pop();
                         }
                     }
                 }

@@ -96,17 +96,51 @@ pub fn resolve(root: &Path, path: &Path) -> io::Result<PathBuf> {
         return Ok(path);
     }
     let Ok(rest) = path.strip_prefix(root) else { return Err(Stray::error(&path, root, None, true)) };
-    let mut resolved = root.to_owned();
-    for part in rest.components() {
-        let next = resolved.join(part);
-        match fs::symlink_metadata(&next) {
-            Ok(about) if about.is_symlink() => resolved = follow(&next, root)?,
-            Ok(_) => resolved = next,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => resolved = next,
-            Err(error) => return Err(super::disk::named("find", &next, error)),
-        }
+    rest.components().try_fold(root.to_owned(), |resolved, part| enter(resolved.join(part), root))
+}
+
+/// Resolves the last part of a path whose other parts are resolved.
+fn enter(path: PathBuf, root: &Path) -> io::Result<PathBuf> {
+    match fs::symlink_metadata(&path) {
+        Ok(about) if about.is_symlink() => follow(&path, root),
+        Ok(_) => Ok(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path),
+        Err(error) => Err(super::disk::named("find", &path, error)),
     }
-    Ok(resolved)
+}
+
+/// Resolves many paths in one root as [`resolve`] does, but a directory only once for all files in it that follow each
+/// other.
+pub struct Resolver<'r> {
+    root: &'r Path,
+    /// The last directory and what it resolves to.
+    last: Option<(PathBuf, PathBuf)>,
+}
+
+impl<'r> Resolver<'r> {
+    /// Creates a resolver of paths in `root`, a directory without links.
+    pub fn new(root: &'r Path) -> Self {
+        Resolver { root, last: None }
+    }
+
+    /// Resolves the symbolic links of a path.
+    ///
+    /// # Errors
+    /// As [`resolve`].
+    pub fn resolve(&mut self, path: &Path) -> io::Result<PathBuf> {
+        let path = paths::normal(path);
+        let (Some(dir), Some(name), false) = (path.parent(), path.file_name(), is_left_out()) else {
+            return resolve(self.root, &path);
+        };
+        let known = self.last.take().filter(|(last, _)| last == dir);
+        let (dir, resolved) = match known {
+            Some(known) => known,
+            None => (dir.to_owned(), resolve(self.root, dir)?),
+        };
+        let file = enter(resolved.join(name), self.root);
+        self.last = Some((dir, resolved));
+        file
+    }
 }
 
 /// Resolves the directory of a path in `root`, and not the path itself, which may be a link to delete.
@@ -173,9 +207,16 @@ mod tests {
         symlink(".git/hooks", root.join("hooks")).unwrap();
         symlink("nowhere", root.join("dangling")).unwrap();
         symlink("loop", root.join("loop")).unwrap();
+        let mut resolver = Resolver::new(&root);
         for path in ["out", "out/x", "inside/up/x", "hooks/pre-commit", "dangling", "loop/x"] {
             let error = resolve(&root, &root.join(path)).unwrap_err();
             assert!(Stray::of(&error).is_some(), "{path}: {error}");
+            let error = resolver.resolve(&root.join(path)).unwrap_err();
+            assert!(Stray::of(&error).is_some(), "{path}: {error}");
+        }
+        for path in ["inside/deep/a", "inside/deep/b", "twice/c", "real/deep", "new"] {
+            let path = root.join(path);
+            assert_eq!(resolver.resolve(&path).unwrap(), resolve(&root, &path).unwrap());
         }
         // The link itself is in the root.
         assert_eq!(resolve_entry(&root, &root.join("out")).unwrap(), root.join("out"));

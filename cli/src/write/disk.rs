@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir, TempPath};
 
-use super::{fault, input};
+use super::fault;
+use super::input::{self, Current};
 use crate::platform;
 
 /// The suffix of koze's temporary files.
@@ -37,6 +38,14 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Compares a file with the content that it should have.
+pub(super) fn compare(path: &Path, expected: &[u8]) -> io::Result<Current> {
+    match input::compare(path, expected) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Current::Missing),
+        compared => compared,
     }
 }
 

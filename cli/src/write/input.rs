@@ -10,26 +10,82 @@ use crate::platform;
 /// The maximum size of a file, far more than any lock file of a package manager has.
 const MAX: u64 = 64 << 20;
 
+/// The size of the pieces in which a file is compared.
+const PIECE: usize = 16 << 10;
+
 /// Reads a regular file. Follows symbolic links.
 ///
 /// # Errors
 /// Returns the errors of the operating system, with the file's name, and an error if it is a pipe or a device, or too
 /// large.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let refused =
-        |why: &str| io::Error::other(format!("failed to read from file `{}`: {why}", path.display()));
-    // Opening a device may have effects, so look first.
-    if !beneath::is_left_out() && fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir()) {
-        return Err(refused("it is not a regular file"));
+    let (file, size) = open(path)?;
+    read_rest(path, file, Vec::with_capacity(size))
+}
+
+/// The content of a file, compared with the expected one.
+#[derive(Debug)]
+pub(super) enum Current {
+    /// The file does not exist.
+    Missing,
+    /// It is the expected one.
+    Same,
+    /// It is another one.
+    Other(Vec<u8>),
+}
+
+/// Compares a regular file with an expected content. The file is read in pieces: as long as they are the expected ones,
+/// none is kept.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn compare(path: &Path, expected: &[u8]) -> io::Result<Current> {
+    let (mut file, size) = open(path)?;
+    let mut piece = [0; PIECE];
+    let mut rest = expected;
+    loop {
+        let count = match file.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        match rest.strip_prefix(&piece[..count]) {
+            Some([]) if count == 0 => return Ok(Current::Same),
+            Some(after) if count > 0 => rest = after,
+            _ => {
+                let same = expected.len() - rest.len();
+                let mut bytes = Vec::with_capacity(size);
+                bytes.extend_from_slice(&expected[..same]);
+                bytes.extend_from_slice(&piece[..count]);
+                return read_rest(path, file, bytes).map(Current::Other);
+            }
+        }
     }
-    let mut file = platform::open_input(path)?;
-    let mut bytes = Vec::new();
+}
+
+/// Opens a regular file. Returns its size, too.
+fn open(path: &Path) -> io::Result<(fs_err::File, usize)> {
+    // Opening a device may have effects, so look first.
+    let about = fs::metadata(path);
+    if !beneath::is_left_out() && about.as_ref().is_ok_and(|about| !about.is_file() && !about.is_dir()) {
+        return Err(refused(path, "it is not a regular file"));
+    }
+    let size = about.map_or(0, |about| about.len().min(MAX));
+    // One byte more, so that reading notices the end of the file without more room.
+    Ok((platform::open_input(path)?, usize::try_from(size).unwrap_or_default() + 1))
+}
+
+/// Reads the rest of a file behind the bytes that were already read.
+fn read_rest(path: &Path, mut file: fs_err::File, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     // Special files may be larger than they say, so count what is read.
-    file.by_ref().take(MAX + 1).read_to_end(&mut bytes)?;
+    file.by_ref().take((MAX + 1).saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX {
-        return Err(refused(&format!("it is larger than {} MiB", MAX >> 20)));
+        return Err(refused(path, &format!("it is larger than {} MiB", MAX >> 20)));
     }
     Ok(bytes)
+}
+
+fn refused(path: &Path, why: &str) -> io::Error {
+    io::Error::other(format!("failed to read from file `{}`: {why}", path.display()))
 }
 
 /// Reads a text file as [`read`] does.

@@ -1,4 +1,4 @@
-//! Parses a text to a tree. `jsonc-parser` validates and tokenizes it.
+//! Parses a text to plain data, and to a tree. `jsonc-parser` validates and tokenizes it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,7 +10,6 @@ use serde_json::{Map, Number, Value};
 use super::layout::Layout;
 use crate::error::SyntaxError;
 use crate::list::{Item, List};
-use crate::parsed::Parsed;
 use crate::source::{Comment, Source, mark};
 use crate::tree::{Id, Kind, Tree};
 
@@ -28,12 +27,43 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Parses `text`.
-pub(crate) fn parse(text: String) -> Result<Parsed<Layout>, SyntaxError> {
-    let mark = mark(&text);
-    let body = &text[mark..];
+/// Validates `text`. Returns it as a source, and its plain data.
+pub(crate) fn read(text: String) -> Result<(Source, Value), SyntaxError> {
+    let mut comments = Vec::new();
+    let mut data = Data::default();
+    let mut last = mark(&text);
+    for (range, token) in tokens(&text)? {
+        check_blanks(&text, last..range.start)?;
+        last = range.end;
+        match token {
+            Token::CommentLine(_) => comments.push(Comment { range, line: true }),
+            Token::CommentBlock(_) => comments.push(Comment { range, line: false }),
+            token => data.token(&text, &range, token)?,
+        }
+    }
+    check_blanks(&text, last..text.len())?;
+    let Data { root, .. } = data;
+    Ok((Source::new(text, comments), root))
+}
+
+/// Returns the values of a text that was [read](read), and how they are written.
+///
+/// # Panics
+/// Panics if the text is not valid.
+pub(crate) fn structure(source: &Source) -> (Tree, Layout) {
+    let mut builder = Builder::default();
+    for (range, token) in tokens(&source.text).expect("the text is valid") {
+        builder.token(range, token);
+    }
+    let Builder { tree, lists, .. } = builder;
+    (tree, Layout { lists })
+}
+
+/// Returns the tokens of `text` with their ranges.
+fn tokens(text: &str) -> Result<impl Iterator<Item = (Range<usize>, Token<'_>)>, SyntaxError> {
+    let mark = mark(text);
     let collect = CollectOptions { comments: CommentCollectionStrategy::AsTokens, tokens: true };
-    let parsed = parse_to_ast(body, &collect, &OPTIONS).map_err(|error| SyntaxError {
+    let parsed = parse_to_ast(&text[mark..], &collect, &OPTIONS).map_err(|error| SyntaxError {
         range: error.range().start + mark..error.range().end + mark,
         message: error.kind().to_string(),
     })?;
@@ -41,31 +71,72 @@ pub(crate) fn parse(text: String) -> Result<Parsed<Layout>, SyntaxError> {
         let message = "The file is empty: a JSON value is expected".to_owned();
         return Err(SyntaxError { range: text.len()..text.len(), message });
     }
-    let tokens = parsed.tokens.unwrap_or_default();
-    check_blanks(&text, mark, &tokens)?;
-    let mut builder = Builder::default();
-    for TokenAndRange { range, token } in tokens {
-        builder.token(&text, range.start + mark..range.end + mark, token)?;
-    }
-    let Builder { tree, lists, comments, root, .. } = builder;
-    let source = Source::new(text, comments);
-    Ok(Parsed { source, tree, value: root, layout: Layout { lists } })
+    let moved = move |TokenAndRange { range, token }| (range.start + mark..range.end + mark, token);
+    Ok(parsed.tokens.unwrap_or_default().into_iter().map(moved))
 }
 
 /// Rejects white space that JSON does not allow: `jsonc-parser` accepts all Unicode white space between tokens.
-fn check_blanks(text: &str, mark: usize, tokens: &[TokenAndRange]) -> Result<(), SyntaxError> {
-    let ends = std::iter::once(mark).chain(tokens.iter().map(|token| token.range.end + mark));
-    let starts = tokens.iter().map(|token| token.range.start + mark).chain([text.len()]);
-    for (end, start) in ends.zip(starts) {
-        if let Some((place, odd)) = text[end..start].char_indices().find(|(_, c)| !" \t\r\n".contains(*c)) {
-            let range = end + place..end + place + odd.len_utf8();
-            return Err(SyntaxError {
-                range,
-                message: format!("Unexpected character U+{:04X}", u32::from(odd)),
-            });
+fn check_blanks(text: &str, between: Range<usize>) -> Result<(), SyntaxError> {
+    let start = between.start;
+    let odd = text[between].char_indices().find(|(_, c)| !" \t\r\n".contains(*c));
+    odd.map_or(Ok(()), |(place, odd)| {
+        let range = start + place..start + place + odd.len_utf8();
+        Err(SyntaxError { range, message: format!("Unexpected character U+{:04X}", u32::from(odd)) })
+    })
+}
+
+/// Turns the tokens of a valid text into plain data.
+#[derive(Default)]
+struct Data {
+    /// The open objects and arrays, each with the key of the next value.
+    stack: Vec<(Value, Option<String>)>,
+    root: Value,
+}
+
+impl Data {
+    fn token(&mut self, text: &str, range: &Range<usize>, token: Token) -> Result<(), SyntaxError> {
+        match token {
+            Token::OpenBrace => self.stack.push((Value::Object(Map::new()), None)),
+            Token::OpenBracket => self.stack.push((Value::Array(Vec::new()), None)),
+            Token::CloseBrace | Token::CloseBracket => {
+                if let Some((value, _)) = self.stack.pop() {
+                    self.put(value);
+                }
+            }
+            Token::String(string) => {
+                check_string(text, range)?;
+                match self.stack.last_mut() {
+                    Some((Value::Object(_), key @ None)) => *key = Some(string.into_owned()),
+                    _ => self.put(Value::String(string.into_owned())),
+                }
+            }
+            Token::Boolean(bool) => self.put(Value::Bool(bool)),
+            Token::Null => self.put(Value::Null),
+            Token::Number(number) => {
+                let number = number.parse::<Number>().map_err(|_| SyntaxError {
+                    range: range.clone(),
+                    message: "The number is out of range".to_owned(),
+                })?;
+                self.put(Value::Number(number));
+            }
+            Token::CommentLine(_) | Token::CommentBlock(_) | Token::Comma | Token::Colon | Token::Word(_) => {
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a complete value.
+    fn put(&mut self, value: Value) {
+        match self.stack.last_mut() {
+            Some((Value::Object(object), key)) => {
+                if let Some(key) = key.take() {
+                    object.insert(key, value);
+                }
+            }
+            Some((Value::Array(array), _)) => array.push(value),
+            _ => self.root = value,
         }
     }
-    Ok(())
 }
 
 /// Turns the tokens of a valid text into a tree.
@@ -73,71 +144,49 @@ fn check_blanks(text: &str, mark: usize, tokens: &[TokenAndRange]) -> Result<(),
 struct Builder {
     tree: Tree,
     lists: BTreeMap<Id, List>,
-    comments: Vec<Comment>,
     stack: Vec<Frame>,
-    root: Value,
 }
 
 /// An open bracket.
 struct Frame {
     id: Id,
     list: List,
-    value: Value,
+    is_object: bool,
     /// The key of the next value.
     key: Option<(String, Range<usize>)>,
 }
 
 impl Builder {
-    fn token(&mut self, text: &str, range: Range<usize>, token: Token) -> Result<(), SyntaxError> {
+    fn token(&mut self, range: Range<usize>, token: Token) {
         match token {
-            Token::CommentLine(_) => self.comments.push(Comment { range, line: true }),
-            Token::CommentBlock(_) => self.comments.push(Comment { range, line: false }),
-            Token::OpenBrace => self.open(range, Kind::object(), Value::Object(Map::new())),
-            Token::OpenBracket => {
-                self.open(range, Kind::Array(Vec::new()), Value::Array(Vec::new()));
-            }
+            Token::OpenBrace => self.open(range, Kind::object()),
+            Token::OpenBracket => self.open(range, Kind::Array(Vec::new())),
             Token::CloseBrace | Token::CloseBracket => self.close(&range),
             Token::Comma => {
                 if let Some(item) = self.stack.last_mut().and_then(|frame| frame.list.items.last_mut()) {
                     item.comma = Some(range.start);
                 }
             }
-            Token::String(string) => {
-                check_string(text, &range)?;
-                match self.stack.last_mut() {
-                    Some(frame) if frame.value.is_object() && frame.key.is_none() => {
-                        frame.key = Some((string.into_owned(), range));
-                    }
-                    _ => self.scalar(range, Value::String(string.into_owned())),
+            Token::String(string) => match self.stack.last_mut() {
+                Some(frame) if frame.is_object && frame.key.is_none() => {
+                    frame.key = Some((string.into_owned(), range));
                 }
+                _ => {
+                    self.enter(range, Kind::Scalar);
+                }
+            },
+            Token::Boolean(_) | Token::Null | Token::Number(_) => {
+                self.enter(range, Kind::Scalar);
             }
-            Token::Boolean(bool) => self.scalar(range, Value::Bool(bool)),
-            Token::Null => self.scalar(range, Value::Null),
-            Token::Number(number) => {
-                let number = number.parse::<Number>().map_err(|_| SyntaxError {
-                    range: range.clone(),
-                    message: "The number is out of range".to_owned(),
-                })?;
-                self.scalar(range, Value::Number(number));
-            }
-            Token::Colon | Token::Word(_) => {}
+            Token::CommentLine(_) | Token::CommentBlock(_) | Token::Colon | Token::Word(_) => {}
         }
-        Ok(())
     }
 
-    fn scalar(&mut self, range: Range<usize>, value: Value) {
-        let (_, name) = self.enter(range, Kind::Scalar);
-        self.put(name, value);
-    }
-
-    fn open(&mut self, range: Range<usize>, kind: Kind, value: Value) {
+    fn open(&mut self, range: Range<usize>, kind: Kind) {
+        let is_object = matches!(kind, Kind::Object(_));
         let list = List { open: range.end, close: range.end, items: Vec::new() };
-        let (id, key) = self.enter(range, kind);
-        // The outer frame keeps the name until the value is complete.
-        if let (Some(frame), Some(name)) = (self.stack.last_mut(), key) {
-            frame.key = Some((name, 0..0));
-        }
-        self.stack.push(Frame { id, list, value, key: None });
+        let id = self.enter(range, kind);
+        self.stack.push(Frame { id, list, is_object, key: None });
     }
 
     fn close(&mut self, range: &Range<usize>) {
@@ -147,38 +196,21 @@ impl Builder {
         frame.list.close = range.start;
         self.tree.node_mut(frame.id).range.end = range.end;
         self.lists.insert(frame.id, frame.list);
-        let mut name = None;
-        if let Some(outer) = self.stack.last_mut() {
-            if let Some(item) = outer.list.items.last_mut() {
-                item.value.end = range.end;
-            }
-            name = outer.key.take().map(|(name, _)| name);
+        if let Some(item) = self.stack.last_mut().and_then(|outer| outer.list.items.last_mut()) {
+            item.value.end = range.end;
         }
-        self.put(name, frame.value);
     }
 
-    /// Adds a value to the tree and to its list. Returns its key.
-    fn enter(&mut self, range: Range<usize>, kind: Kind) -> (Id, Option<String>) {
+    /// Adds a value to the tree and to its list.
+    fn enter(&mut self, range: Range<usize>, kind: Kind) -> Id {
         let key = self.stack.last_mut().and_then(|frame| frame.key.take());
         let start = key.as_ref().map_or(range.start, |(_, key)| key.start);
-        let name = key.as_ref().map(|(name, _)| name.clone());
         let parent = self.stack.last().map(|frame| frame.id);
         let id = self.tree.add(parent, key, range.clone(), kind);
         if let Some(frame) = self.stack.last_mut() {
             frame.list.items.push(Item { id, start, value: range, comma: None });
         }
-        (id, name)
-    }
-
-    /// Adds a complete value to the plain data.
-    fn put(&mut self, name: Option<String>, value: Value) {
-        match (self.stack.last_mut().map(|frame| &mut frame.value), name) {
-            (Some(Value::Object(object)), Some(name)) => {
-                object.insert(name, value);
-            }
-            (Some(Value::Array(array)), _) => array.push(value),
-            _ => self.root = value,
-        }
+        id
     }
 }
 

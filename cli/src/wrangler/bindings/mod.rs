@@ -98,8 +98,48 @@ pub struct Found<'a> {
     pub key: &'a str,
     /// The return type of an accessor.
     pub gives: Gives,
-    /// The path of the name, relative to the level.
-    pub path: Path,
+    /// The place of the name, relative to the level.
+    pub place: Place<'a>,
+}
+
+/// The place of a binding name. Its path is computed only if somebody asks for it, because few of many names need one.
+#[derive(Debug)]
+pub enum Place<'a> {
+    /// In the entries of a kind.
+    Entry(&'static Kind, Entry<'a>),
+    /// Below an unknown key.
+    Path(Path),
+}
+
+/// The place of a binding name in the entries of its kind.
+#[derive(Debug, Clone, Copy)]
+pub enum Entry<'a> {
+    /// The entries as a whole.
+    All,
+    /// The key.
+    Key(&'a str),
+    /// The list element.
+    Element(usize),
+    /// The property of a list element.
+    Property(usize, &'static str),
+}
+
+impl Place<'_> {
+    /// Returns the path.
+    pub fn path(self) -> Path {
+        let (kind, entry) = match self {
+            Place::Entry(kind, entry) => (kind, entry),
+            Place::Path(path) => return path,
+        };
+        let mut path: Path = kind.keys.iter().map(|key| Step::from(*key)).collect();
+        match entry {
+            Entry::All => {}
+            Entry::Key(key) => path.push(Step::from(key)),
+            Entry::Element(index) => path.push(Step::from(index)),
+            Entry::Property(index, property) => path.extend([Step::from(index), Step::from(property)]),
+        }
+        path
+    }
 }
 
 /// Passes every name that a level itself defines to `each`.
@@ -117,42 +157,37 @@ pub fn of_level<'a>(level: &'a Value, each: &mut impl FnMut(Found<'a>)) {
 
 /// Passes the names of a kind to `each`; `value` is the value of the kind's first key.
 fn of_kind<'a>(kind: &'static Kind, key: &'a str, value: &'a Value, each: &mut impl FnMut(Found<'a>)) {
-    let mut path: Path = kind.keys.iter().map(|key| Step::from(*key)).collect();
     let Some(entries) = kind.keys[1..].iter().try_fold(value, |value, key| value.get(key)) else { return };
-    let mut found = |name: &'a str, gives: Gives, path: Path| {
+    let mut found = |name: &'a str, gives: Gives, entry: Entry<'a>| {
         if !name.is_empty() {
-            each(Found { name, kind, key, gives, path });
+            each(Found { name, kind, key, gives, place: Place::Entry(kind, entry) });
         }
     };
-    let child = |step: Step| [path.as_slice(), &[step]].concat();
     match (&kind.names, entries) {
         (Names::Keys, Value::Object(entries)) => {
             for (name, value) in entries {
                 let gives = if kind.keys == ["vars"] { variable(value) } else { kind.gives };
-                found(name, gives, child(Step::from(name.as_str())));
+                found(name, gives, Entry::Key(name));
             }
         }
         (Names::Elements, Value::Array(names)) => {
             for (index, name) in names.iter().enumerate() {
-                found(name.as_str().unwrap_or_default(), kind.gives, child(Step::from(index)));
+                found(name.as_str().unwrap_or_default(), kind.gives, Entry::Element(index));
             }
         }
         (Names::Property(property), Value::Array(entries)) => {
             for (index, entry) in entries.iter().enumerate() {
                 let name = entry.get(property).and_then(Value::as_str).unwrap_or_default();
-                let mut path = child(Step::from(index));
-                path.push(Step::from(*property));
-                found(name, kind.gives_of(entry), path);
+                found(name, kind.gives_of(entry), Entry::Property(index, property));
             }
             // `wrangler types` lists it next to the bindings.
             if kind.keys[0] == "logfwdr" && !entries.is_empty() {
-                found("LOGFWDR_SCHEMA", Gives::Raw, path);
+                found("LOGFWDR_SCHEMA", Gives::Raw, Entry::All);
             }
         }
         (Names::Property(property), Value::Object(entry)) => {
             let name = entry.get(*property).and_then(Value::as_str).unwrap_or_default();
-            path.push(Step::from(*property));
-            found(name, kind.gives_of(entries), path);
+            found(name, kind.gives_of(entries), Entry::Key(property));
         }
         _ => {}
     }
@@ -192,7 +227,7 @@ fn unknown<'a>(key: &'a str, value: &'a Value, path: &mut Path, each: &mut impl 
     if let Some(name) = value.get("binding").and_then(Value::as_str) {
         if !name.is_empty() {
             let path = [path.as_slice(), &[Step::from("binding")]].concat();
-            each(Found { name, kind: &UNKNOWN, key, gives: Gives::Raw, path });
+            each(Found { name, kind: &UNKNOWN, key, gives: Gives::Raw, place: Place::Path(path) });
         }
         return;
     }

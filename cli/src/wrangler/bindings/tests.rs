@@ -102,7 +102,7 @@ fn unknown_kinds_are_found_at_the_usual_places() {
 fn paths_are_exact() {
     let root = json!({ "vars": { "A": 1 }, "queues": { "producers": [{}, { "binding": "B" }] } });
     let mut found = Vec::new();
-    of_level(&root, &mut |one| found.push((one.name, crate::wrangler::scope::dotted(&one.path))));
+    of_level(&root, &mut |one| found.push((one.name, crate::wrangler::scope::dotted(&one.place.path()))));
     assert_eq!(found, [("A", "vars.A".to_owned()), ("B", "queues.producers[1].binding".to_owned())]);
 }
 

@@ -7,7 +7,7 @@ use koze_model::image::{self, ImageSource};
 use koze_model::names;
 use serde_json::{Map, Value, json};
 
-use super::former::{Former, Slot};
+use super::former::Former;
 use super::{Outcome, Wanted};
 use crate::finding::{Finding, Findings};
 use crate::lock::Entry;
@@ -78,7 +78,8 @@ impl Wanted<'_> {
             });
         }
         let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
-        let owned: BTreeSet<String> = locked.iter().flat_map(|locked| locked.keys.iter().cloned()).collect();
+        let owned: BTreeSet<&str> =
+            locked.iter().flat_map(|locked| locked.keys).map(String::as_str).collect();
         let former = Former::of(entry);
         let limits = former.limits();
         let replaced = above.image.filter(|_| self.wrote_default_image(scope, entry, &owned));
@@ -88,8 +89,9 @@ impl Wanted<'_> {
         let is_replaced = |key: &str| replaced.is_some_and(|image| image.contains_key(key));
         let mut keys = Vec::new();
         for (key, value) in wanted.iter().filter(|(key, _)| !is_replaced(key)) {
-            let Slot { name: slot, steps, present } = former.slot(key, owned.contains(key));
-            let path = [at(index), steps].concat();
+            let slot = former.slot(key, owned.contains(key.as_str()));
+            let present = slot.present;
+            let path = || [at(index), slot.steps()].concat();
             if let Some(limits) = limits.as_ref().filter(|_| key == "instance_type") {
                 if self.declares(key) && limits != value {
                     let path = [at(index), vec![Step::from("configuration")]].concat();
@@ -99,7 +101,7 @@ impl Wanted<'_> {
             }
             let same = present.is_some_and(|present| same(key, present, value, config));
             let ours = match present {
-                _ if owned.contains(&slot) => true,
+                _ if owned.contains(slot.name) => true,
                 // wrangler derives the name of an unnamed entry. Another name would create a second application, so
                 // only an explicit name in the attribute is written.
                 None => key != "name" || self.declares("name"),
@@ -112,7 +114,7 @@ impl Wanted<'_> {
                     Adoption::Keep => false,
                     Adoption::Replace => true,
                     Adoption::Contradiction => {
-                        self.contradict_key(key, present, value, &path, config, findings);
+                        self.contradict_key(key, present, value, &path(), config, findings);
                         continue;
                     }
                 },
@@ -123,14 +125,16 @@ impl Wanted<'_> {
                 }
                 continue;
             }
-            keys.push(slot);
+            keys.push(slot.name.to_owned());
             if !same {
-                outcome.edits.push(Edit::Set { path, value: value.clone() });
+                outcome.edits.push(Edit::Set { path: path(), value: value.clone() });
             }
         }
-        let dropped = |key: &&String| !keys.contains(key) && !is_replaced(key) && entry.get(*key).is_some();
-        for key in owned.iter().filter(dropped) {
-            outcome.edits.push(Edit::Remove { path: [at(index), vec![Step::from(key.as_str())]].concat() });
+        let dropped = |key: &&str| {
+            !keys.iter().any(|kept| kept == key) && !is_replaced(key) && entry.get(*key).is_some()
+        };
+        for key in owned.iter().copied().filter(dropped) {
+            outcome.edits.push(Edit::Remove { path: [at(index), vec![Step::from(key)]].concat() });
         }
         let present = entry.get("name").and_then(Value::as_str).unwrap_or_default();
         let mut container =
@@ -178,7 +182,7 @@ impl Wanted<'_> {
 
     /// Returns whether an earlier koze wrote an entry of an environment with the default image, although the top level's
     /// entry had another one. The entry's name tells it from one that the user wrote with the same image.
-    fn wrote_default_image(&self, scope: &Scope, entry: &Value, owned: &BTreeSet<String>) -> bool {
+    fn wrote_default_image(&self, scope: &Scope, entry: &Value, owned: &BTreeSet<&str>) -> bool {
         let has_derived_name = entry.get("name").is_some_and(|name| *name == json!(self.fresh_name(scope)));
         let is_owned = owned.contains("name") && owned.contains("image");
         has_derived_name && is_owned && !self.declares("name") && !self.declares("image")

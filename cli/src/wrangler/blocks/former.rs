@@ -18,11 +18,19 @@ pub(super) struct Former<'a> {
 /// The location of a key in an entry, and its value.
 pub(super) struct Slot<'a> {
     /// Its name in the lock.
-    pub(super) name: String,
-    /// Its path from the entry.
-    pub(super) steps: Vec<Step>,
+    pub(super) name: &'a str,
     /// Its value.
     pub(super) present: Option<&'a Value>,
+}
+
+impl Slot<'_> {
+    /// Returns its path from the entry.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        match self.name {
+            IMAGE => vec![Step::from("configuration"), Step::from("image")],
+            key => vec![Step::from(key)],
+        }
+    }
 }
 
 impl<'a> Former<'a> {
@@ -31,15 +39,16 @@ impl<'a> Former<'a> {
     }
 
     /// Returns the location of a key; `ours` says whether koze wrote the entry's own key.
-    pub(super) fn slot(&self, key: &str, ours: bool) -> Slot<'a> {
+    pub(super) fn slot<'s>(&self, key: &'s str, ours: bool) -> Slot<'s>
+    where
+        'a: 's,
+    {
         let there = self.entry.get(key);
         match self.own.and_then(|own| own.get("image")) {
-            Some(image) if key == "image" && (ours || there.is_none()) => Slot {
-                name: IMAGE.to_owned(),
-                steps: vec![Step::from("configuration"), Step::from("image")],
-                present: Some(image),
-            },
-            _ => Slot { name: key.to_owned(), steps: vec![Step::from(key)], present: there },
+            Some(image) if key == "image" && (ours || there.is_none()) => {
+                Slot { name: IMAGE, present: Some(image) }
+            }
+            _ => Slot { name: key, present: there },
         }
     }
 

@@ -62,7 +62,7 @@ impl Wanted<'_> {
     fn name(&self, scope: &Scope) -> String {
         let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
         match (&self.sandbox.attributes.name, locked) {
-            (None, Some(locked)) if !locked.container.is_empty() => locked.container,
+            (None, Some(locked)) if !locked.container.is_empty() => locked.container.to_owned(),
             _ => self.fresh_name(scope),
         }
     }

@@ -1,5 +1,6 @@
 //! `sandbox_create` and `sandbox_list`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 #[cfg(test)]
@@ -59,13 +60,10 @@ impl Tool for SandboxCreate {
 
 /// Lists the profiles in the schema.
 pub(super) fn name_profiles(definitions: &mut [Definition], profiles: &Profiles) {
-    let mut names: Vec<&str> = Vec::new();
-    for name in profiles.list().iter().flat_map(|profile| [&profile.name, &profile.reference]) {
-        // Several profiles may have the same image.
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
+    // Several profiles may have the same image.
+    let mut seen = BTreeSet::new();
+    let all = profiles.list().iter().flat_map(|profile| [profile.name.as_str(), profile.reference.as_str()]);
+    let names: Vec<&str> = all.filter(|name| seen.insert(*name)).collect();
     let ours = definitions.iter_mut().find(|definition| definition.name == SandboxCreate::NAME);
     let Some(properties) = ours.and_then(|ours| ours.schema.get_mut("properties")) else { return };
     properties["image"] = json!({
