@@ -54,6 +54,13 @@ fn serve(session: &Session, sandbox: &str, port: u16, answer: &str) {
 }
 
 fn url(session: &Session, sandbox: &str, port: u16) -> String {
+    let nothing = session.ok("browse", json!({ "sandbox": sandbox, "port": 9099 }));
+    assert!(
+        nothing["note"].as_str().is_some_and(|note| note.contains("nothing listens on port 9099")),
+        "{nothing}"
+    );
+    let listens = session.ok("browse", json!({ "sandbox": sandbox, "port": port }));
+    assert_eq!(listens.get("note"), None, "{listens}");
     text(&session.ok("browse", json!({ "sandbox": sandbox, "port": port }))["url"])
 }
 

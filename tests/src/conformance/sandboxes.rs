@@ -64,18 +64,23 @@ fn first_use(session: &Session) {
     created(session, json!({ "sandbox": "py", "image": other }));
     // A container starts only when it is first used.
     session.ok("write_file", json!({ "sandbox": "py", "path": "f", "content": "3" }));
-    session.ok("glob", json!({ "sandbox": "by-glob", "pattern": "*" }));
+    // What only looks creates nothing, and says what there is.
+    for (tool, input) in [
+        ("read_file", json!({ "sandbox": "pyy", "path": "f" })),
+        ("glob", json!({ "sandbox": "pyy", "pattern": "*" })),
+        ("browse", json!({ "sandbox": "pyy", "port": 8080 })),
+        ("transfer", json!({ "from_sandbox": "pyy", "from_path": "f", "to_sandbox": "zz", "to_path": "g" })),
+    ] {
+        let error = session.err(tool, input);
+        let says = "not_found: there is no sandbox `pyy`: there are `default`, `py`, `zz`. ";
+        assert!(error.starts_with(says), "{tool}: {error}");
+    }
     let transfer =
         json!({ "from_sandbox": "zz", "from_path": "f", "to_sandbox": "by-transfer", "to_path": "f" });
     session.ok("transfer", transfer);
     let one = |name: &str, image: &str| json!({ "name": name, "image": image, "status": "running" });
-    let expected = [
-        one("by-glob", default),
-        one("by-transfer", default),
-        one("default", default),
-        one("py", other),
-        one("zz", default),
-    ];
+    let expected =
+        [one("by-transfer", default), one("default", default), one("py", other), one("zz", default)];
     assert_eq!(session.ok("sandbox_list", json!({})), json!({ "sandboxes": expected }));
 }
 
@@ -133,6 +138,7 @@ fn share_nothing(session: &Session) {
         session.ok("write_file", json!({ "sandbox": "a", "path": path, "content": "mine" }));
         session.fails("read_file", json!({ "sandbox": "b", "path": path }), "not_found");
     }
+    session.ok("sandbox_create", json!({ "sandbox": "b" }));
     let found = session.ok("glob", json!({ "sandbox": "b", "pattern": "**/f", "cwd": "/home" }));
     assert_eq!(found["files"], json!([]));
 }

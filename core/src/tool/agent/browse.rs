@@ -4,13 +4,17 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::default_sandbox;
+use super::{default_sandbox, existing_sandbox};
 use crate::error::Result;
+use crate::path::anywhere;
 use crate::provider::Provider;
 use crate::sandbox::Sandbox;
 use crate::session::Session;
 use crate::tool::input::within;
 use crate::tool::{Reply, Tool};
+
+/// How many bytes of the table of sockets are read.
+const MAX_TABLE: u64 = 1 << 20;
 
 /// Exposes a port.
 #[derive(Debug)]
@@ -37,11 +41,39 @@ impl Tool for Browse {
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         let port = within("port", input.port, 1024..=65535)?;
-        let sandbox = session.sandbox(&input.sandbox).await?;
+        let sandbox = existing_sandbox(session, &input.sandbox).await?;
         let url = sandbox.expose(u16::try_from(port).unwrap_or_default()).await?;
         if let Some(observed) = session.observed(&input.sandbox) {
             observed.exposed(&url);
         }
-        Reply::ok(serde_json::json!({ "url": url }))
+        let mut result = serde_json::json!({ "url": url });
+        if listens(&sandbox, port).await == Some(false) {
+            let note =
+                format!("nothing listens on port {port} yet: start a server in the background with `&`");
+            result["note"] = note.into();
+        }
+        Reply::ok(result)
     }
+}
+
+/// The state of a socket that listens, in `/proc/net/tcp`.
+const LISTEN: &str = "0A";
+
+/// Returns whether a program listens on a port. Returns `None` if the sandbox does not show it.
+async fn listens<S: Sandbox>(sandbox: &S, port: u64) -> Option<bool> {
+    let port = format!(":{port:04X}");
+    let mut is_known = false;
+    for table in ["/proc/1/net/tcp", "/proc/1/net/tcp6"] {
+        let Ok(piece) = sandbox.read(anywhere(table), 0, MAX_TABLE).await else { continue };
+        is_known = true;
+        let table = String::from_utf8_lossy(&piece.bytes);
+        // A line has a number, the local address, the remote one, and the state.
+        let mut sockets = table.lines().map(|line| line.split_whitespace().skip(1).collect::<Vec<_>>());
+        if sockets.any(|fields| {
+            fields.first().is_some_and(|local| local.ends_with(&port)) && fields.get(2) == Some(&LISTEN)
+        }) {
+            return Some(true);
+        }
+    }
+    is_known.then_some(false)
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::default_sandbox;
+use super::{default_sandbox, existing_sandbox};
 use crate::error::Result;
 use crate::path::{absolute, anywhere};
 use crate::provider::Provider;
@@ -68,7 +68,7 @@ impl Tool for ReadFile {
     async fn call<P: Provider>(session: &Session<P>, input: Read) -> Result<Reply> {
         let limit = input::within("limit", input.limit, 1..=MAX_READ)?;
         let path = absolute(&input.path)?;
-        let sandbox = session.sandbox(&input.sandbox).await?;
+        let sandbox = existing_sandbox(session, &input.sandbox).await?;
         // Three more bytes complete a character that the limit would cut.
         let piece = sandbox.read(anywhere(&path), input.offset, limit + 3).await?;
         Reply::ok(read_part(piece, input.offset, limit))

@@ -8,6 +8,10 @@ mod shell;
 mod transfer;
 
 use super::family::family;
+use crate::error::{Code, Error, Result};
+use crate::id::SandboxName;
+use crate::provider::Provider;
+use crate::session::Session;
 
 pub use browse::Browse;
 #[cfg(test)]
@@ -24,6 +28,29 @@ pub const DEFAULT: &str = "default";
 
 fn default_sandbox() -> String {
     DEFAULT.to_owned()
+}
+
+/// Returns a sandbox for a tool that only looks at it. Such a tool creates only the default one: another name that does not exist
+/// is probably misspelled.
+async fn existing_sandbox<P: Provider>(session: &Session<P>, name: &str) -> Result<P::Sandbox> {
+    let checked = SandboxName::new(name)?;
+    if name != DEFAULT && session.find(&checked).await?.is_none() {
+        // A session without a list does not know the names.
+        let names: Vec<String> = session
+            .list()
+            .await
+            .unwrap_or_default()
+            .into_iter()
+            .map(|info| format!("`{}`", info.name))
+            .collect();
+        let known =
+            if names.is_empty() { String::new() } else { format!(": there are {}", names.join(", ")) };
+        let message = format!(
+            "there is no sandbox `{name}`{known}. A sandbox is created by `sandbox_create`, `shell` and `write_file`"
+        );
+        return Err(Error::new(Code::NotFound, message));
+    }
+    session.sandbox(name).await
 }
 
 /// The family `agent`.

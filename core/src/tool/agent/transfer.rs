@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::existing_sandbox;
 use crate::error::Result;
 use crate::path::absolute;
 use crate::provider::Provider;
@@ -43,7 +44,7 @@ impl Tool for Transfer {
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         // Validate paths before creating a sandbox.
         let (from_path, to_path) = (absolute(&input.from_path)?, absolute(&input.to_path)?);
-        let from = session.sandbox(&input.from_sandbox).await?;
+        let from = existing_sandbox(session, &input.from_sandbox).await?;
         let to = session.sandbox(&input.to_sandbox).await?;
         let bytes = crate::transfer(&from, &from_path, &to, &to_path, input.recursive).await?;
         Reply::ok(json!({ "ok": true, "bytes": bytes }))

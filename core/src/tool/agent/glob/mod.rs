@@ -9,7 +9,7 @@ pub(crate) mod turns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::default_sandbox;
+use super::{default_sandbox, existing_sandbox};
 use crate::error::{Code, Error, Result};
 use crate::path::{HOME, absolute};
 use crate::provider::Provider;
@@ -64,7 +64,7 @@ impl Tool for Glob {
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         let cwd = absolute(&input.cwd)?;
         matcher(&input.pattern, "cwd")?;
-        let sandbox = session.sandbox(&input.sandbox).await?;
+        let sandbox = existing_sandbox(session, &input.sandbox).await?;
         let base = Base { root: "/", path: &cwd, key: "cwd" };
         let (files, truncated) = search(&sandbox, &base, &input.pattern).await?;
         Reply::ok(Given { files, truncated })
