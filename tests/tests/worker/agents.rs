@@ -49,11 +49,17 @@ fn conform(name: &str, backend: Backend, settings: &[&str]) {
         assert!(lacks.contains(&capability), "{capability:?} is not left out: {:?}", agent.lacks);
     }
     assert_eq!(lacks.contains(&Capability::PlainUser), !settings.contains(&"plain"));
+    let mut cases = agent.cases;
+    if lacks.contains(&Capability::PlainUser) {
+        // Root may write to `/usr` there, but a stand-in has this machine's, read-only.
+        const IN_USR: [&str; 2] = ["transfer_that_fails_leaves_nothing", "what_belongs_to_the_system_stays"];
+        cases.retain(|case| !IN_USR.contains(&case.name));
+    }
     // `KOZE_TEST_CASES` selects some of them, to investigate a failure.
     let filter = std::env::var("KOZE_TEST_CASES").ok();
     let options = Options { lacks: agent.lacks, at_once: Some(4), filter, ..Options::default() };
     let host: Arc<dyn Host> = Arc::new(agent.host);
-    assert!(play_all(name, &host, agent.cases, &options), "some cases have failed: see above");
+    assert!(play_all(name, &host, cases, &options), "some cases have failed: see above");
 }
 
 /// Creates the project of the cases with its Rust Worker.

@@ -14,12 +14,16 @@ bind /usr usr
 for name in bin sbin lib lib32 lib64; do
   if [[ -L /$name ]]; then cp -P "/$name" .; elif [[ -d /$name ]]; then bind "/$name" "$name"; fi
 done
-for name in alternatives ld.so.cache nsswitch.conf passwd group; do
+for name in alternatives ld.so.cache nsswitch.conf; do
   [[ ! -e /etc/$name ]] || bind "/etc/$name" "etc/$name"
 done
+# Root may change these.
+cp /etc/passwd /etc/group etc
 echo '127.0.0.1 localhost' >etc/hosts
+echo 'root:*:20000:0:99999:7:::' >etc/shadow
+chmod 640 etc/shadow
 mount -t tmpfs -o mode=755 tmpfs dev
-for name in null zero full random urandom; do touch "dev/$name" && mount --bind "/dev/$name" "dev/$name"; done
+for name in null zero full random urandom tty; do touch "dev/$name" && mount --bind "/dev/$name" "dev/$name"; done
 ln -s /proc/self/fd dev/fd
 ln -s /proc/self/fd/0 dev/stdin
 ln -s /proc/self/fd/1 dev/stdout
