@@ -54,13 +54,6 @@ fn serve(session: &Session, sandbox: &str, port: u16, answer: &str) {
 }
 
 fn url(session: &Session, sandbox: &str, port: u16) -> String {
-    let nothing = session.ok("browse", json!({ "sandbox": sandbox, "port": 9099 }));
-    assert!(
-        nothing["note"].as_str().is_some_and(|note| note.contains("nothing listens on port 9099")),
-        "{nothing}"
-    );
-    let listens = session.ok("browse", json!({ "sandbox": sandbox, "port": port }));
-    assert_eq!(listens.get("note"), None, "{listens}");
     text(&session.ok("browse", json!({ "sandbox": sandbox, "port": port }))["url"])
 }
 
@@ -71,8 +64,12 @@ fn reaches(session: &Session) {
     assert_eq!(status, 200, "{body}");
     assert!(body.contains("one/a?b=c"), "{body}");
     assert_eq!(url(session, "default", 8080), first, "the URL stays the same as long as the sandbox lives");
-    let silent = url(session, "default", 8099);
-    assert!(session.get(&silent, "/").0 >= 500, "nobody listens there");
+    let listens = session.ok("browse", json!({ "port": 8080 }));
+    assert_eq!(listens.get("note"), None, "{listens}");
+    let silent = session.ok("browse", json!({ "port": 8099 }));
+    let note = silent["note"].as_str().unwrap_or_default();
+    assert!(note.starts_with("nothing listens on port 8099 yet: "), "{silent}");
+    assert!(session.get(&text(&silent["url"]), "/").0 >= 500, "nobody listens there");
 }
 
 /// Sandboxes of the SDK reserve the port and reject it with a suggestion. Elsewhere it is an ordinary port.
@@ -95,6 +92,7 @@ fn private(session: &Session) {
     assert_ne!(one, two);
     assert!(session.get(&one, "/").1.contains("one") && session.get(&two, "/").1.contains("two"));
     let elsewhere = session.other("elsewhere");
+    elsewhere.ok("sandbox_create", json!({ "sandbox": "a" }));
     assert_ne!(url(&elsewhere, "a", 8080), one, "nor does another session have it");
     // Replace one character of the token by another valid one.
     let (before, after) = one.split_at(one.find('.').expect("a name below another") - 1);

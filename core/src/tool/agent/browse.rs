@@ -1,20 +1,22 @@
 //! `browse`.
 
+use std::time::Duration;
+
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{default_sandbox, existing_sandbox};
 use crate::error::Result;
-use crate::path::anywhere;
 use crate::provider::Provider;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Command, Sandbox};
 use crate::session::Session;
 use crate::tool::input::within;
 use crate::tool::{Reply, Tool};
 
-/// How many bytes of the table of sockets are read.
-const MAX_TABLE: u64 = 1 << 20;
+/// The limits of the program that reads the tables of sockets.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_OUTPUT: usize = 1 << 20;
 
 /// Exposes a port.
 #[derive(Debug)]
@@ -61,19 +63,19 @@ const LISTEN: &str = "0A";
 
 /// Returns whether a program listens on a port. Returns `None` if the sandbox does not show it.
 async fn listens<S: Sandbox>(sandbox: &S, port: u64) -> Option<bool> {
-    let port = format!(":{port:04X}");
-    let mut is_known = false;
-    for table in ["/proc/1/net/tcp", "/proc/1/net/tcp6"] {
-        let Ok(piece) = sandbox.read(anywhere(table), 0, MAX_TABLE).await else { continue };
-        is_known = true;
-        let table = String::from_utf8_lossy(&piece.bytes);
-        // A line has a number, the local address, the remote one, and the state.
-        let mut sockets = table.lines().map(|line| line.split_whitespace().skip(1).collect::<Vec<_>>());
-        if sockets.any(|fields| {
-            fields.first().is_some_and(|local| local.ends_with(&port)) && fields.get(2) == Some(&LISTEN)
-        }) {
-            return Some(true);
-        }
+    let argv = ["/bin/cat", "/proc/net/tcp", "/proc/net/tcp6"].map(str::to_owned).to_vec();
+    let (working_dir, env) = ("/".to_owned(), Vec::new());
+    let read = Command { argv, working_dir, env, timeout: TIMEOUT, max_output: MAX_OUTPUT };
+    let tables = sandbox.exec(read).await.ok()?.stdout;
+    let tables = String::from_utf8_lossy(&tables);
+    if tables.is_empty() {
+        return None;
     }
-    is_known.then_some(false)
+    let port = format!(":{port:04X}");
+    // A line has a number, the local address, the remote one, and the state.
+    let is_listener = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(1).is_some_and(|local| local.ends_with(&port)) && fields.get(3) == Some(&LISTEN)
+    };
+    Some(tables.lines().any(is_listener))
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::existing_sandbox;
 use crate::error::Result;
+use crate::id::SandboxName;
 use crate::path::absolute;
 use crate::provider::Provider;
 use crate::session::Session;
@@ -42,8 +43,9 @@ impl Tool for Transfer {
     type Input = Input;
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        // Validate paths before creating a sandbox.
+        // Validate paths and names before creating a sandbox.
         let (from_path, to_path) = (absolute(&input.from_path)?, absolute(&input.to_path)?);
+        SandboxName::new(&input.to_sandbox)?;
         let from = existing_sandbox(session, &input.from_sandbox).await?;
         let to = session.sandbox(&input.to_sandbox).await?;
         let bytes = crate::transfer(&from, &from_path, &to, &to_path, input.recursive).await?;

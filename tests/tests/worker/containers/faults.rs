@@ -109,10 +109,12 @@ fn containers_that_end_or_stop() {
         works(&dev, "idle");
     }
 
-    // The connection is silent until its timeout; then a new container is started.
+    // Calls fail while the container is silent; after a time, a new one is started.
     let paused = |container: &str| drop(engine.podman(&["pause", container]));
     meanwhile(&dev, &engine, &counter, "paused", paused);
-    works(&dev, "paused");
+    eventually("another container", || {
+        one(&dev, "paused", &bash("echo and on"))["value"]["stdout"]["base64"] == "YW5kIG9uCg=="
+    });
 
     for object in ["killed", "stopped", "guest-killed", "paused"] {
         assert_eq!(counter.count(object), 1, "{object} was done again");
