@@ -16,6 +16,7 @@ use crate::progress::Progress;
 use crate::provider::{Hibernated, Info, Opened, Profile, Provider, Settings};
 use crate::sandbox::{Sandbox, Status};
 use crate::store::Key;
+use crate::tool::how_to_serve;
 use crate::trace::within;
 use crate::workspace::{self, Workspaces};
 
@@ -155,19 +156,17 @@ impl<P: Provider> Session<P> {
     /// [`Code::Unsupported`] if no profile of the project serves the family.
     pub fn serving(&self, family: Family) -> Result<Self> {
         let all = &self.shared.profiles;
-        let profiles = if family != Family::Script
-            && all.list().iter().all(|profile| profile.tools.contains(&family))
-        {
-            Arc::clone(all)
-        } else {
-            let none = || {
-                match family {
-                Family::Script => "this project does not serve the tools `script`: add `[package.metadata.koze.script]` to its `Cargo.toml`".to_owned(),
-                _ => format!("no sandbox of this project serves the tools `{family}`"),
-            }
+        let profiles =
+            if family != Family::Script && all.list().iter().all(|profile| profile.tools.contains(&family)) {
+                Arc::clone(all)
+            } else {
+                let none = || {
+                    let message =
+                        format!("this project does not serve the tools `{family}`. {}", how_to_serve(family));
+                    Error::new(Code::Unsupported, message)
+                };
+                Arc::new(all.of(family).ok_or_else(none)?)
             };
-            Arc::new(all.of(family).ok_or_else(|| Error::new(Code::Unsupported, none()))?)
-        };
         Ok(Session { profiles, family: Some(family), ..self.clone() })
     }
 

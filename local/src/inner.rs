@@ -175,7 +175,8 @@ impl Inner {
         let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
         let (internet, weak) = (Arc::clone(&self.internet), self.weak.has(&Weakness::Egress));
         let policy = Policy::of(&self.settings.profile)?.map(|policy| policy.weakened(weak));
-        egress::open(&running, policy, internet, journal, None).await?;
+        let refusals = Arc::clone(&running.judgements.refusals);
+        egress::open(&running, policy, internet, journal, Some(refusals)).await?;
         staging::sweep(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
         if self.weak.are_none() {

@@ -1,9 +1,10 @@
-//! Why programs of a running sandbox were killed: by koze's watch, or by the kernel.
+//! Why programs of a running sandbox failed: they were killed by koze's watch or by the kernel, or the network policy refused a host.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cgroup::Kills;
+use super::network::egress::Refusals;
 
 /// The exit code of a killed program.
 const KILLED: i32 = 137;
@@ -17,6 +18,8 @@ pub(super) struct Judgements {
     kills: Option<Kills>,
     /// The last known count of the kernel.
     known: AtomicU64,
+    /// The requests that the network policy refused.
+    pub(super) refusals: Arc<Refusals>,
 }
 
 /// What had been judged when a program started.
@@ -24,11 +27,12 @@ pub(super) struct Judgements {
 pub(super) struct Before {
     by_watch: u64,
     by_kernel: u64,
+    refused: usize,
 }
 
 impl Judgements {
     pub(super) fn new(kills: Option<Kills>) -> Self {
-        Judgements { by_watch: Mutex::default(), kills, known: AtomicU64::new(0) }
+        Judgements { by_watch: Mutex::default(), kills, known: AtomicU64::new(0), refusals: Arc::default() }
     }
 
     /// Records why koze is about to kill all programs.
@@ -48,7 +52,7 @@ impl Judgements {
     /// Returns what has been judged so far.
     pub(super) fn so_far(&self) -> Before {
         let by_watch = self.by_watch.lock().unwrap_or_else(PoisonError::into_inner).0;
-        Before { by_watch, by_kernel: self.known.load(Ordering::Relaxed) }
+        Before { by_watch, by_kernel: self.known.load(Ordering::Relaxed), refused: self.refusals.count() }
     }
 
     /// Returns why a program with this exit code failed, if programs of the sandbox were killed after `before`.
@@ -58,10 +62,25 @@ impl Judgements {
         {
             return Some(format!("all programs of this sandbox were killed: {why}"));
         }
-        // Of a script, the kernel may have killed only one program.
-        let kills = self.kills.as_ref().filter(|_| exit_code != 0)?;
+        if exit_code == 0 {
+            return None;
+        }
+        self.by_kernel_since(before).or_else(|| self.refused_since(before))
+    }
+
+    /// Returns why the kernel killed a program after `before`. Of a script, it may have killed only one program.
+    fn by_kernel_since(&self, before: Before) -> Option<String> {
+        let kills = self.kills.as_ref()?;
         self.refresh();
         (self.known.load(Ordering::Relaxed) > before.by_kernel).then(|| kills.reason())
+    }
+
+    /// Names the hosts that were refused after `before`: to a program, this looks like any other failure of a proxy.
+    fn refused_since(&self, before: Before) -> Option<String> {
+        let hosts: Vec<String> = self.refusals.hosts_after(before.refused).into_iter().collect();
+        (!hosts.is_empty()).then(|| {
+            format!("egress_refused: the network policy of the sandbox refused {}", hosts.join(", "))
+        })
     }
 
     /// Returns why koze killed all programs after `before`.

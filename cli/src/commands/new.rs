@@ -53,6 +53,9 @@ pub(super) fn run(args: &args::New) -> ExitCode {
         let dir = quoted(&args.dir.display().to_string());
         show::out(&format!("created the package `{name}` in {dir}\n"));
         show::out(&output::human::sandboxes(build));
+        if cfg!(target_os = "linux") {
+            show::out(&format!("try:  cd {dir} && koze call shell '{{\"command\": \"uname -a\"}}'\n"));
+        }
         show::out(&format!(
             "next: cd {dir} && npm install && npm run check (its README.md says what these need)\n"
         ));

@@ -135,6 +135,16 @@ pub struct Catalog<F> {
     of: PhantomData<fn() -> F>,
 }
 
+/// Returns how to make a project serve a family.
+pub(crate) fn how_to_serve(family: Family) -> String {
+    match family {
+        Family::Script => {
+            "Add `[package.metadata.koze.script]` to its `Cargo.toml`, and run `koze build`".to_owned()
+        }
+        _ => format!("Add `{family}` to the `tools` of a `#[sandbox]`, and run `koze build`"),
+    }
+}
+
 impl<F: Families> Catalog<F> {
     /// Selects the tools of families that the profiles of a project serve. `toolset` is a list of families, separated by
     /// commas. Without it, the toolset is `agent`, or the only family of the project.
@@ -157,10 +167,18 @@ impl<F: Families> Catalog<F> {
             };
         };
         let asked = toolset.split(',').map(|name| {
-            let family = Family::find(name.trim()).filter(|family| served.contains(family));
-            family.ok_or_else(|| {
-                invalid(format!("this project does not serve the tools `{name}`: it serves {}", names()))
-            })
+            let Some(family) = Family::find(name.trim()) else {
+                let all: Vec<&str> = F::ALL.iter().map(|family| family.name()).collect();
+                let message = format!("there are no tools `{name}`: the families are {}", all.join(", "));
+                return Err(invalid(message));
+            };
+            if served.contains(&family) {
+                return Ok(family);
+            }
+            let (served, remedy) = (names(), how_to_serve(family));
+            Err(invalid(format!(
+                "this project does not serve the tools `{family}`: it serves {served}. {remedy}"
+            )))
         });
         Self::new(asked.collect::<Result<Vec<_>>>()?)
     }
@@ -348,8 +366,14 @@ mod tests {
         assert_eq!(selected(&profiles(&[("a", &[Thread])]), None), Ok(vec![Thread]));
         let several = "invalid_input: this project serves several toolsets: choose one of thread, workspace";
         assert_eq!(selected(&profiles(&[("a", &[Thread, Workspace])]), None), Err(several.to_owned()));
-        let absent = "invalid_input: this project does not serve the tools `thread`: it serves agent";
+        let absent = "invalid_input: this project does not serve the tools `thread`: it serves agent. Add `thread` to the `tools` of a \
+                      `#[sandbox]`, and run `koze build`";
         assert_eq!(selected(&profiles(&[("a", &[Agent])]), Some("thread")), Err(absent.to_owned()));
+        let unknown = selected(&all, Some("threads")).unwrap_err();
+        assert!(
+            unknown.starts_with("invalid_input: there are no tools `threads`: the families are agent, "),
+            "{unknown}"
+        );
         assert!(selected(&all, Some("")).is_err());
     }
 

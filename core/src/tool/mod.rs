@@ -41,6 +41,7 @@ use serde_json::Value;
 
 pub(crate) use self::agent::glob;
 pub use self::bound::BoundTool;
+pub(crate) use self::catalog::how_to_serve;
 pub use self::catalog::{Catalog, Families};
 pub use self::family::{Family, ToolFamily};
 pub use self::input::Input;

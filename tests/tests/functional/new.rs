@@ -23,13 +23,14 @@ fn a_project_in_an_empty_directory() {
     let place = Project::new();
     let run = new(&place, &["hello"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-    assert_snapshot!(run.stdout, @"
+    assert_snapshot!(run.stdout, @r#"
     created the package `hello` in hello
     1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+    try:  cd hello && koze call shell '{"command": "uname -a"}'
     next: cd hello && npm install && npm run check (its README.md says what these need)
     note: Cloudflare ends @cloudflare/sandbox 0.x on 2026-12-31: `koze new --backend native` creates a project without it, `koze migrate --backend native` moves this one
-    ");
+    "#);
 
     let files: BTreeSet<String> = place.snapshot().into_keys().collect();
     assert_snapshot!(files.into_iter().collect::<Vec<_>>().join("\n"), @"
@@ -298,12 +299,13 @@ fn a_project_without_the_sdk() {
     let place = Project::new();
     let run = new(&place, &["hello", "--backend", "native"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-    assert_snapshot!(run.stdout, @"
+    assert_snapshot!(run.stdout, @r#"
     created the package `hello` in hello
     1 sandbox in wrangler.jsonc
       src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  debian:12-slim, with koze's guest
+    try:  cd hello && koze call shell '{"command": "uname -a"}'
     next: cd hello && npm install && npm run check (its README.md says what these need)
-    ");
+    "#);
     assert_snapshot!(place.read("hello/src/server/shell.sandbox.rs"), @r#"
     use koze::prelude::*;
 

@@ -55,7 +55,7 @@ fn they_are_served_beside_sandboxes() {
     let run = call(&host, "run_sandbox_code", &json!({ "code": "1" }));
     assert_snapshot!(printed(&run), @"
     1
-    error[invalid_input]: this project does not serve the tools `script`: it serves agent
+    error[invalid_input]: this project does not serve the tools `script`: it serves agent. Add `[package.metadata.koze.script]` to its `Cargo.toml`, and run `koze build`
     ");
     host.write("Cargo.toml", format!("{}{TABLE}", host.read("Cargo.toml")));
     assert_eq!(

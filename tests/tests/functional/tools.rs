@@ -63,8 +63,8 @@ fn a_toolset_must_be_served_by_the_project() {
     assert_eq!(listed_of("agent"), listed(&project.koze(&["tools"])));
     for command in [&["tools"][..], &["call", "shell"], &["mcp"]] {
         let run = project.koze(&[command, &["--tools", "thread"]].concat());
-        let message =
-            "error[invalid_input]: this project does not serve the tools `thread`: it serves agent\n";
+        let message = "error[invalid_input]: this project does not serve the tools `thread`: it serves agent. Add `thread` to the \
+                       `tools` of a `#[sandbox]`, and run `koze build`\n";
         assert_eq!((run.code, run.stderr.as_str()), (1, message), "{command:?}");
     }
 }

@@ -100,10 +100,12 @@ pub(in super::super) async fn open(
     Ok(())
 }
 
-/// Returns the environment variables for the proxy. Tools differ in the spelling that they read.
+/// Returns the environment variables for the proxy. Tools differ in the spelling that they read. Without a network, they tell package
+/// managers to fail at once, instead of trying again for half a minute.
 pub(in super::super) fn environment(profile: &Profile) -> Vec<(String, String)> {
     if !matches!(Policy::of(profile), Ok(Some(_))) {
-        return Vec::new();
+        let retries = ["PIP_RETRIES", "npm_config_fetch_retries", "CARGO_NET_RETRY", "UV_HTTP_RETRIES"];
+        return retries.map(|name| (name.to_owned(), "0".to_owned())).into();
     }
     let proxy = format!("http://127.0.0.1:{PORT}");
     let near = "localhost,127.0.0.1,::1";

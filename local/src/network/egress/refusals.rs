@@ -1,6 +1,7 @@
-//! The requests of a browser that its proxy refused: the browser itself does not say why.
+//! The requests that the proxy of a sandbox refused: many programs do not say why they failed, and neither does a browser.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use hyper::{StatusCode, Uri};
@@ -14,7 +15,11 @@ const KEPT: usize = 100;
 
 /// The refused requests, the oldest first.
 #[derive(Debug, Default)]
-pub(in super::super::super) struct Refusals(Mutex<VecDeque<Refusal>>);
+pub(in super::super::super) struct Refusals {
+    last: Mutex<VecDeque<Refusal>>,
+    /// How many there were.
+    count: AtomicUsize,
+}
 
 impl Refusals {
     /// Adds a request, with the answer that it got.
@@ -22,21 +27,35 @@ impl Refusals {
         let port = asked.port_u16().unwrap_or(if asked.scheme_str() == Some("https") { 443 } else { 80 });
         let host = asked.host().unwrap_or_default().to_owned();
         let refusal = Refusal { host, port, code: code(answer.status), message: answer.text.clone() };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= KEPT {
             all.pop_front();
         }
         all.push_back(refusal);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many there were.
+    pub(in super::super::super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Returns the hosts that the policy refused after the first `count` requests, with their ports.
+    pub(in super::super::super) fn hosts_after(&self, count: usize) -> BTreeSet<String> {
+        let all = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = self.count().saturating_sub(count);
+        let by_policy = all.iter().rev().take(new).filter(|refusal| refusal.code == Code::PermissionDenied);
+        by_policy.map(|refusal| format!("{}:{}", refusal.host, refusal.port)).collect()
     }
 
     /// Returns those since the last call of [`clear`](Self::clear).
     pub(in super::super::super) fn list(&self) -> Vec<Refusal> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// Forgets them.
     pub(in super::super::super) fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("egress_to_ports", egress_to_ports),
     ("egress_to_denied_addresses", egress_to_denied_addresses),
     ("egress_to_another_name_in_a_tunnel", egress_to_another_name_in_a_tunnel),
+    ("egress_refused_is_in_the_result", egress_refused_is_in_the_result),
 ];
 
 fn egress_is_off_by_default() -> Result<(), libtest_mimic::Failed> {
@@ -26,6 +27,8 @@ fn egress_is_off_by_default() -> Result<(), libtest_mimic::Failed> {
         let off = stage.open("off").await;
         assert_ne!(sh(&off, "grep -q :0C38 /proc/net/tcp").await.exit_code, 0);
         assert_eq!(out(&off, "env | grep -ci proxy || true").await, "0");
+        // Package managers do not try again what cannot work.
+        assert_eq!(out(&off, "echo $PIP_RETRIES $npm_config_fetch_retries").await, "0 0");
         let on = stage.online("on", &[], &[]).await;
         assert_eq!(sh(&on, "grep -q :0C38 /proc/net/tcp").await.exit_code, 0);
         let env = out(&on, "env | grep -i proxy | sort -f | tr '\\n' ' '").await;
@@ -42,6 +45,28 @@ fn egress_is_off_by_default() -> Result<(), libtest_mimic::Failed> {
         let direct = on.exec(command(&["bash", "-c", "exec 3<>/dev/tcp/203.0.113.80/80"])).await.unwrap();
         assert_ne!(direct.exit_code, 0);
         assert_ne!(sh(&on, "getent hosts origin.example").await.exit_code, 0);
+    })
+}
+
+fn egress_refused_is_in_the_result() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = stage();
+        let some = stage.online("some", &["origin.example"], &[]).await;
+        // As a program that does not say why its proxy failed.
+        let silent = |host: &str, code: u8| {
+            format!(
+                "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT {host}:443 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3; read -r line <&3; \
+                 exit {code}"
+            )
+        };
+        let note = "egress_refused: the network policy of the sandbox refused refused.example:443";
+        let failed = sh(&some, &silent("refused.example", 7)).await;
+        let stderr = String::from_utf8_lossy(&failed.stderr).into_owned();
+        assert!(failed.exit_code == 7 && stderr.contains(note), "{stderr}");
+        // Neither a program that coped with it, nor a later one that failed for another reason.
+        for command in [silent("refused.example", 0), "exit 7".to_owned()] {
+            assert_eq!(sh(&some, &command).await.stderr, b"", "{command}");
+        }
     })
 }
 

@@ -28,7 +28,8 @@ fn definitions_in_each_dialect() {
     assert_eq!(names("/tools?tools=thread", "/name", "/inputSchema"), thread);
     for (method, path) in [("GET", "/tools"), ("POST", "/mcp"), ("POST", "/sessions/s/tools/shell")] {
         let (status, code, message) = host.ask(method, &format!("{path}?tools=workspace"), b"{}").refusal();
-        let absent = "this project does not serve the tools `workspace`: it serves agent, thread";
+        let absent = "this project does not serve the tools `workspace`: it serves agent, thread. Add `workspace` to the `tools` of a \
+                      `#[sandbox]`, and run `koze build`";
         assert_eq!((status, &*code, &*message), (400, "invalid_input", absent), "{path}");
     }
     let (status, code, message) = host.ask("GET", "/tools?dialect=latin", b"").refusal();
