@@ -18,6 +18,8 @@ pub struct Draft {
     pub renames: Vec<(String, String)>,
     /// Classes that move to another backend.
     pub moved: Vec<String>,
+    /// Whether every class may have another backend than in the lock. Sandboxes on this machine run whatever it is.
+    pub allows_other_backends: bool,
     /// Sandboxes to remove.
     pub removal: Option<Removal>,
 }

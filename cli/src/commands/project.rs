@@ -15,7 +15,8 @@ use crate::rules::Rule;
 /// if no sandbox serves agents, and the project does not enable scripts.
 pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<(Build, Profiles), Stop> {
     let mut build = Build::default();
-    let options = Options { write: false, worker: false, ..super::build::options(place) };
+    let mut options = Options { write: false, worker: false, ..super::build::options(place) };
+    options.draft.allows_other_backends = true;
     build::run(&options, &mut build, findings)?;
     let offered = build.plan.as_ref().and_then(|plan| plan.offered.clone());
     match (offered, build.script.clone()) {

@@ -231,7 +231,8 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
 fn check_backend(inputs: &Inputs, sandbox: &Sandbox, locked: &Locked, findings: &mut Findings) {
     let (class, attributes) = (&sandbox.class, &sandbox.attributes);
     let to = attributes.backend();
-    if locked.backend == to.word() || inputs.draft.moved.contains(&class.value) {
+    let draft = inputs.draft;
+    if locked.backend == to.word() || draft.allows_other_backends || draft.moved.contains(&class.value) {
         return;
     }
     let span = attributes.backend.as_ref().map_or(class.span, |backend| backend.span);

@@ -209,6 +209,9 @@ fn a_backend_changes_only_by_command() {
 
     1 error; nothing was written
     "#);
+    // Sandboxes on this machine run whatever the lock says.
+    let tools = project.koze(&["tools"]);
+    assert_eq!((tools.code, tools.stderr.as_str()), (0, ""), "{}", tools.stdout);
     // The command accepts the changed source.
     let run = project.koze(&["migrate", "--backend", "native", "shell"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
