@@ -62,6 +62,9 @@ const ETC: &[&str] = &[
     "timezone",
 ];
 
+/// The directories of the host's programs that are visible.
+const PROGRAMS: [&str; 4] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"];
+
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
 /// A sandbox's own directory, and a path below it.
@@ -201,6 +204,10 @@ fn bare(
         link("etc/os-release", "../usr/lib/os-release"),
         link("var/tmp", "/tmp"),
     ]);
+    // Models call it `python`, which Debian does not have.
+    if !PROGRAMS.iter().any(|directory| Path::new(directory).join("python").exists()) {
+        spec.links.push(link("opt/koze/bin/python", "/usr/bin/python3"));
+    }
     let hosts = format!("127.0.0.1 localhost {hostname}\n::1 localhost\n");
     spec.texts.extend([
         link(
@@ -265,7 +272,12 @@ pub(super) fn processors(settings: &Settings) -> u64 {
 /// Returns the environment of every program. No variable of the host is passed on.
 pub(super) fn environment() -> Vec<(String, String)> {
     [
-        ("PATH", "/home/user/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        (
+            "PATH",
+            "/home/user/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/koze/bin",
+        ),
+        // The system's packages are read-only, so pip installs for the user. Debian's refuses even that without this.
+        ("PIP_BREAK_SYSTEM_PACKAGES", "1"),
         ("HOME", "/home/user"),
         ("USER", "user"),
         ("LOGNAME", "user"),

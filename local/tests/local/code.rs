@@ -19,6 +19,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("code_long_output", long_output),
     ("code_figures", figures),
     ("code_no_interpreter", no_interpreter),
+    ("code_installed_packages", installed_packages),
     ("code_contexts_end_before_sleep", sleep),
 ];
 
@@ -153,6 +154,44 @@ fn figures() -> Result<(), libtest_mimic::Failed> {
             "{:?}",
             run.error
         );
+    })
+}
+
+/// Commands have `python` and `pip` on a Debian host, too, and code sees what they have installed.
+fn installed_packages() -> Result<(), libtest_mimic::Failed> {
+    const INSTALL: &str = r#"
+import importlib.util, subprocess, zipfile
+with zipfile.ZipFile("greeting-1.0-py3-none-any.whl", "w") as wheel:
+    wheel.writestr("greeting.py", "WORD = 'hello'\n")
+    about = "greeting-1.0.dist-info/"
+    wheel.writestr(about + "METADATA", "Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n")
+    wheel.writestr(about + "WHEEL", "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    wheel.writestr(about + "RECORD", "")
+def sh(command):
+    return subprocess.run(command, shell=True, capture_output=True, text=True)
+has_pip = importlib.util.find_spec("pip") is not None
+if has_pip:
+    installed = sh("python -m pip install -q --no-index --disable-pip-version-check ./greeting*.whl")
+    assert installed.returncode == 0, installed.stderr
+    print(sh("cd /; python -c 'import greeting; print(greeting.WORD)'").stdout, end="")
+else:
+    print(sh("python -c 'print(\"hello\")'").stdout, end="")
+has_pip
+"#;
+    within(async {
+        let scene = scene(&[]).await;
+        let code = scene.workspace.code().unwrap();
+        let install = code.run(INSTALL, Language::Python, None).await.unwrap();
+        assert_eq!(
+            install.outputs.first(),
+            Some(&CodeOutput::Stdout { text: "hello\n".into() }),
+            "{install:?}"
+        );
+        // This machine's Python may have no pip.
+        if install.outputs.last() == Some(&(CodeOutput::Result { text: "True".into() })) {
+            let seen = code.run("import greeting; greeting.WORD", Language::Python, None).await.unwrap();
+            assert_eq!(seen.outputs, [CodeOutput::Result { text: "'hello'".into() }], "{:?}", seen.error);
+        }
     })
 }
 
