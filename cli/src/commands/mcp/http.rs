@@ -167,10 +167,13 @@ impl Endpoint {
                 "this origin is not allowed: see --allow-origin",
             );
         }
-        let mut answer =
-            if Origins::asked(&request) { no_content() } else { self.answer_client(request, proof).await };
+        let mut answer = if Origins::is_preflight(&request) {
+            no_content()
+        } else {
+            self.answer_client(request, proof).await
+        };
         if let Some(origin) = origin {
-            Origins::tell(origin, answer.headers_mut());
+            Origins::add_headers(origin, answer.headers_mut());
         }
         answer
     }

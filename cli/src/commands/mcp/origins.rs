@@ -34,14 +34,14 @@ impl Origins {
     }
 
     /// Returns whether the request is a preflight request, which carries no token.
-    pub(super) fn asked<B>(request: &Request<B>) -> bool {
+    pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
         request.method() == Method::OPTIONS
             && request.headers().contains_key(header::ORIGIN)
             && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
     }
 
     /// Adds the CORS response headers for an allowed origin.
-    pub(super) fn tell(origin: HeaderValue, headers: &mut HeaderMap) {
+    pub(super) fn add_headers(origin: HeaderValue, headers: &mut HeaderMap) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
         headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, SENT);

@@ -103,6 +103,7 @@ impl Operation for CreateContext {
     const DESCRIPTION: &'static str = "Create a context: an interpreter that keeps variables between calls. Returns context_id. \
         It ends when it is deleted, and when the sandbox sleeps.";
     const CAPABILITY: Capability = Capability::Code;
+    const NAMES_DIRECTORY: bool = false;
     const STATEFUL: bool = true;
     type Input = NewContext;
 
@@ -133,6 +134,7 @@ impl Operation for DeleteContext {
     const DESCRIPTION: &'static str = "Delete a context. Its interpreter ends as after a script, and is killed after ten seconds. \
         The processes of its code end.";
     const CAPABILITY: Capability = Capability::Code;
+    const NAMES_DIRECTORY: bool = false;
     const STATEFUL: bool = true;
     type Input = OldContext;
 

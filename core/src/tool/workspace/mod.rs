@@ -39,6 +39,8 @@ trait Operation {
     const CAPABILITY: Capability;
     /// Whether it needs contexts of code.
     const STATEFUL: bool = false;
+    /// Whether its description says where the workspace is.
+    const NAMES_DIRECTORY: bool = true;
     /// Its input.
     type Input: DeserializeOwned + MaybeSend;
 
@@ -104,11 +106,12 @@ operations!(
 
 fn define<T: Operation>(config: &WorkspaceConfig, schemas: &Schemas) -> Definition {
     let place = match T::CAPABILITY {
-        Capability::Shell | Capability::Code => format!("It starts in {}.", config.dir),
+        _ if !T::NAMES_DIRECTORY => String::new(),
+        Capability::Shell | Capability::Code => format!(" It starts in {}.", config.dir),
         Capability::Snapshot => {
-            format!("The directory is {}.", config.snapshot_dir.as_ref().unwrap_or(&config.dir))
+            format!(" The directory is {}.", config.snapshot_dir.as_ref().unwrap_or(&config.dir))
         }
-        _ => format!("Relative paths start at {}, and paths outside of it are refused.", config.dir),
+        _ => format!(" Relative paths start at {}, and paths outside of it are refused.", config.dir),
     };
     let allowed = config.shell.as_ref().and_then(|shell| shell.allow.as_ref());
     let allowed = match (T::CAPABILITY, allowed) {
@@ -119,7 +122,7 @@ fn define<T: Operation>(config: &WorkspaceConfig, schemas: &Schemas) -> Definiti
     };
     Definition {
         name: tool_name(&config.name, T::NAME).into(),
-        description: format!("{} {place}{allowed}", T::DESCRIPTION).into(),
+        description: format!("{}{place}{allowed}", T::DESCRIPTION).into(),
         schema: with_snapshots(with_languages(schemas.of(T::NAME), config), config),
         scope: Scope::Session,
     }

@@ -50,7 +50,7 @@ struct Taken {
 
 impl Operation for Take {
     const NAME: &'static str = "snapshot";
-    const DESCRIPTION: &'static str = "Keep the directory as it is. Returns snapshot, the ID for restore and branch, the number of \
+    const DESCRIPTION: &'static str = "Take a snapshot of the directory. Returns snapshot, the ID for restore and branch, the number of \
         entries, the size of the files in bytes, and how many bytes the snapshot takes in the store. skipped counts sockets, pipes \
         and devices, which are left out, and expires is the time until which it is kept, in milliseconds since the epoch.";
     const CAPABILITY: Capability = Capability::Snapshot;
@@ -71,8 +71,8 @@ impl Operation for Take {
 
 impl Operation for Restore {
     const NAME: &'static str = "restore";
-    const DESCRIPTION: &'static str = "Create a new sandbox with the content of a snapshot. Returns workspace: pass it to the \
-        other tools of this workspace to use the new sandbox. The current content is not changed.";
+    const DESCRIPTION: &'static str = "Go back to a snapshot: create a new sandbox with its content, to continue there. Returns workspace: \
+        pass it to the other tools of this workspace from now on. The current content stays as it is.";
     const CAPABILITY: Capability = Capability::Snapshot;
     type Input = Origin;
 
@@ -84,8 +84,9 @@ impl Operation for Restore {
 
 impl Operation for Branch {
     const NAME: &'static str = "branch";
-    const DESCRIPTION: &'static str = "Create a new sandbox with the content of a snapshot, to try something in it. Returns \
-        workspace: pass it to the other tools of this workspace to use the new sandbox. The current content is not changed.";
+    const DESCRIPTION: &'static str = "Try something without changing the current content: create a second sandbox with the content of a \
+        snapshot. Returns workspace: pass it to the other tools of this workspace where they should use the second sandbox, and \
+        leave it out for the first.";
     const CAPABILITY: Capability = Capability::Snapshot;
     type Input = Origin;
 
