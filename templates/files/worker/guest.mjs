@@ -39,7 +39,7 @@ const QUIET_MS = 10_000;
  * A working guest answers at once, whatever the call takes.
  */
 const PING_AFTER_MS = 1_000;
-const PING_MS = 2_000;
+const PING_MS = 4_000;
 
 /** How long an idle connection is kept. An open connection keeps its object awake. */
 const LINGER_MS = 5_000;
