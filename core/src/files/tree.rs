@@ -106,12 +106,25 @@ async fn move_content<S: Sandbox>(sandbox: &S, from: &str, to: &str) -> Result<(
                     let message = format!("`{to}` is not a directory, and the archive has one of this name");
                     return Err(Error::new(Code::NotADirectory, message));
                 }
-                _ => moves.push((from, to)),
+                _ => {
+                    // A directory gets a new parent only if its user can write to it.
+                    let is_closed = is_directory && entry.stat.mode & OWNER_WRITES == 0;
+                    moves.push((from, to, is_closed.then_some(entry.stat.mode)));
+                }
             }
         }
     }
-    for (from, to) in moves {
+    for (from, to, closed) in moves {
+        if let Some(mode) = closed {
+            sandbox.set_mode(anywhere(&from), mode | OWNER_WRITES).await?;
+        }
         sandbox.rename(anywhere(&from), anywhere(&to)).await?;
+        if let Some(mode) = closed {
+            sandbox.set_mode(anywhere(&to), mode).await?;
+        }
     }
     Ok(())
 }
+
+/// The permission bit with which the owner of a directory changes it.
+const OWNER_WRITES: u32 = 0o200;
