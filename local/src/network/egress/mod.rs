@@ -104,7 +104,7 @@ pub(in super::super) async fn open(
 /// managers to fail at once, instead of trying again for half a minute.
 pub(in super::super) fn environment(profile: &Profile) -> Vec<(String, String)> {
     if !matches!(Policy::of(profile), Ok(Some(_))) {
-        let retries = ["PIP_RETRIES", "npm_config_fetch_retries", "CARGO_NET_RETRY", "UV_HTTP_RETRIES"];
+        let retries = ["PIP_RETRIES", "npm_config_fetch_retries", "UV_HTTP_RETRIES"];
         return retries.map(|name| (name.to_owned(), "0".to_owned())).into();
     }
     let proxy = format!("http://127.0.0.1:{PORT}");

@@ -60,12 +60,13 @@ fn egress_refused_is_in_the_result() -> Result<(), libtest_mimic::Failed> {
             )
         };
         let note = "egress_refused: the network policy of the sandbox refused refused.example:443";
-        let failed = sh(&some, &silent("refused.example", 7)).await;
+        let bash = async |script: &str| some.exec(command(&["bash", "-c", script])).await.unwrap();
+        let failed = bash(&silent("refused.example", 7)).await;
         let stderr = String::from_utf8_lossy(&failed.stderr).into_owned();
         assert!(failed.exit_code == 7 && stderr.contains(note), "{stderr}");
         // Neither a program that coped with it, nor a later one that failed for another reason.
-        for command in [silent("refused.example", 0), "exit 7".to_owned()] {
-            assert_eq!(sh(&some, &command).await.stderr, b"", "{command}");
+        for script in [silent("refused.example", 0), "exit 7".to_owned()] {
+            assert_eq!(bash(&script).await.stderr, b"", "{script}");
         }
     })
 }
