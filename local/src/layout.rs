@@ -206,7 +206,7 @@ fn bare(
     ]);
     // Models call it `python`, which Debian does not have.
     if !PROGRAMS.iter().any(|directory| Path::new(directory).join("python").exists()) {
-        spec.links.push(link("run/koze/bin/python", "/usr/bin/python3"));
+        spec.links.push(link("var/lib/koze/bin/python", "/usr/bin/python3"));
     }
     let hosts = format!("127.0.0.1 localhost {hostname}\n::1 localhost\n");
     spec.texts.extend([
@@ -274,7 +274,7 @@ pub(super) fn environment() -> Vec<(String, String)> {
     [
         (
             "PATH",
-            "/home/user/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/koze/bin",
+            "/home/user/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/var/lib/koze/bin",
         ),
         // The system's packages are read-only, so pip installs for the user. Debian's refuses even that without this.
         ("PIP_BREAK_SYSTEM_PACKAGES", "1"),
