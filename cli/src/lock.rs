@@ -179,7 +179,7 @@ impl Lock {
             Err(error) => return findings.io(&error),
         };
         let place = |range| Some(Place { file: FILE.to_owned(), text: Arc::from(text.as_str()), range });
-        match written::read(&text).map_or_else(|| toml_edit::de::from_str::<Lock>(&text), Ok) {
+        match written::read_lock(&text).map_or_else(|| toml_edit::de::from_str::<Lock>(&text), Ok) {
             Ok(lock) if lock.version == VERSION => {
                 // Somebody else may have written it, so its paths must be ones that koze writes.
                 let is_foreign = |file: &&String| !guest::is_written(&project.dir.join(file), project);
@@ -326,6 +326,6 @@ mod tests {
         });
         lock.migrations.push(Tag { environment: None, tag: "v1".to_owned(), hash: "x".to_owned() });
         assert_eq!(toml_edit::de::from_str::<Lock>(&lock.render()).unwrap(), lock);
-        assert_eq!(written::read(&lock.render()), Some(lock));
+        assert_eq!(written::read_lock(&lock.render()), Some(lock));
     }
 }

@@ -6,7 +6,7 @@ use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
 /// Reads a lock. Returns `None` if it is in another form, or is not a `T`.
-pub(super) fn read<T: DeserializeOwned>(text: &str) -> Option<T> {
+pub(super) fn read_lock<T: DeserializeOwned>(text: &str) -> Option<T> {
     let mut root = Table::default();
     let mut lines = text.lines();
     let mut path = Path::Root;
@@ -197,8 +197,8 @@ mod tests {
     fn what_is_read_is_what_toml_says() {
         let lock = "# Written\n\nversion = 1\nblocks = [\n    \"a\",\n    \"b\",\n]\n\n[registry]\nclass = \"C\"\n\n[[sandbox]]\nname = \"ü # ]\"\nkeys = [\"name\", \"x\"]\nnone = []\n\n[sandbox.environments.e-1]\ncontainer = \"\"\n\n[sandbox.environments.e_2]\nkeys = []\n\n[[sandbox]]\nname = \"b\"\n\n[sandbox.environments.e-1]\nkeys = []\n";
         let toml = |text: &str| toml_edit::de::from_str::<Value>(text).ok();
-        assert_eq!(read::<Value>(lock).unwrap(), toml(lock).unwrap());
-        assert!(read::<Value>(&lock.replace('\n', "\r\n")).is_some());
+        assert_eq!(read_lock::<Value>(lock).unwrap(), toml(lock).unwrap());
+        assert!(read_lock::<Value>(&lock.replace('\n', "\r\n")).is_some());
         let bytes = [
             "\"", "\\", "\n", "\r", "[", "]", "=", "#", ",", " ", ".", "a", "1", "'", "\t", "\0", "\u{feff}",
         ];
@@ -210,7 +210,7 @@ mod tests {
             let inserted = bytes.iter().map(|more| format!("{before}{more}{after}"));
             let removed = [rest, line].map(|after| format!("{before}{after}"));
             for text in inserted.chain(removed) {
-                if let Some(value) = read::<Value>(&text) {
+                if let Some(value) = read_lock::<Value>(&text) {
                     assert_eq!(Some(value), toml(&text), "{text}");
                 }
             }
@@ -222,7 +222,7 @@ mod tests {
         for text in
             ["a = 'b'", "a = 01", "a = 1.5", "a.b = 1", "a = 1 # b", "a = 1\na = 1", "a = \"\\n\"", "a=1"]
         {
-            assert!(read::<Value>(text).is_none(), "{text}");
+            assert!(read_lock::<Value>(text).is_none(), "{text}");
         }
     }
 }

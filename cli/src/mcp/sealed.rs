@@ -63,10 +63,7 @@ pub(crate) fn sealed(message: &[u8]) -> Result<Option<Vec<u8>>, Refused> {
         }
         Message::DuplicateKey(error) => Ok(with_error(message, error)),
         Message::Other => Ok(None),
-        Message::InvalidArguments { id, message } => {
-            let error = ErrorData::invalid_params(message, None);
-            Err(Refused::Protocol(JsonRpcError::new(Some(id), error).into()))
-        }
+        Message::InvalidArguments(error) => Err(Refused::Protocol(error)),
         Message::InvalidJson(error) => {
             let error = ErrorData::parse_error(format!("the body is not JSON: {error}"), None);
             Err(Refused::Protocol(JsonRpcError::new(None, error).into()))

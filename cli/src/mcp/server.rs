@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
+use koze_core::ToolResult;
 use koze_core::progress::notices::{INTERVAL, Notice, Notices};
 use koze_core::progress::{self, Event, Progress};
 use koze_core::sandbox::process::Chunk;
-use koze_core::tool::{All, Catalog, Family, Input, mcp};
+use koze_core::tool::{All, Catalog, Family, Input, Reply, mcp};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -30,13 +31,13 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
     fn offer(&self) -> impl Future<Output = Arc<Offer>> + Send;
 
     /// Calls a tool, which reports what its programs print to `progress`, if it is given. Dropping the future cancels the
-    /// call. Fails if there is no such tool.
+    /// call.
     fn call(
         &self,
         tool: &str,
         input: Input,
         progress: Option<Progress>,
-    ) -> impl Future<Output = Result<CallToolResult, ErrorData>> + Send;
+    ) -> impl Future<Output = koze_core::Result<Reply>> + Send;
 }
 
 /// A project's offering and the tool definitions for it.
@@ -72,10 +73,9 @@ const LIST: &str = "list_tools";
 
 /// Returns the tools that the agent of the session has created.
 async fn created<B: Backend>(backend: &B) -> Vec<Tool> {
+    let listed = ToolResult::from(backend.call(LIST, json!({}).into(), None).await);
     // If the store cannot be read, every call says so.
-    let Ok(listed) = backend.call(LIST, json!({}).into(), None).await else { return Vec::new() };
-    let text = listed.content.first().and_then(|block| block.as_text());
-    let listed = text.and_then(|text| serde_json::from_str::<Listed>(&text.text).ok());
+    let listed = serde_json::from_str::<Listed>(&listed.content).ok();
     // A name with the value of a secret is masked, and cannot be called.
     let tool = |CreatedTool { name, description, parameter_schema }: CreatedTool| {
         (!name.contains('[')).then(|| Tool::new(name, description, parameter_schema))
@@ -109,7 +109,7 @@ impl<B: Backend> Server<B> {
         tool: &str,
         input: Input,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ErrorData> {
+    ) -> koze_core::Result<Reply> {
         let Some(token) = context.meta.get_progress_token() else {
             return self.backend.call(tool, input, None).await;
         };
@@ -189,11 +189,10 @@ impl<B: Backend> ServerHandler for Server<B> {
             Err(error) => return Ok(CallToolResult::from(mcp::reply(Err(error))).into()),
         };
         // Without its type, because every layer of futures counts towards the compiler's recursion limit.
-        let run: BoxFuture<'_, Result<CallToolResult, ErrorData>> =
-            Box::pin(self.run(&request.name, input, &context));
+        let run: BoxFuture<'_, koze_core::Result<Reply>> = Box::pin(self.run(&request.name, input, &context));
         tokio::select! {
-            result = run => {
-                let result = result?;
+            reply = run => {
+                let result = CallToolResult::from(mcp::called(reply)?);
                 if result.is_error != Some(true) && self.backend.offer().await.catalog.changes(&request.name) {
                     // A client that is gone does not need to know.
                     let _ = context.peer.notify_tool_list_changed().await;

@@ -146,9 +146,7 @@ fn message(line: &[u8]) -> Result<Option<Read>, Box<JsonRpcError>> {
         Message::Call(read) => return Ok(Some(call(read))),
         Message::DuplicateKey(error) => sealed::with_error(line, error),
         Message::TooLarge(error) => return Err(invalid_request(error.message).into()),
-        Message::InvalidArguments { id, message } => {
-            return Err(JsonRpcError::new(Some(id), ErrorData::invalid_params(message, None)).into());
-        }
+        Message::InvalidArguments(error) => return Err(error),
         Message::InvalidJson(_) | Message::Other => None,
     };
     let mut line = BytesMut::from(replaced.as_deref().unwrap_or(line));

@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use koze_core::Progress;
-use koze_core::tool::{Input, mcp};
-use rmcp::ErrorData;
-use rmcp::model::CallToolResult;
+use koze_core::tool::{Input, Reply};
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -142,20 +140,10 @@ impl Backend for InProcess {
         Arc::clone(&now.offer)
     }
 
-    async fn call(
-        &self,
-        tool: &str,
-        input: Input,
-        progress: Option<Progress>,
-    ) -> Result<CallToolResult, ErrorData> {
+    async fn call(&self, tool: &str, input: Input, progress: Option<Progress>) -> koze_core::Result<Reply> {
         let _counted = Counted::new(&self.calls);
         let offer = self.offer().await;
-        match self.host.session(offer.offering.profiles.clone()).await {
-            Ok(session) => {
-                let session = reporting(&session, progress);
-                mcp::called(offer.catalog.call(&session, tool, input).await).map(Into::into)
-            }
-            Err(error) => Ok(mcp::reply(Err(error)).into()),
-        }
+        let session = self.host.session(offer.offering.profiles.clone()).await?;
+        offer.catalog.call(&reporting(&session, progress), tool, input).await
     }
 }

@@ -10,10 +10,9 @@ use crate::sandbox::{Kind, Place, Sandbox};
 use crate::transfer::{staged, with_staging};
 
 /// What to do with a directory that has content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Existing {
     /// Refuse it.
-    #[default]
     Refuse,
     /// Keep its content. Files of the archive replace files with the same path.
     Merge,
@@ -63,8 +62,7 @@ pub async fn assemble<S: Sandbox, C: Future<Output = Result<()>>>(
             created.await.map(|()| true)
         }
         Some(Kind::Directory) => {
-            let is_empty = sandbox.list(anywhere(target)).await?.is_empty();
-            if existing == Existing::Refuse && !is_empty {
+            if existing == Existing::Refuse && !sandbox.list(anywhere(target)).await?.is_empty() {
                 let message = format!(
                     "`{path}` is not empty: name a directory that is empty or does not exist, or merge with `merge=true`"
                 );

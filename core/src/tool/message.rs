@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use rmcp::model::RequestId;
+use rmcp::model::{ErrorData, JsonRpcError, RequestId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -35,13 +35,8 @@ pub enum Message {
     Call(CallMessage),
     /// Any other JSON whose values can be built.
     Other,
-    /// A call whose arguments are not an object.
-    InvalidArguments {
-        /// The ID of the request.
-        id: RequestId,
-        /// What was wrong, and what would be right.
-        message: String,
-    },
+    /// A call whose arguments are not an object: the response to it.
+    InvalidArguments(Box<JsonRpcError>),
     /// A text that is not JSON.
     InvalidJson(serde_json::Error),
     /// A message with a duplicate key, whose values can be built.
@@ -104,7 +99,8 @@ fn read_call(text: &[u8]) -> Option<Message> {
     let Params { name: tool, arguments, meta } = params;
     let mut input = match arguments.map(RawValue::get) {
         Some(arguments) if !arguments.starts_with('{') => {
-            return Some(Message::InvalidArguments { id, message: describe_arguments(arguments) });
+            let error = ErrorData::invalid_params(describe_arguments(arguments), None);
+            return Some(Message::InvalidArguments(JsonRpcError::new(Some(id), error).into()));
         }
         Some(arguments) => refused(Input::read(arguments.as_bytes()))?,
         None => Ok(Map::new().into()),
@@ -124,7 +120,7 @@ fn read_call(text: &[u8]) -> Option<Message> {
 }
 
 /// Returns what is wrong with arguments that are not an object.
-fn describe_arguments(json: &str) -> String {
+fn describe_arguments(json: &str) -> &'static str {
     match json.as_bytes().first() {
         Some(b'"') => {
             "`arguments` is a string: send the object itself, such as {\"path\": \"a\"}, not its JSON as text"
@@ -132,7 +128,6 @@ fn describe_arguments(json: &str) -> String {
         Some(b'[') => "`arguments` is an array: send an object with the tool's parameters by name",
         _ => "`arguments` must be an object with the tool's parameters by name",
     }
-    .to_owned()
 }
 
 fn too_large() -> Message {
@@ -208,8 +203,9 @@ mod tests {
             [(r#""{\"a\":1}""#, "a string"), (&many, "an array"), ("1", "must be an object")]
         {
             let read = message(&format!(r#"{{"name":"shell","arguments":{arguments}}}"#));
-            let Message::InvalidArguments { id, message } = read else { panic!("{read:?}") };
-            assert!(id == RequestId::Number(7) && message.contains(says), "{message}");
+            let Message::InvalidArguments(refused) = read else { panic!("{read:?}") };
+            assert_eq!(refused.id, Some(RequestId::Number(7)));
+            assert!(refused.error.message.contains(says), "{refused:?}");
         }
         // Clients that have none may send null.
         assert_eq!(call(r#"{"name":"shell","arguments":null}"#).input.unwrap().text(), "{}");

@@ -67,8 +67,8 @@ enum Read {
     Cancelled(RequestId),
     /// A message that requires no action.
     Nothing,
-    /// A request with an error.
-    Invalid(RequestId, ErrorData),
+    /// A request that is not valid, as the response to it.
+    Invalid(Box<JsonRpcError>),
 }
 
 /// A request. The SDK's own message type would pull every message of the protocol into the Worker, and the Worker handles
@@ -126,7 +126,7 @@ pub(super) async fn answer<F: Families>(
         }
         // Notifications and responses get no response.
         Ok(Read::Nothing) => return Ok(answer::respond(202, String::new(), [])?),
-        Ok(Read::Invalid(id, error)) => return reply(200, message(id, Err(error)), None),
+        Ok(Read::Invalid(error)) => return reply(200, serde_json::to_string(&error), None),
         Err(error) => return reply(400, serde_json::to_string(&JsonRpcError::new(None, error)), None),
     };
     let id = ask.id.clone();
@@ -207,9 +207,7 @@ fn read(body: &[u8]) -> Result<Read, ErrorData> {
         Message::TooLarge(error) => return Err(invalid(&error.message)),
         // The sender gets the error in the result of its request.
         Message::DuplicateKey(error) => input = Some(Err(error)),
-        Message::InvalidArguments { id, message } => {
-            return Ok(Read::Invalid(id, ErrorData::invalid_params(message, None)));
-        }
+        Message::InvalidArguments(error) => return Ok(Read::Invalid(error)),
         Message::InvalidJson(error) => return Err(unread(&error)),
         Message::Other => {}
     }
@@ -334,7 +332,7 @@ mod tests {
                 Read::Ask(ask) => Some((ask.method, ask.id.to_string())),
                 Read::Cancelled(id) => Some((String::new(), id.to_string())),
                 Read::Nothing => None,
-                Read::Invalid(id, error) => Some((error.message.into_owned(), id.to_string())),
+                Read::Invalid(error) => panic!("{error:?}"),
             })
         };
         let asked = |method: &str, id: &str| Ok(Some((method.to_owned(), id.to_owned())));

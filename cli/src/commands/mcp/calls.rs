@@ -11,9 +11,9 @@ use koze_core::{Code, Error, ToolResult};
 use tokio::sync::mpsc;
 
 use super::files::decoded;
-use super::http::{Answer, whole};
+use super::http::{Answer, json};
 use super::offer::Supervised;
-use super::refusals::{refuse_method, refused};
+use super::refusals::{refuse_error, refuse_method, refused};
 use crate::mcp::MAX_REQUEST;
 
 /// A tool that a request calls.
@@ -53,10 +53,7 @@ async fn call(
 ) -> Result<Answer, Answer> {
     let invalid = |message: &str| refused(StatusCode::BAD_REQUEST, Code::InvalidInput.as_str(), message);
     let Route { session, tool } = route.map_err(|error| invalid(&error.message))?;
-    if session != backend.client.session().session() {
-        let message = "this server serves another session: the URL must have the name given with `--session`";
-        return Err(refused(StatusCode::NOT_FOUND, Code::NotFound.as_str(), message));
-    }
+    backend.check_session(&session).map_err(|error| refuse_error(&error))?;
     if request.method() != Method::POST {
         return Err(refuse_method("POST"));
     }
@@ -80,9 +77,7 @@ async fn call(
     }
     let result = run(backend, &tool, input, None).await;
     let body = serde_json::to_vec(&result).expect("a result is plain data");
-    let mut answer = Response::new(whole(body));
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(answer)
+    Ok(json(StatusCode::OK, body))
 }
 
 fn wants_events(headers: &HeaderMap) -> bool {

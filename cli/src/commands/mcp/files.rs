@@ -79,10 +79,7 @@ async fn done(
     request: Request<Incoming>,
 ) -> Result<Answer, Refused> {
     let Route { session, sandbox, path } = route?;
-    if session != backend.client.session().session() {
-        let message = "this server serves another session: the URL must have the name given with `--session`";
-        return Err(Error::new(Code::NotFound, message).into());
-    }
+    backend.check_session(&session)?;
     let headers = request.headers();
     let profiles = backend.project.now().offering.profiles.clone();
     if let Some(existing) = http::archive(&parameters(request.uri().query())?)? {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited, combinators::BoxBody};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -51,6 +51,14 @@ pub(super) type Answer = Response<Body>;
 /// Returns a body that is complete.
 pub(super) fn whole(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed()
+}
+
+/// Returns a response that is JSON.
+pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    let mut response = Response::new(whole(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 /// The address to listen on, and the origins to allow.

@@ -41,9 +41,10 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
         if let Some(listen) = listen {
             return http::serve(server(backend.clone()), backend, listen).await;
         }
+        // The parent is the client, which starts a server of its own.
         tokio::select! {
             served = on_stdio(backend) => served,
-            () = parent.ended() => Ok(()),
+            () = parent.wait_for_end() => Ok(()),
         }
     })?;
     Ok(done.map_or_else(
@@ -55,7 +56,7 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     ))
 }
 
-/// Serves until standard input ends. As every client starts its own server, a server ends with its client, too. The supervisor serves the client directly. If it stops first, this process takes
+/// Serves until standard input ends. The supervisor serves the client directly. If it stops first, this process takes
 /// over and passes each call to the next supervisor.
 async fn on_stdio(backend: Supervised) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot read from the client: {error}");

@@ -3,10 +3,8 @@
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use koze_core::Progress;
-use koze_core::tool::{Input, mcp};
-use rmcp::ErrorData;
-use rmcp::model::CallToolResult;
+use koze_core::tool::{Input, Reply};
+use koze_core::{Code, Error, Progress};
 
 use crate::args;
 use crate::commands::local::local_session::{self, Offered};
@@ -50,21 +48,26 @@ pub(super) struct Supervised {
     pub(super) project: Arc<Project>,
 }
 
+impl Supervised {
+    /// Checks that a request names the session that is served.
+    pub(super) fn check_session(&self, session: &str) -> Result<(), Error> {
+        if session == self.client.session().session() {
+            return Ok(());
+        }
+        let message = "this server serves another session: the URL must have the name given with `--session`";
+        Err(Error::new(Code::NotFound, message))
+    }
+}
+
 impl Backend for Supervised {
     async fn offer(&self) -> Arc<Offer> {
         self.project.now()
     }
 
-    async fn call(
-        &self,
-        tool: &str,
-        input: Input,
-        progress: Option<Progress>,
-    ) -> Result<CallToolResult, ErrorData> {
+    async fn call(&self, tool: &str, input: Input, progress: Option<Progress>) -> koze_core::Result<Reply> {
         let offering = self.project.now().offering.clone();
         let toolset = offering.toolset.as_deref();
-        let reply = self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await;
-        mcp::called(reply).map(Into::into)
+        self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await
     }
 }
 

@@ -31,7 +31,7 @@ impl Parent {
     }
 
     /// Returns when the parent has ended.
-    pub(super) async fn ended(self) {
+    pub(super) async fn wait_for_end(self) {
         let has_ended = match self {
             Parent::Runs(watched) => wait(watched).await,
             Parent::Ended => true,

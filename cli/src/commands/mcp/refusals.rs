@@ -1,29 +1,25 @@
 //! Errors of HTTP, as the JSON that the Worker sends as well.
 
 use http_body_util::{BodyExt as _, Collected};
+use hyper::StatusCode;
 use hyper::header::{self, HeaderValue};
-use hyper::{Response, StatusCode};
 use koze_core::Error;
-use koze_core::files::http;
+use koze_core::files::http::status;
 use rmcp::model::{ErrorCode, JsonRpcError};
 use serde_json::json;
 
-use super::http::{Answer, whole};
+use super::http::{self, Answer};
 
 /// Returns an error response.
 pub(super) fn refused(status: StatusCode, code: &str, message: &str) -> Answer {
     let body = json!({ "error": { "code": code, "message": message } }).to_string();
-    let mut response = Response::new(whole(body));
-    *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
+    http::json(status, body)
 }
 
 /// Returns the response to an error of a session.
 pub(super) fn refuse_error(error: &Error) -> Answer {
-    let status = StatusCode::from_u16(http::status(error.code));
-    refused(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), error.code.as_str(), &error.message)
+    let code = StatusCode::from_u16(status(error.code));
+    refused(code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), error.code.as_str(), &error.message)
 }
 
 /// Refuses a method. `allowed` lists those that the route takes.
@@ -37,12 +33,8 @@ pub(super) fn refuse_method(allowed: &'static str) -> Answer {
 /// Returns an error of the protocol. A message that is not JSON is an error of HTTP as well.
 pub(super) fn protocol_error(error: &JsonRpcError) -> Answer {
     let body = serde_json::to_string(error).unwrap_or_default();
-    let mut response = Response::new(whole(body));
-    if error.error.code == ErrorCode::PARSE_ERROR {
-        *response.status_mut() = StatusCode::BAD_REQUEST;
-    }
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    let is_unread = error.error.code == ErrorCode::PARSE_ERROR;
+    http::json(if is_unread { StatusCode::BAD_REQUEST } else { StatusCode::OK }, body)
 }
 
 /// Returns an error of the protocol library, which describes it in plain text, as the JSON of all other errors.

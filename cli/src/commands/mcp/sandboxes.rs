@@ -1,11 +1,10 @@
 //! The route `sandboxes`: destroys a sandbox.
 
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Response};
-use koze_core::{Code, Error};
+use hyper::{Method, StatusCode};
+use koze_core::Error;
 
 use super::files::decoded;
-use super::http::{Answer, whole};
+use super::http::{Answer, json};
 use super::offer::Supervised;
 use super::refusals::{refuse_error, refuse_method};
 
@@ -35,21 +34,14 @@ pub(super) async fn answer(backend: &Supervised, route: Result<Route, Error>, me
         return refuse_method("DELETE");
     }
     match destroy(backend, route).await {
-        Ok(()) => {
-            let mut answer = Response::new(whole(r#"{"ok":true}"#));
-            answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            answer
-        }
+        Ok(()) => json(StatusCode::OK, r#"{"ok":true}"#),
         Err(error) => refuse_error(&error),
     }
 }
 
 async fn destroy(backend: &Supervised, route: Result<Route, Error>) -> Result<(), Error> {
     let Route { session, sandbox } = route?;
-    if session != backend.client.session().session() {
-        let message = "this server serves another session: the URL must have the name given with `--session`";
-        return Err(Error::new(Code::NotFound, message));
-    }
+    backend.check_session(&session)?;
     backend.client.destroy(&sandbox).await
 }
 
