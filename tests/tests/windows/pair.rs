@@ -76,7 +76,7 @@ pub(crate) fn run(mut command: Command, project: &Project, dir: &str, args: &[&s
     let text = |bytes: &[u8]| {
         let text =
             neutral(&String::from_utf8_lossy(bytes)).replace(&*project.dir().to_string_lossy(), "[PROJECT]");
-        without_tokens(&text.replace(NOTE, ""))
+        without_trial(&without_tokens(&text.replace(NOTE, "")))
     };
     Run {
         code: output.status.code().expect("an exit code"),
@@ -108,6 +108,11 @@ fn without_tokens(text: &str) -> String {
         line.starts_with("::stop-commands::") || (token.len() == 36 && token.split('-').count() == 5)
     };
     text.split_inclusive('\n').filter(|line| !random(line)).collect()
+}
+
+/// Removes the line of `koze new` with a command that only works on Linux.
+fn without_trial(text: &str) -> String {
+    text.split_inclusive('\n').filter(|line| !line.starts_with("try:  ")).collect()
 }
 
 /// Replaces Windows's form of this machine's paths. Drive `Z:` is the root directory; JSON doubles backslashes.
