@@ -5,6 +5,7 @@ mod script;
 mod secret;
 mod session;
 mod snapshot;
+mod tips;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ pub use self::session::{
     AgentArgs, Call, Cp, Demo, DemoTools, Destroy, Mcp, SESSION, Sandboxes, SessionArgs, Supervise,
 };
 pub use self::snapshot::{Snapshot, SnapshotAction, SnapshotArgs};
+pub use self::tips::only_safe_tips;
 
 /// Isolated Linux sandboxes on Cloudflare for Rust Workers.
 #[derive(Debug, Parser)]

@@ -171,7 +171,10 @@ impl Project {
                 // A symlink loop, a dangling link or a missing `src` is not an error.
                 Err(error) if error.loop_ancestor().is_some() => links = true,
                 Err(error) if error.io_error().is_some_and(leads_nowhere) => {}
-                Err(error) => findings.add(Rule::Io { message: error.to_string() }, None),
+                Err(error) => {
+                    let kind = error.io_error().map_or(ErrorKind::Other, std::io::Error::kind);
+                    findings.add(Rule::Io { message: error.to_string(), kind }, None);
+                }
             }
         }
         // A path through a link differs from the path that the draft uses.

@@ -104,7 +104,7 @@ impl Findings {
     pub fn add_io(&mut self, error: &std::io::Error) {
         let rule = match Stray::of(error) {
             Some(stray) => Rule::LeadsOut { message: stray.message(), remedy: stray.remedy() },
-            None => Rule::Io { message: error.to_string() },
+            None => Rule::Io { message: error.to_string(), kind: error.kind() },
         };
         self.add(rule, None);
     }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use koze_cli::args::Cli;
+use koze_cli::args::{self, Cli};
 use koze_cli::{commands, platform};
 
 /// The stack size. Deeply nested Rust source overflows the main thread's stack.
@@ -14,6 +14,6 @@ fn main() -> ExitCode {
     if let Some(code) = platform::init() {
         return code;
     }
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| args::only_safe_tips(error).exit());
     stacker::grow(STACK, || commands::run(&cli))
 }

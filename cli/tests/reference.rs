@@ -53,10 +53,11 @@ fn every_diagnostic_is_on_a_page() {
     for rule in Rule::all() {
         let _ = write!(
             text,
-            "\n## {} ({})\n\n{}\n\n```text\n{}\n```\n",
+            "\n## {} ({})\n\n{} {}\n\n```text\n{}\n```\n",
             rule.code,
             rule.level.word(),
             rule.meaning,
+            rule.why,
             rule.example
         );
     }

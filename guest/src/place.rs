@@ -216,9 +216,11 @@ pub(crate) fn fault(error: &io::Error, path: &str) -> Fault {
             (Code::InvalidInput, "is too long: at most 4095 bytes, and 255 for each name")
         }
         Some(libc::EINVAL) => (Code::InvalidInput, "is not valid for this operation"),
-        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
-            (Code::TooLarge, "does not fit on the sandbox's disk")
+        // The file system may be the sandbox's own, or that of its machine.
+        Some(libc::ENOSPC) => {
+            (Code::TooLarge, "does not fit: the disk of the sandbox, or of its machine, is full")
         }
+        Some(libc::EDQUOT | libc::EFBIG) => (Code::TooLarge, "does not fit on the sandbox's disk"),
         Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
             (Code::Unavailable, "cannot be opened: too many files are open")
         }

@@ -231,7 +231,10 @@ pub(super) async fn append(
 
 fn failed(error: io::Error, path: &str) -> Error {
     let (code, text) = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+        io::ErrorKind::StorageFull => {
+            (Code::TooLarge, format!("{path} does not fit: the disk of this machine is full"))
+        }
+        io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             (Code::TooLarge, format!("{path} does not fit on the sandbox's disk"))
         }
         io::ErrorKind::PermissionDenied => (Code::PermissionDenied, format!("permission denied for {path}")),

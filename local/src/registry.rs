@@ -12,6 +12,9 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SessionId};
 use koze_core::provider::Settings;
 
+/// The file of the database.
+const FILE: &str = "sandboxes.db";
+
 /// The database.
 #[derive(Debug)]
 pub(super) struct Registry(Mutex<Connection>);
@@ -20,7 +23,7 @@ impl Registry {
     /// Opens the database. Creates it if it is missing.
     pub(super) fn open(directory: &Path) -> Result<Self> {
         let connect = || {
-            let connection = Connection::open(directory.join("sandboxes.db"))?;
+            let connection = Connection::open(directory.join(FILE))?;
             connection.busy_timeout(Duration::from_secs(10))?;
             connection.pragma_update(None, "journal_mode", "wal")?;
             connection.pragma_update(None, "synchronous", "normal")?;
@@ -178,10 +181,18 @@ fn now() -> i64 {
 /// Returns the error without `SQLite`'s own text, which may contain the path of the database.
 fn failed(error: rusqlite::Error) -> Error {
     let cause = error.sqlite_error().map_or_else(|| "unexpected content".to_owned(), ToString::to_string);
-    Error::new(Code::Internal, format!("the registry of sandboxes cannot be used: {cause}"))
-        .with_source(error)
+    Error::new(
+        Code::Internal,
+        format!("the registry of sandboxes, `{FILE}` in the state directory, cannot be used: {cause}"),
+    )
+    .with_source(error)
 }
 
 fn broken(error: &serde_json::Error) -> Error {
-    Error::new(Code::Internal, format!("the registry of sandboxes has unexpected content: {error}"))
+    Error::new(
+        Code::Internal,
+        format!(
+            "the registry of sandboxes, `{FILE}` in the state directory, has unexpected content: {error}"
+        ),
+    )
 }

@@ -16,6 +16,8 @@ pub mod output;
 pub mod search;
 #[cfg(feature = "tar")]
 pub mod tar;
+#[cfg(feature = "words")]
+pub mod words;
 
 pub use code::Code;
 pub use family::Family;

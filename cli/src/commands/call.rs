@@ -33,6 +33,9 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
         ));
     }
     let reply = local_session::wait(session.client().call(profiles, toolset, &args.tool, input))?;
+    if let Err(error) = &reply {
+        local_session::note(error);
+    }
     let result = ToolResult::from(reply);
     show::out(&format!("{}\n", result.content));
     Ok(ExitCode::from(u8::from(result.is_error)))

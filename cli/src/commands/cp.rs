@@ -158,7 +158,9 @@ impl Copy {
             Some(Ok(Some(true))) => Err(host::changed("the file")),
             Some(Ok(Some(false))) => writing.finish().await.map(|_| Ended::Done).map_err(refused),
             Some(Ok(None)) => Err(Writing::full()),
-            Some(Err(error)) if error.kind() == std::io::ErrorKind::StorageFull => Err(Writing::full()),
+            Some(Err(error)) if error.kind() == std::io::ErrorKind::StorageFull => {
+                Err(Writing::no_space(error.kind()))
+            }
             Some(Err(error)) => {
                 Err(Error::new(Code::Internal, format!("the file cannot be copied: {error}")))
             }

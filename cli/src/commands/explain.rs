@@ -14,7 +14,13 @@ pub(super) fn run(args: &args::Explain) -> ExitCode {
         show::err(&format!("error: unknown code `{}`; the codes are {}\n", args.code, codes.join(", ")));
         return ExitCode::from(2);
     };
-    let mut text = format!("{} ({}): {}\n\nFor example:\n\n", rule.code, rule.level.word(), rule.meaning);
+    let mut text = format!(
+        "{} ({}): {}\n\nWhy: {}\n\nFor example:\n\n",
+        rule.code,
+        rule.level.word(),
+        rule.meaning,
+        rule.why
+    );
     for line in rule.example.lines() {
         let _ = writeln!(text, "    {line}");
     }

@@ -8,7 +8,6 @@ use koze_core::{Code, Error, Profiles, SessionId};
 
 use super::project;
 use super::show;
-pub(in crate::commands) use super::show::failed;
 use crate::args::{self, Format, ProjectArgs};
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
@@ -53,6 +52,20 @@ pub(super) fn state(project: &Path, named: Option<&Path>) -> Result<State, ExitC
         State::of(&found(|findings| Project::find(project, findings))?.dir)
     };
     state.map_err(|error| failed(&error))
+}
+
+/// Shows the error of a tool or a sandbox, and which state directory it is about.
+pub(in crate::commands) fn failed(error: &Error) -> ExitCode {
+    let code = show::failed(error);
+    note(error);
+    code
+}
+
+/// Shows which state directory an error is about. Its message does not say so, because a model may read it.
+pub(super) fn note(error: &Error) {
+    if let Some(state) = session::state::about(error) {
+        show::err(&format!("  = note: {state}\n"));
+    }
 }
 
 /// Shows what is wrong with the arguments.

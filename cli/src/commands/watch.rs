@@ -33,7 +33,11 @@ pub(super) fn follow(
     let (mut watcher, package) = match started {
         Ok(started) => started,
         Err(error) => {
-            let _ = findings.fail::<()>(Rule::Io { message: error.to_string() }, None);
+            let kind = match &error.kind {
+                notify::ErrorKind::Io(error) => error.kind(),
+                _ => std::io::ErrorKind::Other,
+            };
+            findings.add(Rule::Io { message: error.to_string(), kind }, None);
             return build::show(place, options, &Build::default(), &findings, false);
         }
     };

@@ -97,7 +97,14 @@ fn node(dir: &Path, programs: Programs) -> Check {
 }
 
 fn wrangler(dir: &Path) -> Check {
-    let help = "run `npm install --save-dev wrangler`";
+    let is_declared = modules(dir)
+        .filter_map(|modules| input::read_text(&modules.parent()?.join("package.json")).ok())
+        .any(|manifest| declares_wrangler(&manifest));
+    let help = if is_declared {
+        "run `npm install`: `package.json` already has wrangler"
+    } else {
+        "run `npm install --save-dev wrangler`"
+    };
     let mut installed = modules(dir).map(|modules| modules.join("wrangler/package.json"));
     let Some(version) = installed.find_map(|path| installed_version(&path)) else {
         return Check::error("wrangler", "not installed in this project", help);
@@ -107,9 +114,17 @@ fn wrangler(dir: &Path) -> Check {
         _ => Check::error(
             "wrangler",
             version,
-            format!("koze writes for wrangler {WRANGLER} and newer: {help}"),
+            format!(
+                "koze writes for wrangler {WRANGLER} and newer: run `npm install --save-dev wrangler@latest`"
+            ),
         ),
     }
+}
+
+/// Returns whether a `package.json` lists wrangler as a dependency.
+fn declares_wrangler(manifest: &str) -> bool {
+    let manifest: serde_json::Value = serde_json::from_str(manifest).unwrap_or_default();
+    ["dependencies", "devDependencies"].iter().any(|list| manifest[list]["wrangler"].is_string())
 }
 
 /// Returns the version in the `package.json` of an installed package, if there is such a file.

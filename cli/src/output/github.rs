@@ -107,7 +107,7 @@ mod tests {
     fn found(file: &str, text: &str, range: Option<std::ops::Range<usize>>, message: &str) -> Findings {
         let mut findings = Findings::new(false);
         let place = Place { file: file.to_owned(), text: text.into(), range };
-        findings.add(Rule::Io { message: message.to_owned() }, Some(place));
+        findings.add(Rule::Io { message: message.to_owned(), kind: std::io::ErrorKind::Other }, Some(place));
         findings
     }
 

@@ -4,7 +4,26 @@
 
 mod table;
 
+use std::io;
+
 pub use table::Rule;
+
+/// Returns what a person can do about an error of the operating system.
+fn way_out(kind: io::ErrorKind) -> &'static str {
+    use io::ErrorKind::{
+        IsADirectory, NotADirectory, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem,
+        StorageFull,
+    };
+    match kind {
+        NotFound => "create it, or correct the path",
+        PermissionDenied => "allow your user to use it (`ls -l` shows its owner and mode)",
+        IsADirectory => "a file must be there: move the directory elsewhere",
+        NotADirectory => "a directory must be there: move the file elsewhere",
+        StorageFull | QuotaExceeded => "free space on that disk",
+        ReadOnlyFilesystem => "use a directory on a file system that can be written to",
+        _ => "resolve the cause",
+    }
+}
 
 /// Joins words as `` `a` or `b` ``.
 fn either(words: &[String]) -> String {
@@ -28,6 +47,7 @@ mod tests {
     fn every_rule_has_a_meaning_and_an_example() {
         for rule in Rule::all() {
             assert!(rule.meaning.ends_with('.') && rule.meaning.len() > 10, "{rule:?}");
+            assert!(rule.why.ends_with('.') && rule.why.len() > 20, "{rule:?}");
             assert!(!rule.example.is_empty(), "{rule:?}");
         }
     }

@@ -185,8 +185,10 @@ impl Client {
         for _ in 0..MAX_ATTEMPTS {
             let stream = match self.connect() {
                 Ok(stream) => stream,
-                Err(error) if nobody(&error) => self.start().await?,
-                Err(error) => return Err(unreachable(error)),
+                Err(error) if nobody(&error) => {
+                    self.start().await.map_err(|error| self.state.named_in(error))?
+                }
+                Err(error) => return Err(self.state.named_in(unreachable(error))),
             };
             if let Some(stream) = begun(stream, &request).await? {
                 return Ok(stream);

@@ -115,6 +115,14 @@ impl Writing {
         }
     }
 
+    /// Returns the error for a write that failed because a disk or a quota is exhausted.
+    pub fn no_space(kind: std::io::ErrorKind) -> Error {
+        if kind == std::io::ErrorKind::StorageFull {
+            return Error::new(Code::TooLarge, "the file does not fit: the disk of this machine is full");
+        }
+        Self::full()
+    }
+
     /// Returns the error for more bytes than there is room for.
     pub fn full() -> Error {
         Error::new(Code::TooLarge, "the file does not fit on the sandbox's disk")

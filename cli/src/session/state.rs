@@ -2,6 +2,7 @@
 //!
 //! It is outside the project, because files in a repository, such as links, must not decide where sandboxes write.
 
+use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -14,6 +15,27 @@ use sha2::{Digest, Sha256};
 
 use crate::home;
 use crate::trust::{self, Distrust};
+
+/// The source of an error about a state directory.
+#[derive(Debug)]
+struct AboutState {
+    dir: PathBuf,
+}
+
+impl fmt::Display for AboutState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the state directory is {}", self.dir.display())
+    }
+}
+
+impl std::error::Error for AboutState {}
+
+/// Returns which state directory an error is about, as a sentence for people. The message of the error does not contain
+/// the path, because a model may read it.
+pub(crate) fn about(error: &Error) -> Option<String> {
+    let source = std::error::Error::source(error)?;
+    source.downcast_ref::<AboutState>().map(ToString::to_string)
+}
 
 /// The state directory of a project.
 #[derive(Debug, Clone)]
@@ -78,6 +100,11 @@ impl State {
     /// Returns whether a session has ever had sandboxes.
     pub fn has(&self, session: &SessionId) -> bool {
         self.sandboxes(session).is_dir()
+    }
+
+    /// Adds to an error that it is about this directory, for [`about`].
+    pub(super) fn named_in(&self, error: Error) -> Error {
+        error.with_source(AboutState { dir: self.dir.clone() })
     }
 
     /// Returns the path of the directory.

@@ -35,6 +35,7 @@ pub mod workspace;
 
 use std::future::Future;
 
+use koze_protocol::words::nearest;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -172,9 +173,11 @@ pub async fn call<T: Tool, P: Provider>(session: &Session<P>, input: Input) -> R
 
 /// Returns the error for an unknown tool.
 pub fn unknown_tool(name: &str, names: &[&str]) -> Error {
-    let message = match names {
-        [] => format!("unknown tool `{name}`: there are no tools"),
-        _ => format!("unknown tool `{name}`: the tools are {}", names.join(", ")),
+    let all = names.join(", ");
+    let message = match nearest(name, names) {
+        _ if names.is_empty() => format!("unknown tool `{name}`: there are no tools"),
+        Some(near) => format!("unknown tool `{name}`: did you mean `{near}`? The tools are {all}"),
+        None => format!("unknown tool `{name}`: the tools are {all}"),
     };
     Error::new(Code::UnknownTool, message)
 }

@@ -6,7 +6,7 @@
 /// contains the rules of another one, in that variant.
 ///
 /// An entry consists of a documentation sentence, which `koze explain` prints, the code, the level, the name and
-/// fields, the message, the help, and an example that breaks the rule.
+/// fields, the message, the help, why there is such a rule, and an example that breaks it.
 ///
 /// ```
 /// koze_model::rule_table! {
@@ -18,6 +18,7 @@
 ///         "K999" Error Locked { door: String }
 ///             format!("`{door}` is locked")
 ///             => "find the key",
+///             why "A locked door lets nobody in.",
 ///             eg "a door, at night";
 ///     }
 /// }
@@ -35,7 +36,7 @@ macro_rules! rule_table {
             $(
                 $(#[doc = $doc:expr])*
                 $code:literal $level:ident $name:ident { $($field:ident : $ty:ty),* $(,)? }
-                $message:expr => $help:expr, eg $example:literal;
+                $message:expr => $help:expr, why $why:literal, eg $example:literal;
             )*
         }
     ) => {
@@ -88,6 +89,7 @@ macro_rules! rule_table {
                     code: $code,
                     level: $crate::rules::Level::$level,
                     meaning: [$($doc),*].concat().trim().to_owned(),
+                    why: $why,
                     example: $example,
                 }, )*];
                 let mut all = Vec::from(own);

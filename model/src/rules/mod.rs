@@ -7,6 +7,7 @@
 mod define;
 mod table;
 
+pub use koze_protocol::words::nearest;
 pub use table::Rule;
 
 use crate::attrs::keys::KEYS;
@@ -49,18 +50,10 @@ pub struct Explained {
     pub level: Level,
     /// The meaning, in one sentence.
     pub meaning: String,
+    /// Why there is such a rule: what would go wrong without it.
+    pub why: &'static str,
     /// An example that breaks it, of one or several lines.
     pub example: &'static str,
-}
-
-/// Returns the known word nearest to `word`, if it is near enough to be a typing error.
-pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    known
-        .iter()
-        .map(|known| (strsim::damerau_levenshtein(&word.to_lowercase(), known), *known))
-        .filter(|(distance, known)| *distance <= known.len().max(word.len()) / 2 && *distance <= 4)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
 }
 
 /// Joins words as `` `a`, `b` and `c` ``.
@@ -96,15 +89,8 @@ mod tests {
     fn every_rule_has_a_meaning_and_an_example() {
         for rule in Rule::all() {
             assert!(rule.meaning.ends_with('.') && rule.meaning.len() > 10, "{rule:?}");
+            assert!(rule.why.ends_with('.') && rule.why.len() > 20, "{rule:?}");
             assert!(!rule.example.is_empty(), "{rule:?}");
         }
-    }
-
-    #[test]
-    fn only_near_words_are_suggested() {
-        let known = ["image", "variant", "max_instances"];
-        assert_eq!(nearest("imgae", &known), Some("image"));
-        assert_eq!(nearest("maxInstances", &known), Some("max_instances"));
-        assert_eq!(nearest("zzzzzzzz", &known), None);
     }
 }

@@ -214,7 +214,9 @@ async fn write(
 
 fn failed(error: &std::io::Error) -> Error {
     match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Writing::full(),
+        kind @ (std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) => {
+            Writing::no_space(kind)
+        }
         kind => Error::new(Code::Internal, format!("the file cannot be written: {kind}")),
     }
 }
