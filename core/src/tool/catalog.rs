@@ -398,6 +398,10 @@ mod tests {
                 result.content.starts_with("unknown_tool: unknown tool `ok`: the tools are shell, "),
                 "{result:?}"
             );
+            let result = ToolResult::from(agent.call(&session, "wirte_file", json!({})).await);
+            let near =
+                "unknown_tool: unknown tool `wirte_file`: did you mean `write_file`? The tools are shell, ";
+            assert!(result.content.starts_with(near), "{result:?}");
             let listed = agent.call(&session, "sandbox_list", json!({})).await.unwrap();
             assert_eq!(ToolResult::from(Ok(listed)).content, r#"{"sandboxes":[]}"#);
         });

@@ -186,13 +186,12 @@ fn unusable_state_directories_are_reported() {
     let host = sandboxes();
     host.write("state", "a file");
     let call = ["call", "shell", r#"{"command": "true"}"#];
-    assert_snapshot!(output(&host.koze(&call)), @"
-    1
-    unavailable: the state directory cannot be created: Not a directory (os error 20). Choose another one with --state
-    ");
-    assert_snapshot!(output(&host.koze(&[&call[..], &["--state", "/proc/none"]].concat())), @"
-    1
-    unavailable: the state directory cannot be created: No such file or directory (os error 2). Choose another one with --state
-    ");
+    let run = host.koze(&call);
+    assert_snapshot!(run.stdout, @"unavailable: the state directory cannot be created: Not a directory (os error 20). Choose another one with --state");
+    // A person is told which one. The result does not say so, because a model reads it.
+    assert!(run.stderr.contains("= note: the state directory is [PROJECT]/state/koze/"), "{}", run.stderr);
+    let run = host.koze(&[&call[..], &["--state", "/proc/none"]].concat());
+    assert_snapshot!(run.stdout, @"unavailable: the state directory cannot be created: No such file or directory (os error 2). Choose another one with --state");
+    assert_eq!((run.code, run.stderr.as_str()), (1, "  = note: the state directory is /proc/none\n"));
     assert_eq!(host.koze(&[&call[..], &["--state", ""]].concat()).code, 2);
 }

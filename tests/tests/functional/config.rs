@@ -230,7 +230,7 @@ fn a_missing_configuration() {
     assert_snapshot!(refused_with(&project, &["build", "--config", "mine.jsonc"]), @"
     error[K060]: failed to open file `[PROJECT]/mine.jsonc`: No such file or directory (os error 2)
      |
-     = help: resolve the cause, then run the command again
+     = help: create it, or correct the path, then run the command again
 
     1 error; nothing was written
     ");

@@ -247,6 +247,9 @@ fn missing_tools_are_reported() {
     assert_eq!((dev.code, notes(&lacking)), (1, String::new()), "{dev:?}");
     assert!(dev.stderr.contains("error: wrangler: not installed"), "{dev:?}");
     assert!(!lacking.path(".wrangler").exists(), "something was started");
+    lacking.write("package.json", r#"{ "dependencies": { "@cloudflare/sandbox": "0.12.10" }, "devDependencies": { "wrangler": "^4.115.0" } }"#);
+    let stderr = refused(&lacking, &[]);
+    assert!(stderr.contains("= help: run `npm install`: `package.json` already has wrangler\n"), "{stderr}");
 
     // The program of the build command is checked, too.
     let lacking = project();

@@ -11,6 +11,8 @@ fn a_code_is_explained_with_an_example() {
     assert_snapshot!(run.stdout, @r#"
     K010 (error): The attribute has no such key.
 
+    Why: A key that is silently ignored would be a limit or a policy that does not apply.
+
     For example:
 
         #[sandbox(imgae = "docker.io/cloudflare/sandbox:0.12.10")]

@@ -79,7 +79,7 @@ fn a_directory_in_place_of_a_file() {
     assert_snapshot!(refused(&project), @"
     error[K060]: failed to read from file `[PROJECT]/src/generated/mod.rs`: Is a directory (os error 21)
      |
-     = help: resolve the cause, then run the command again
+     = help: a file must be there: move the directory elsewhere, then run the command again
 
     1 error; nothing was written
     ");
