@@ -35,7 +35,7 @@ impl Judgements {
         Judgements { by_watch: Mutex::default(), kills, known: AtomicU64::new(0), refusals: Arc::default() }
     }
 
-    /// Records why koze is about to kill all programs.
+    /// Records which programs koze is about to kill, and why.
     pub(super) fn add(&self, why: &str) {
         let mut judged = self.by_watch.lock().unwrap_or_else(PoisonError::into_inner);
         judged.0 += 1;
@@ -60,7 +60,7 @@ impl Judgements {
         if exit_code == KILLED
             && let Some(why) = self.by_watch_since(before)
         {
-            return Some(format!("all programs of this sandbox were killed: {why}"));
+            return Some(why);
         }
         if exit_code == 0 {
             return None;
@@ -83,7 +83,7 @@ impl Judgements {
         })
     }
 
-    /// Returns why koze killed all programs after `before`.
+    /// Returns which programs koze killed after `before`, and why.
     pub(super) fn by_watch_since(&self, before: Before) -> Option<String> {
         let judged = self.by_watch.lock().unwrap_or_else(PoisonError::into_inner);
         (judged.0 > before.by_watch).then(|| judged.1.clone())

@@ -18,6 +18,7 @@ use super::pace::{Pace, thread_time};
 use super::sockets;
 use super::usage::{self, Files};
 use super::verdict::{Over, SHARED};
+use super::writers::{self, Written};
 use crate::inner::Inner;
 use crate::launch::Weakness;
 use crate::running::Running;
@@ -30,6 +31,8 @@ const EACH: u64 = 8;
 const LOOKS: u32 = 10;
 /// How long the guest may take to kill all programs. After that the whole sandbox is killed.
 const KILL_TIMEOUT: Duration = Duration::from_secs(2);
+/// In how many consecutive measurements of a full disk that grows only its writers are killed.
+const PATIENCE: u32 = 4;
 /// How long to wait after a tree was too large to measure, so that a cleanup can make progress.
 const CLEARING: Duration = Duration::from_secs(2);
 
@@ -51,6 +54,11 @@ pub(super) struct Follower {
     disk: u64,
     disk_pace: Pace,
     walk: Option<JoinHandle<Walked>>,
+    written: Written,
+    /// The programs that wrote between the last two measurements of the disk.
+    writers: Vec<u32>,
+    /// In how many consecutive measurements the disk was too full, and grew.
+    growths: u32,
     killing: Option<Killing>,
 }
 
@@ -87,6 +95,10 @@ impl Follower {
         };
         self.insist(running, &programs);
         if let Err(over) = over {
+            let is_disk = matches!(over, Over::Disk(_));
+            if is_disk && self.stop_writers(running, &programs, over, &mut budget) {
+                return;
+            }
             self.crowded = None;
             self.kill(running, programs, over);
         }
@@ -102,7 +114,7 @@ impl Follower {
         let files = sandbox.directory.join("files");
         let Ok(device) = fs::metadata(&files).map(|about| about.dev()) else { return Ok(()) };
         // The disk comes first, because it determines whether writing is allowed.
-        let disk = self.disk(sandbox, &files);
+        let disk = self.disk(sandbox, &files, all, budget)?;
         let taken = usage::processes(all, budget)?;
         if self.files_pace.due() {
             let start = thread_time();
@@ -142,7 +154,7 @@ impl Follower {
         } else if self.crowded.get_or_insert_with(Instant::now).elapsed() > CROWDED {
             return Err(Over::Crowd);
         }
-        disk
+        disk.map_or(Ok(()), Err)
     }
 
     /// Limits runnable threads. If the kernel does not limit a sandbox's CPU share, many threads would starve the host.
@@ -159,7 +171,13 @@ impl Follower {
     }
 
     /// Checks the disk usage. A separate thread measures it, because a large tree would delay the memory checks.
-    fn disk(&mut self, sandbox: &Inner, files: &Path) -> Result<(), Over> {
+    fn disk(
+        &mut self,
+        sandbox: &Inner,
+        files: &Path,
+        all: &[u32],
+        budget: &Budget,
+    ) -> Result<Option<Over>, Over> {
         let (most, entries) = (layout::disk(&sandbox.settings), layout::entries(&sandbox.settings));
         let walked = match self.walk.take_if(|walk| walk.is_finished() || sandbox.weak.has(&Weakness::Budget))
         {
@@ -178,7 +196,8 @@ impl Follower {
             }
             None => None,
         };
-        let Some(walked) = walked else { return Ok(()) };
+        let Some(walked) = walked else { return Ok(None) };
+        self.writers = self.written.writers(all, budget)?;
         // If measuring fails, the previous value counts.
         let now = walked.bytes.map_or(self.disk, |bytes| bytes.saturating_add(self.files.on_disk));
         self.disk_pace.took(walked.took);
@@ -187,10 +206,28 @@ impl Follower {
         if now == disk::TOO_LARGE {
             // It is unknown whether the tree grows.
             self.disk_pace.wait(CLEARING.max(walked.took));
-            return Err(Over::Tree(entries));
+            return Ok(Some(Over::Tree(entries)));
         }
         // Programs that only remove files must be able to continue.
-        if now > most && now > before { Err(Over::Disk(most / 1_000_000)) } else { Ok(()) }
+        let is_growing = now > most && now > before;
+        self.growths = if is_growing { self.growths + 1 } else { 0 };
+        Ok(is_growing.then_some(Over::Disk(most / 1_000_000)))
+    }
+
+    /// Kills only the programs that write to the disk. Returns false if all have to be killed: nobody is known to write, or
+    /// others went on writing each time.
+    fn stop_writers(&self, running: &Running, programs: &[u32], over: Over, budget: &mut Budget) -> bool {
+        if self.growths > PATIENCE {
+            return false;
+        }
+        if self.writers.is_empty() {
+            // What was killed the last time may have written after that measurement.
+            return self.growths > 1;
+        }
+        running
+            .judgements
+            .add(&format!("programs of this sandbox that wrote to its disk were killed: {over}"));
+        writers::kill_sessions(programs, &self.writers, budget).is_ok()
     }
 
     /// Kills all programs. The guest stays, so that callers get their exit codes.
@@ -199,7 +236,7 @@ impl Follower {
             return;
         }
         let why = over.to_string();
-        running.judgements.add(&why);
+        running.judgements.add(&format!("all programs of this sandbox were killed: {why}"));
         let answer = running.kill_programs().ok();
         self.killing = Some(Killing { since: Instant::now(), programs, why, answer });
     }

@@ -9,6 +9,7 @@ mod pace;
 mod sockets;
 mod usage;
 mod verdict;
+mod writers;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

@@ -170,7 +170,8 @@ fn resident(status: &str) -> u64 {
     memory.sum::<u64>() << 10
 }
 
-fn number(text: &str, field: &str) -> u64 {
+/// Returns the number after a field's name in a file of `/proc`.
+pub(super) fn number(text: &str, field: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }

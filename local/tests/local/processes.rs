@@ -25,6 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("process_of_another_program", of_another_program),
     ("process_is_followed_by_nobody_else", cancelled_reads),
     ("process_killed_by_the_watch_says_so", killed_by_the_watch),
+    ("process_beside_a_disk_filler_goes_on", disk_filler_ends_alone),
     ("process_terminal_belongs_to_the_sandbox", terminal),
     ("process_terminals_are_few", terminals),
 ];
@@ -265,7 +266,40 @@ fn killed_by_the_watch() -> Result<(), libtest_mimic::Failed> {
         let (text, exit) = all(&process.unwrap()).await;
         assert_eq!(exit, Exit { code: 137 });
         assert!(text.starts_with("before\n"), "{text}");
-        assert!(text.contains("\nkoze: all programs of this sandbox were killed: "), "{text}");
+        assert!(
+            text.contains("\nkoze: programs of this sandbox that wrote to its disk were killed: "),
+            "{text}"
+        );
+    })
+}
+
+/// Programs that do not write to the disk go on when another one has filled it.
+fn disk_filler_ends_alone() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let sandbox = stage.sized(256, 50).await;
+        let server = sandbox.start(script("while sleep 0.1; do echo line; done")).await.unwrap();
+        // Its children are killed with it, and so is what they leave in the background.
+        let fill =
+            "fill() { i=0; while :; do head -c 5000000 /dev/zero > /tmp/$1$i; i=$((i+1)); sleep 0.02; done; }
+                    fill a & fill b";
+        let ended = sh(&sandbox, fill).await;
+        assert_eq!(ended.exit_code, 137, "{ended:?}");
+        let text = String::from_utf8_lossy(&ended.stderr);
+        assert!(
+            text.contains("koze: programs of this sandbox that wrote to its disk were killed: "),
+            "{text}"
+        );
+        let usage = "du -sm /tmp | cut -f1; sleep 1; du -sm /tmp | cut -f1";
+        let grown = String::from_utf8(sh(&sandbox, usage).await.stdout).unwrap();
+        let sizes: Vec<&str> = grown.lines().collect();
+        assert_eq!(sizes[0], sizes[1], "nothing writes any more");
+        assert_eq!(
+            server.read(0, 100, Duration::ZERO).await.unwrap().exit,
+            None,
+            "the other program is alive"
+        );
+        assert_eq!(sh(&sandbox, "rm -f /tmp/*; sleep 1").await.exit_code, 0);
     })
 }
 
