@@ -12,7 +12,7 @@ use koze_core::{Code, Error, Profiles, Progress, Result, SessionId};
 use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;
 
-use super::program::{IDLE, READY, program};
+use super::program::{IDLE, NAMES, READY, program};
 use super::state::{self, State};
 use super::wire::{self, Act, Answer, Ask, Request};
 use crate::mcp::offering::Offering;
@@ -248,8 +248,10 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     command.arg(format!("--session={}", session.session()));
     // The supervisor outlives this command, so it must not inherit the shell's environment.
     command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    if let Some(idle) = std::env::var_os(IDLE) {
-        command.env(IDLE, idle);
+    for name in [IDLE, NAMES] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
     }
     let mut child = command.spawn().map_err(unreachable)?;
     let mut printed = String::new();

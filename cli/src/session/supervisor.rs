@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +25,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::MissedTickBehavior;
 
 use super::host::{Host, reporting};
-use super::program::{IDLE, READY, program};
+use super::program::{IDLE, NAMES, READY, program};
 use super::state::State;
 use super::wire::{self, Act, Answer, Ask, Request};
 use super::{descriptors, files, mcp, no_sandbox, trees};
@@ -74,7 +75,7 @@ struct Supervisor {
 impl Supervisor {
     fn start(state: &State, session: &SessionId) -> Result<(Arc<Self>, UnixListener)> {
         state.make()?;
-        let provider = Local::new(state.sandboxes(session))?.with_secrets(state.secrets());
+        let provider = provider(&state.sandboxes(session))?.with_secrets(state.secrets());
         let listener = listen(state, session).map_err(failed)?;
         let told = std::env::var(IDLE).ok().and_then(|idle| idle.parse().ok());
         let supervisor = Supervisor {
@@ -264,6 +265,17 @@ fn ours(stream: &UnixStream) -> bool {
 fn place(state: &State, session: &SessionId) -> Option<(u64, u64)> {
     let about = fs::symlink_metadata(state.socket(session)).ok()?;
     Some((about.dev(), about.ino()))
+}
+
+/// Opens the sandboxes in a directory.
+fn provider(sandboxes: &Path) -> Result<Local> {
+    let names = if cfg!(debug_assertions) { std::env::var(NAMES).ok() } else { None };
+    let Some(names) = names else { return Local::new(sandboxes) };
+    let server = |pair: &str| {
+        let (name, address) = pair.split_once('=')?;
+        Some((name.to_owned(), address.parse().ok()?))
+    };
+    Local::with_names(sandboxes, names.split(',').filter_map(server).collect())
 }
 
 /// Listens, replacing the socket of a killed supervisor. The starting command has made sure that none runs.

@@ -9,7 +9,7 @@ use crate::server::{Http, TIMEOUT, project, stdio};
 const SDKS: [&str; 2] = ["1", "2"];
 
 /// Runs a scene of `scenes.mjs`, and returns what the client received. Unexpected output is an error.
-fn play(scene: &str, sdk: &str, server: &Value, more: &[&str]) -> Value {
+pub(crate) fn play(scene: &str, sdk: &str, server: &Value, more: &[&str]) -> Value {
     let mut node = node_command("node");
     node.arg(root().join("tests/tests/mcp/scenes.mjs")).args([scene, sdk, &server.to_string()]).args(more);
     let output = run(node, TIMEOUT);

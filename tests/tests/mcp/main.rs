@@ -10,4 +10,5 @@ mod inspector;
 mod memory;
 mod parents;
 mod server;
+mod tasks;
 mod trees;

@@ -62,6 +62,16 @@ async function eventually(what, come) {
 }
 
 const SCENES = {
+  /** Makes calls one after the other, as a model does. */
+  async task(calls) {
+    const { client, call } = await connect();
+    const { tools } = await client.listTools();
+    const results = [];
+    for (const [name, args] of JSON.parse(calls)) results.push(await call(name, args));
+    await client.close();
+    return { tools, results };
+  },
+
   async tools() {
     const { client, call } = await connect();
     const seen = {

@@ -8,7 +8,7 @@ use super::say;
 use crate::{Result, process};
 
 /// The packages, with a file of each. netavark and the DNS server are outside the `PATH`.
-const PACKAGES: [(&str, &[&str]); 8] = [
+const PACKAGES: [(&str, &[&str]); 9] = [
     ("podman", &["/usr/bin/podman"]),
     ("runc", &["/usr/sbin/runc", "/usr/bin/runc"]),
     ("netavark", &["/usr/lib/podman/netavark", "/usr/libexec/podman/netavark"]),
@@ -17,6 +17,8 @@ const PACKAGES: [(&str, &[&str]); 8] = [
     ("openssl", &["/usr/bin/openssl"]),
     // Needed by local sandboxes of an unprivileged user.
     ("uidmap", &["/usr/bin/newgidmap"]),
+    // Sandboxes have the machine's Python.
+    ("python3-pip", &["/usr/lib/python3/dist-packages/pip/__init__.py"]),
     // The browser of scripts.
     ("chromium-headless-shell", &["/usr/lib/chromium/chromium-headless-shell"]),
 ];
