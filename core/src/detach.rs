@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::sandbox::MaybeSend;
+use crate::maybe_send::MaybeSend;
 
 /// Runs work to completion, even if the caller and its runtime end.
 #[cfg(not(target_arch = "wasm32"))]

@@ -24,8 +24,11 @@ mod detach;
 pub mod error;
 #[doc(hidden)]
 pub mod files;
+mod glob;
 pub mod handle;
 pub mod id;
+mod json;
+pub mod maybe_send;
 mod observed;
 #[doc(hidden)]
 pub mod path;
@@ -49,6 +52,7 @@ pub mod tool;
 mod trace;
 #[doc(hidden)]
 pub mod transfer;
+mod turns;
 pub mod workspace;
 
 pub use error::{Code, Error, Result};

@@ -1,7 +1,9 @@
 //! Validation of paths in tool input.
 
 use crate::error::{Code, Error, Result};
-use crate::sandbox::Place;
+
+/// A path and the directory that it is confined to.
+pub type Place<'a> = koze_protocol::Place<&'a str>;
 
 /// The base of relative paths.
 pub const HOME: &str = "/home/user";

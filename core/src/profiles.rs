@@ -4,7 +4,7 @@ use koze_protocol::Family;
 
 use crate::error::{Code, Error, Result};
 use crate::provider::Profile;
-use crate::script::Egress;
+use crate::script::network::Egress;
 
 /// The profiles of a project, as listed by `koze build`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -117,4 +117,14 @@ impl Profiles {
 pub fn unknown_profile(named: &str, known: &[&str]) -> Error {
     let message = format!("there is no image `{named}`: the images are {}", known.join(", "));
     Error::new(Code::InvalidInput, message)
+}
+
+/// Returns how to make a project serve a family.
+pub(crate) fn how_to_serve(family: Family) -> String {
+    match family {
+        Family::Script => {
+            "Add `[package.metadata.koze.script]` to its `Cargo.toml`, and run `koze build`".to_owned()
+        }
+        _ => format!("Add `{family}` to the `tools` of a `#[sandbox]`, and run `koze build`"),
+    }
 }

@@ -15,32 +15,13 @@ pub use koze_protocol::{Entry, Kind, Stat};
 
 use crate::archive::{self, Bytes, Contents, Tar};
 use crate::error::{Code, Error, Result};
+use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::search;
 use crate::transfer::pieces;
 
+pub use crate::path::Place;
+
 pub use self::process::{Process, ProcessId, ProcessInfo, ProcessOutput, Program};
-
-/// `Send` on native targets. No bound on wasm32, where JavaScript promises stay on their thread.
-#[cfg(not(target_arch = "wasm32"))]
-pub trait MaybeSend: Send {}
-#[cfg(not(target_arch = "wasm32"))]
-impl<T: Send + ?Sized> MaybeSend for T {}
-/// `Send` on native targets. No bound on wasm32, where JavaScript promises stay on their thread.
-#[cfg(target_arch = "wasm32")]
-pub trait MaybeSend {}
-#[cfg(target_arch = "wasm32")]
-impl<T: ?Sized> MaybeSend for T {}
-
-/// `Sync` on native targets, no bound on wasm32; see [`MaybeSend`].
-#[cfg(not(target_arch = "wasm32"))]
-pub trait MaybeSync: Sync {}
-#[cfg(not(target_arch = "wasm32"))]
-impl<T: Sync + ?Sized> MaybeSync for T {}
-/// `Sync` on native targets, no bound on wasm32; see [`MaybeSend`].
-#[cfg(target_arch = "wasm32")]
-pub trait MaybeSync {}
-#[cfg(target_arch = "wasm32")]
-impl<T: ?Sized> MaybeSync for T {}
 
 /// A sandbox.
 ///
@@ -244,9 +225,6 @@ pub struct Capabilities {
     /// Whether its ports can be exposed.
     pub expose: bool,
 }
-
-/// A path and the directory that it is confined to.
-pub type Place<'a> = koze_protocol::Place<&'a str>;
 
 /// A program to run.
 #[derive(Debug, Clone, PartialEq, Eq)]

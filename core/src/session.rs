@@ -11,14 +11,13 @@ use tokio::sync::Mutex as AsyncMutex;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::observed::{Lifecycle, Observed};
-use crate::profiles::Profiles;
+use crate::profiles::{Profiles, how_to_serve};
 use crate::progress::Progress;
 use crate::provider::{Hibernated, Info, Opened, Profile, Provider, Settings};
 use crate::sandbox::{Sandbox, Status};
 use crate::store::Key;
-use crate::tool::how_to_serve;
 use crate::trace::within;
-use crate::workspace::{self, Workspaces};
+use crate::workspace::registry::{MAX_OPENS, Registry};
 
 /// The default idle time before a sandbox sleeps.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
@@ -32,7 +31,7 @@ pub struct Session<P> {
     /// The family whose tools use this session, if any.
     family: Option<Family>,
     max_sandboxes: usize,
-    workspaces: Arc<workspace::Registry>,
+    workspaces: Arc<Registry>,
     /// Receives what the tools report while they run, if anything does.
     progress: Option<Progress>,
     /// The agent whose scripts run, if it is not the session's own.
@@ -84,7 +83,7 @@ impl<P: Provider> Session<P> {
     pub fn new(provider: P, id: SessionId, profiles: Profiles) -> Self {
         let (profiles, making, observed) = (Arc::new(profiles), AsyncMutex::default(), Mutex::default());
         let shared = Shared { provider, id, profiles: Arc::clone(&profiles), making, observed };
-        let workspaces = Arc::new(workspace::Registry::new(workspace::MAX_OPENS));
+        let workspaces = Arc::new(Registry::new(MAX_OPENS));
         Session {
             shared: Arc::new(shared),
             profiles,
@@ -108,7 +107,7 @@ impl<P: Provider> Session<P> {
     /// If the limit is 0.
     #[must_use]
     pub fn with_max_opens(self, opens: usize) -> Self {
-        Session { workspaces: Arc::new(workspace::Registry::new(opens)), ..self }
+        Session { workspaces: Arc::new(Registry::new(opens)), ..self }
     }
 
     /// Returns the same session, whose tools report what their programs print while they run.
@@ -144,9 +143,8 @@ impl<P: Provider> Session<P> {
         self.progress.as_ref()
     }
 
-    /// Returns the workspaces of the session: those that its profiles declare.
-    pub fn workspaces(&self) -> Workspaces<P> {
-        Workspaces::new(self.clone(), Arc::clone(&self.workspaces))
+    pub(crate) fn workspace_registry(&self) -> &Arc<Registry> {
+        &self.workspaces
     }
 
     /// Returns the same session for the tools of a family: with the profiles that serve it, and without the sandboxes that do

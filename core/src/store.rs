@@ -8,7 +8,8 @@ use std::future::Future;
 use futures_util::Stream;
 
 use crate::error::{Code, Error, Result};
-use crate::sandbox::{MaybeSend, MaybeSync, Piece};
+use crate::maybe_send::{MaybeSend, MaybeSync};
+use crate::sandbox::Piece;
 
 /// The maximum length of a key in bytes.
 pub const MAX_KEY: usize = 512;

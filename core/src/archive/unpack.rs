@@ -7,7 +7,7 @@ use super::{Bytes, Contents, Names, damaged};
 use crate::error::Result;
 use crate::sandbox::{Place, Sandbox};
 use crate::together::try_join_all;
-use crate::transfer::{Witness, lost_if_missing};
+use crate::transfer::witness::{Witness, lost_if_missing};
 
 /// Files up to this size are written at the same time, in bytes.
 const SMALL: u64 = 128 << 10;

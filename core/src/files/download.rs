@@ -5,8 +5,9 @@ use std::ops::Range;
 use futures_util::stream::{Stream, try_unfold};
 
 use crate::error::{Code, Error, Result};
+use crate::maybe_send::MaybeSend;
 use crate::path::anywhere;
-use crate::sandbox::{MaybeSend, Sandbox, Stat};
+use crate::sandbox::{Sandbox, Stat};
 
 /// The size of a piece in bytes.
 const PIECE: u64 = 4 << 20;

@@ -13,12 +13,13 @@ use futures_util::stream::unfold;
 
 use crate::error::{Code, Error, Result};
 use crate::id::SandboxName;
+use crate::maybe_send::MaybeSend;
 #[doc(hidden)]
 pub use crate::observed::Observed;
 pub use crate::observed::{Lifecycle, Ran, State};
 use crate::path::{HOME, absolute, anywhere};
 use crate::provider::Provider;
-use crate::sandbox::{MaybeSend, Output, Sandbox, Write};
+use crate::sandbox::{Output, Sandbox, Write};
 use crate::session::Session;
 use crate::shell;
 use crate::time::sleep;

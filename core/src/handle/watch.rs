@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use super::{Handle, Lifecycle, whole};
 use crate::error::{Code, Error, Result};
+use crate::maybe_send::MaybeSend;
 use crate::provider::Provider;
-use crate::sandbox::MaybeSend;
 use crate::time::sleep;
 
 /// The polling interval.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{Event, Texts};
-use crate::sandbox::MaybeSend;
+use crate::maybe_send::MaybeSend;
 use crate::sandbox::process::Stream;
 use crate::time::sleep;
 

@@ -10,12 +10,14 @@ use koze_protocol::Family;
 use crate::archive::{Contents, Tar};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
-use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
+use crate::maybe_send::{MaybeSend, MaybeSync};
+use crate::sandbox::{Sandbox, Status};
 use crate::script::{
     self, Calls, Check, Egress, Exchange, Exchanged, Failure, NoBrowser, Query, Ran, Secrets, Start, Wire,
 };
 use crate::store::{Key, Store};
-use crate::workspace::{OpenLimits, WorkspaceConfig};
+use crate::workspace::config::WorkspaceConfig;
+use crate::workspace::limits::OpenLimits;
 
 /// Opens sandboxes and keeps track of them across restarts of the host process.
 pub trait Provider: MaybeSend + MaybeSync + 'static {

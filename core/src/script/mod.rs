@@ -8,7 +8,6 @@
 //! | `network` | the hosts that scripts may reach, and one exchange of `fetch` |
 //! | `fetch` | `fetch` itself: validates requests, follows redirects |
 //! | `browser` | the browser: a client of the `DevTools` protocol |
-//! | `mask` | masks the values of secrets |
 //! | `url` | URLs |
 
 #[cfg(feature = "script")]
@@ -16,15 +15,13 @@ pub(crate) mod answers;
 pub(crate) mod browser;
 #[cfg(feature = "script")]
 pub(crate) mod fetch;
-#[cfg(feature = "script")]
-pub(crate) mod mask;
-mod network;
+pub(crate) mod network;
 #[cfg(feature = "script")]
 pub(crate) mod sources;
 #[cfg(feature = "script")]
 pub(crate) mod state;
 #[cfg(feature = "script")]
-mod url;
+pub(crate) mod url;
 
 use std::future::Future;
 
@@ -39,8 +36,8 @@ pub use koze_script::protocol::{
 pub use self::browser::{MAX_MESSAGE, NoBrowser, Refusal, Wire};
 pub use self::network::{Egress, Exchange, Exchanged};
 use crate::error::{Code, Error};
-use crate::sandbox::{MaybeSend, MaybeSync};
-use crate::tool::check_values;
+use crate::json::check_values;
+use crate::maybe_send::{MaybeSend, MaybeSync};
 
 /// The fewest characters of a secret's value that is masked in results. Shorter values occur in ordinary text.
 pub const SHORTEST_MASKED: usize = 8;

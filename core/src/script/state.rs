@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::Json;
 use crate::error::{Code, Error, Result};
+use crate::json::check_values;
 use crate::store::{Expected, Key, MAX_VALUE, Range, Store};
-use crate::tool::check_values;
 
 /// The longest key in bytes.
 const MAX_KEY: usize = 256;

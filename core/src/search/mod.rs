@@ -13,7 +13,7 @@ use crate::error::{Code, Error, Result};
 use crate::sandbox::{Place, Sandbox};
 use crate::time::Start;
 use crate::together::join_all;
-use crate::tool::glob::turns;
+use crate::turns;
 
 /// How many files are read at the same time, and how many of their bytes.
 const AT_ONCE: usize = 16;

@@ -9,9 +9,10 @@ use koze_protocol::output::Kept;
 
 use super::{MAX_OUTPUT, run_after, start};
 use crate::error::Result;
+use crate::maybe_send::MaybeSend;
 use crate::progress::Progress;
 use crate::sandbox::process::{Chunk, Exit, Process, Stream};
-use crate::sandbox::{MaybeSend, Output, Sandbox};
+use crate::sandbox::{Output, Sandbox};
 use crate::trace::within;
 
 /// How many bytes one read takes at most.

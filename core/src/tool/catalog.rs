@@ -8,9 +8,9 @@ use std::marker::PhantomData;
 use super::dialect::Definition;
 use super::{Family, Input, Reply, ToolFamily, unknown_tool};
 use crate::error::{Code, Error, Result};
-use crate::profiles::Profiles;
+use crate::maybe_send::MaybeSend;
+use crate::profiles::{Profiles, how_to_serve};
 use crate::provider::Provider;
-use crate::sandbox::MaybeSend;
 use crate::session::Session;
 use crate::trace::within;
 
@@ -133,16 +133,6 @@ tuple!(A, B, C, D);
 pub struct Catalog<F> {
     families: Vec<Family>,
     of: PhantomData<fn() -> F>,
-}
-
-/// Returns how to make a project serve a family.
-pub(crate) fn how_to_serve(family: Family) -> String {
-    match family {
-        Family::Script => {
-            "Add `[package.metadata.koze.script]` to its `Cargo.toml`, and run `koze build`".to_owned()
-        }
-        _ => format!("Add `{family}` to the `tools` of a `#[sandbox]`, and run `koze build`"),
-    }
 }
 
 impl<F: Families> Catalog<F> {

@@ -6,9 +6,9 @@ use std::future::Future;
 use super::dialect::Definition;
 use super::{Input, Reply};
 use crate::error::Result;
+use crate::maybe_send::MaybeSend;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
-use crate::sandbox::MaybeSend;
 use crate::session::Session;
 
 pub use koze_protocol::Family;

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::adjust::adjusted;
-use super::read::{ReadError, compact};
 use crate::error::{Code, Error};
+use crate::json::{ReadError, compact};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Input;
-use super::read::{MAX_ENVELOPE, ReadError, build, count};
 use crate::error::{Code, Error, Result};
+use crate::json::{MAX_ENVELOPE, ReadError, build, count};
 
 /// The longest ID of a request.
 const MAX_ID: usize = 1 << 10;

@@ -14,7 +14,7 @@
 //! | [`message`] | calls as messages of MCP |
 //! | `schema` | the JSON schemas of inputs |
 //! | `input` | the input of a tool, as JSON that is decoded once; shared parts: ranges, bytes as JSON |
-//! | `read` | reads JSON: rejects duplicate keys and too many values |
+//! | `mask` | masks the values of secrets |
 
 mod adjust;
 pub mod agent;
@@ -24,9 +24,10 @@ pub mod dialect;
 mod family;
 mod hints;
 mod input;
+#[cfg(feature = "script")]
+pub(crate) mod mask;
 pub mod mcp;
 pub mod message;
-mod read;
 mod schema;
 #[cfg(feature = "script")]
 pub mod script;
@@ -40,17 +41,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use self::agent::glob;
 pub use self::bound::BoundTool;
-pub(crate) use self::catalog::how_to_serve;
 pub use self::catalog::{Catalog, Families};
 pub use self::family::{Family, ToolFamily};
 pub use self::input::Input;
-pub(crate) use self::read::check_values;
-pub use self::read::{ReadError, read};
 use crate::error::{Code, Error, Result};
+pub use crate::json::{ReadError, read};
+use crate::maybe_send::MaybeSend;
 use crate::provider::Provider;
-use crate::sandbox::MaybeSend;
 use crate::session::Session;
 
 /// All families of this version of koze.

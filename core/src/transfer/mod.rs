@@ -2,9 +2,8 @@
 //! renamed, so a partial copy is never visible.
 
 pub mod pieces;
-mod witness;
+pub(crate) mod witness;
 
-pub(crate) use self::witness::{Witness, lost_if_missing};
 use crate::detach::detach;
 use crate::error::{Code, Error, Result};
 use crate::path::{absolute, anywhere};

@@ -4,7 +4,7 @@ use koze_protocol::tar::MODE;
 
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Entry, Kind, Place, Sandbox, Stat};
-use crate::transfer::{Witness, lost_if_missing};
+use crate::transfer::witness::{Witness, lost_if_missing};
 
 /// The size of one piece in bytes.
 const PIECE: u64 = 1024 * 1024;

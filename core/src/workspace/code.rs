@@ -9,7 +9,6 @@ mod frames;
 mod known;
 mod outputs;
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +21,8 @@ pub use self::context::LABEL as CONTEXT_LABEL;
 use self::exchange::Then;
 use self::frames::{Frames, Message, Part};
 use self::known::{Position, Turn};
+use super::config::CodeConfig;
+use super::language::Language;
 use crate::error::{Code, Error, Result};
 use crate::sandbox::Sandbox;
 use crate::sandbox::process::{Process, Program, Signal, Stream};
@@ -39,81 +40,23 @@ const MORE: Duration = Duration::from_secs(30);
 /// The buffer of a driver. A frame is written in pieces, so it can be longer.
 const BUFFER: usize = 256 << 10;
 
-/// A language.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Language {
-    /// Python, with the interpreter `python3`.
-    Python,
-    /// JavaScript, with the interpreter `node`.
-    Javascript,
+/// Returns the program that runs a language.
+fn interpreter(language: Language) -> &'static str {
+    match language {
+        Language::Python => "python3",
+        Language::Javascript => "node",
+    }
 }
 
-impl Language {
-    /// All languages.
-    pub const ALL: [Language; 2] = [Language::Python, Language::Javascript];
-
-    /// Returns its name in attributes and inputs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Language::Python => "python",
-            Language::Javascript => "javascript",
+/// Returns the command of the driver of a language.
+fn driver_command(language: Language) -> Vec<String> {
+    let argv: &[&str] = match language {
+        Language::Python => &["python3", "-c", include_str!("code/driver.py")],
+        Language::Javascript => {
+            &["node", "--expose-internals", "--no-warnings", "-e", include_str!("code/driver.js")]
         }
-    }
-
-    /// Returns other names of it, which inputs may have.
-    fn aliases(self) -> &'static [&'static str] {
-        match self {
-            Language::Python => &["py", "python3"],
-            Language::Javascript => &["js", "node"],
-        }
-    }
-
-    /// Returns the language with a name.
-    pub fn find(name: &str) -> Option<Self> {
-        let is_named = |language: &Language| language.name() == name || language.aliases().contains(&name);
-        Language::ALL.into_iter().find(is_named)
-    }
-
-    fn interpreter(self) -> &'static str {
-        match self {
-            Language::Python => "python3",
-            Language::Javascript => "node",
-        }
-    }
-
-    /// Returns the command of its driver.
-    fn argv(self) -> Vec<String> {
-        let argv: &[&str] = match self {
-            Language::Python => &["python3", "-c", include_str!("code/driver.py")],
-            Language::Javascript => {
-                &["node", "--expose-internals", "--no-warnings", "-e", include_str!("code/driver.js")]
-            }
-        };
-        argv.iter().map(|&part| part.to_owned()).collect()
-    }
-}
-
-impl fmt::Display for Language {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The configuration of the capability `code`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CodeConfig {
-    /// The languages of code.
-    pub languages: Vec<Language>,
-    /// Whether there are contexts, which keep variables.
-    #[serde(default)]
-    pub stateful: bool,
-}
-
-impl Default for CodeConfig {
-    fn default() -> Self {
-        CodeConfig { languages: Language::ALL.to_vec(), stateful: false }
-    }
+    };
+    argv.iter().map(|&part| part.to_owned()).collect()
 }
 
 /// The result of code.
@@ -289,7 +232,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
             buffer: BUFFER,
             label: label.map(str::to_owned),
             attended: true,
-            ..Program::new(language.argv(), &*self.dir)
+            ..Program::new(driver_command(language), &*self.dir)
         };
         let driver = match within!("start" {}, self.sandbox.start(program)) {
             Err(error) if error.code == Code::NotFound => {
@@ -329,7 +272,7 @@ fn limited(timeout: Option<Duration>) -> Result<Duration> {
 }
 
 fn no_interpreter(language: Language, why: &str) -> Error {
-    let interpreter = language.interpreter();
+    let interpreter = interpreter(language);
     let message = format!(
         "the sandbox cannot run {language}: {why}. Use an image that has `{interpreter}` on its `PATH`, or remove {language} from \
          `languages` in `code(..)`"

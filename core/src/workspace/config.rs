@@ -1,10 +1,11 @@
 //! What a workspace is declared with.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Capability, CodeConfig, SnapshotConfig};
+use super::language::Language;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 
@@ -12,6 +13,44 @@ use crate::id::{SandboxId, SandboxName, SessionId};
 pub const DIRECTORY: &str = "/workspace";
 /// The longest time that a command may run unless the configuration sets one.
 pub const MAX_DURATION: Duration = Duration::from_mins(10);
+
+/// The maximum number of snapshots of a session unless its configuration sets one.
+pub const MAX_SNAPSHOTS: u32 = 20;
+/// The maximum size of a session's snapshots in bytes unless its configuration sets one.
+pub const MAX_SNAPSHOT_BYTES: u64 = 10_000_000_000;
+
+/// What a workspace can be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Capability {
+    /// Files below its directory.
+    Fs,
+    /// Commands in its sandbox.
+    Shell,
+    /// Code in its sandbox.
+    Code,
+    /// Snapshots of its directory.
+    Snapshot,
+}
+
+impl Capability {
+    /// Returns the capability's name in attributes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Capability::Fs => "fs",
+            Capability::Shell => "shell",
+            Capability::Code => "code",
+            Capability::Snapshot => "snapshot",
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 /// The configuration of a workspace: what `workspace(..)` in an attribute declares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +98,56 @@ pub struct ShellConfig {
 impl Default for ShellConfig {
     fn default() -> Self {
         ShellConfig { allow: None, max_duration: MAX_DURATION }
+    }
+}
+
+/// The configuration of the capability `code`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeConfig {
+    /// The languages of code.
+    pub languages: Vec<Language>,
+    /// Whether there are contexts, which keep variables.
+    #[serde(default)]
+    pub stateful: bool,
+}
+
+impl Default for CodeConfig {
+    fn default() -> Self {
+        CodeConfig { languages: Language::ALL.to_vec(), stateful: false }
+    }
+}
+
+/// The configuration of the capability `snapshot`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotConfig {
+    /// The binding of the R2 bucket for archives in a Worker. Other providers have a place of their own.
+    #[serde(default)]
+    pub bucket: Option<String>,
+    /// Whether snapshots of other sessions of the tenant can be restored.
+    #[serde(default)]
+    pub allow_cross_session: bool,
+    /// The maximum number of snapshots in a session, at most 1000.
+    pub max_count: u32,
+    /// The maximum size of all archives of a session in bytes.
+    pub max_bytes: u64,
+    /// How long a snapshot is kept; `None` means until it is removed.
+    #[serde(default)]
+    pub expires_after: Option<Duration>,
+}
+
+impl SnapshotConfig {
+    pub(super) const DEFAULT: Self = SnapshotConfig {
+        bucket: None,
+        allow_cross_session: false,
+        max_count: MAX_SNAPSHOTS,
+        max_bytes: MAX_SNAPSHOT_BYTES,
+        expires_after: None,
+    };
+}
+
+impl Default for SnapshotConfig {
+    fn default() -> Self {
+        Self::DEFAULT
     }
 }
 

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 pub use self::grep::{Grep, Grepped, Match};
 use crate::error::{Code, Error, Result};
+use crate::glob;
 use crate::handle::LARGEST;
 use crate::path;
 use crate::sandbox::{Edit, Edited, Entry, Kind, Piece, Place, Sandbox, Stat, Write};
-use crate::tool::glob;
 
 /// The files of a workspace. Relative paths start at its directory, and no operation leaves it, whatever `..` and symbolic
 /// links a path has.
@@ -173,7 +173,7 @@ impl<S: Sandbox> WorkspaceFs<S> {
     pub async fn glob(&self, pattern: &str, path: &str) -> Result<(Vec<String>, bool)> {
         let path = self.absolute(path)?;
         let base = glob::Base { root: &self.root, path: &path, key: "path" };
-        let (mut files, more) = self.confined(&path, glob::search(&self.sandbox, &base, pattern).await)?;
+        let (mut files, more) = self.confined(&path, glob::find(&self.sandbox, &base, pattern).await)?;
         for file in &mut files {
             *file = below(&path, file);
         }

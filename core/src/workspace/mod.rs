@@ -28,68 +28,34 @@
 //! ```
 
 mod code;
-mod config;
+pub(crate) mod config;
 mod fs;
-mod limits;
+mod language;
+pub(crate) mod limits;
 mod open;
-mod registry;
+pub(crate) mod registry;
 mod shell;
 mod snapshot;
+mod workspaces;
 
 use std::fmt;
 
-use serde::Serialize;
-
 #[doc(hidden)]
 pub use self::code::CONTEXT_LABEL;
-pub use self::code::{
-    CODE_TIMEOUT, CodeConfig, CodeError, CodeOutput, CodeRun, Language, MAX_CODE_TIMEOUT, WorkspaceCode,
+pub use self::code::{CODE_TIMEOUT, CodeError, CodeOutput, CodeRun, MAX_CODE_TIMEOUT, WorkspaceCode};
+pub use self::config::{
+    Capability, CodeConfig, DIRECTORY, MAX_DURATION, MAX_SNAPSHOT_BYTES, MAX_SNAPSHOTS, ShellConfig,
+    SnapshotConfig, WorkspaceConfig,
 };
-pub use self::config::{DIRECTORY, MAX_DURATION, ShellConfig, WorkspaceConfig};
 pub use self::fs::{FileKind, FileStat, Grep, Grepped, Listed, Match, WorkspaceFs};
+pub use self::language::Language;
 pub use self::limits::OpenLimits;
 pub use self::open::Workspace;
-pub(crate) use self::registry::{MAX_OPENS, Registry};
-pub use self::registry::{Phase, WorkspaceState, Workspaces};
+pub use self::registry::Phase;
 pub use self::shell::{Ran, RunEvent, WorkspaceShell};
-pub use self::snapshot::{
-    Contents, MAX_SNAPSHOT_BYTES, MAX_SNAPSHOTS, Pieces, Restored, Snapshot, SnapshotConfig, SnapshotId,
-    WorkspaceSnapshots,
-};
+pub use self::snapshot::{Contents, Pieces, Restored, Snapshot, SnapshotId, WorkspaceSnapshots};
+pub use self::workspaces::{WorkspaceState, Workspaces};
 use crate::error::Error;
-
-/// What a workspace can be used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Capability {
-    /// Files below its directory.
-    Fs,
-    /// Commands in its sandbox.
-    Shell,
-    /// Code in its sandbox.
-    Code,
-    /// Snapshots of its directory.
-    Snapshot,
-}
-
-impl Capability {
-    /// Returns the capability's name in attributes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Capability::Fs => "fs",
-            Capability::Shell => "shell",
-            Capability::Code => "code",
-            Capability::Snapshot => "snapshot",
-        }
-    }
-}
-
-impl fmt::Display for Capability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// The error of a workspace that cannot be opened, attached or closed, or that lacks a capability.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -24,61 +24,21 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use self::archive::Pieces;
 use self::derived::How;
 pub(super) use self::derived::{Derived, find};
 pub use self::id::SnapshotId;
 pub use self::manifest::Snapshot;
-use super::WorkspaceConfig;
+use super::config::{SnapshotConfig, WorkspaceConfig};
 pub use crate::archive::Contents;
 use crate::error::Result;
 use crate::id::{SandboxId, SandboxName};
+use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::provider::{Profile, Provider};
-use crate::sandbox::{MaybeSend, MaybeSync};
 use crate::session::Session;
-
-/// The maximum number of snapshots of a session unless its configuration sets one.
-pub const MAX_SNAPSHOTS: u32 = 20;
-/// The maximum size of a session's snapshots in bytes unless its configuration sets one.
-pub const MAX_SNAPSHOT_BYTES: u64 = 10_000_000_000;
-
-/// The configuration of the capability `snapshot`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SnapshotConfig {
-    /// The binding of the R2 bucket for archives in a Worker. Other providers have a place of their own.
-    #[serde(default)]
-    pub bucket: Option<String>,
-    /// Whether snapshots of other sessions of the tenant can be restored.
-    #[serde(default)]
-    pub allow_cross_session: bool,
-    /// The maximum number of snapshots in a session, at most 1000.
-    pub max_count: u32,
-    /// The maximum size of all archives of a session in bytes.
-    pub max_bytes: u64,
-    /// How long a snapshot is kept; `None` means until it is removed.
-    #[serde(default)]
-    pub expires_after: Option<Duration>,
-}
-
-impl SnapshotConfig {
-    const DEFAULT: Self = SnapshotConfig {
-        bucket: None,
-        allow_cross_session: false,
-        max_count: MAX_SNAPSHOTS,
-        max_bytes: MAX_SNAPSHOT_BYTES,
-        expires_after: None,
-    };
-}
-
-impl Default for SnapshotConfig {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
 
 /// A new sandbox with the content of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

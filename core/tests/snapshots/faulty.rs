@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::{Stream, StreamExt as _};
 use koze_core::id::SandboxId;
+use koze_core::maybe_send::MaybeSend;
 use koze_core::provider::memory::{Memory, MemorySandbox, MemoryStore};
 use koze_core::provider::{Info, Opened, Settings};
-use koze_core::sandbox::{MaybeSend, Piece};
+use koze_core::sandbox::Piece;
 use koze_core::store::{Expected, Key, Listed, ListedBlob, Range, Store, Value};
 use koze_core::workspace::OpenLimits;
 use koze_core::{Code, Error, Provider, Result, SessionId};

@@ -11,7 +11,8 @@ use std::sync::{Arc, OnceLock};
 use futures_util::{Stream, TryStreamExt};
 use koze_core::error::Result;
 use koze_core::id::SessionId;
-use koze_core::sandbox::{MaybeSend, Piece};
+use koze_core::maybe_send::MaybeSend;
+use koze_core::sandbox::Piece;
 use koze_core::store::{Expected, Key, Listed, ListedBlob, Range, Store, Value, check_size};
 use tokio::sync::Semaphore;
 

@@ -9,7 +9,8 @@ use futures_util::{Stream, TryStreamExt};
 
 use super::lock;
 use crate::error::Result;
-use crate::sandbox::{MaybeSend, Piece};
+use crate::maybe_send::MaybeSend;
+use crate::sandbox::Piece;
 use crate::store::{Expected, Key, Listed, ListedBlob, Range, Store, Value, check_size};
 
 /// The store of a session in memory. It has no limit beyond that of a value.

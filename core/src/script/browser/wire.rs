@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::error::{Code, Error, Result};
-use crate::sandbox::MaybeSend;
+use crate::maybe_send::MaybeSend;
 
 /// The longest message of a browser in bytes. A provider ends a browser that sends a longer one.
 pub const MAX_MESSAGE: usize = 16 << 20;

@@ -2,7 +2,7 @@
 
 mod browse;
 mod files;
-pub(crate) mod glob;
+mod glob;
 mod sandboxes;
 mod shell;
 mod transfer;

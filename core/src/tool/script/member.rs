@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde_json::value::RawValue;
 
-use crate::tool::read::{ReadError, build};
+use crate::json::{ReadError, build};
 
 /// How much memory a member can take whose type is any JSON, in units of [`build`].
 const MAX_MEMBER: usize = 1 << 19;

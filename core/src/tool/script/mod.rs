@@ -45,8 +45,8 @@ use crate::error::Result;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
 use crate::script::browser::off;
-use crate::script::mask::Mask;
 use crate::session::Session;
+use crate::tool::mask::Mask;
 
 /// The family `script`.
 #[derive(Debug)]

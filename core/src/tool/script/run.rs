@@ -11,10 +11,10 @@ use super::stored::sources;
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::script::answers::Answers;
-use crate::script::mask::Mask;
 use crate::script::sources::Kind;
 use crate::script::{Check, Failure, Json, Ran, Start};
 use crate::session::Session;
+use crate::tool::mask::Mask;
 use crate::tool::{Content, Reply, Scope, Tool};
 
 /// The longest schema of a tool, in bytes of JSON.

@@ -11,9 +11,9 @@ use super::run::check_schema;
 use super::stored::{Change, Named, Read, create, sources, update};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
-use crate::script::mask::Mask;
 use crate::script::sources::{Kind, Source};
 use crate::session::Session;
+use crate::tool::mask::Mask;
 use crate::tool::{Reply, Scope, Tool};
 
 pub(super) struct CreateTool;

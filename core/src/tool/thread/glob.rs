@@ -10,11 +10,12 @@ use super::place::Given;
 use super::walk::{self, Found, Target, Walk, target};
 use super::{Told, reply, sandbox};
 use crate::error::{Code, Error, Result};
+use crate::glob::{self, pattern};
 use crate::provider::Provider;
 use crate::sandbox::Kind;
 use crate::session::Session;
-use crate::tool::agent::glob::{self, pattern, turns};
 use crate::tool::{Reply, Scope, Tool};
+use crate::turns;
 
 /// Finds files by a pattern.
 #[derive(Debug)]

@@ -16,9 +16,10 @@ use super::dialect::Definition;
 use super::schema::Schemas;
 use super::{Family, Input, Reply, Scope, ToolFamily, unknown_tool};
 use crate::error::{Code, Error, Result};
+use crate::maybe_send::MaybeSend;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
-use crate::sandbox::{MaybeSend, Sandbox};
+use crate::sandbox::Sandbox;
 use crate::session::Session;
 use crate::workspace::{Capability, Workspace, WorkspaceConfig};
 

@@ -6,9 +6,9 @@ use koze_protocol::search::Matcher;
 use serde::Serialize;
 
 use crate::error::{Code, Error, Result};
+use crate::glob;
 use crate::sandbox::{End, Include, Place, Sandbox, Search};
 use crate::time::millis;
-use crate::tool::glob::compile;
 
 /// The longest pattern in bytes.
 const LONGEST: usize = 1024;
@@ -129,7 +129,7 @@ fn search(grep: &Grep) -> Result<Search> {
     };
     Matcher::new(&search).map_err(|error| wrong(format!("is not a valid regular expression: {error}")))?;
     if let Some(include) = &grep.include {
-        let regex = compile("include", include)?.regex().to_owned();
+        let regex = glob::compile("include", include)?.regex().to_owned();
         search.include = Some(Include { regex, by_name: !include.contains('/') });
     }
     Ok(search)

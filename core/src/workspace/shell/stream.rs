@@ -7,9 +7,10 @@ use futures_util::{Stream as Events, StreamExt as _};
 
 use super::{Ran, WorkspaceShell, allow};
 use crate::error::Result;
+use crate::maybe_send::MaybeSend;
 use crate::progress::{self, Event, Progress};
+use crate::sandbox::Sandbox;
 use crate::sandbox::process::Chunk;
-use crate::sandbox::{MaybeSend, Sandbox};
 use crate::shell::{self, CLEAN_PATH};
 use crate::time::{Start, millis};
 

@@ -11,7 +11,7 @@ use super::frames::{CONTENT, Frames, content, damaged, frame};
 use super::manifest::Snapshot;
 use crate::archive::{self, Bytes, Contents, Names, Tar};
 use crate::error::{Code, Error, Result};
-use crate::sandbox::MaybeSend;
+use crate::maybe_send::MaybeSend;
 use crate::store::{Key, Store};
 
 /// How much of an archive is read at once, in bytes.

@@ -5,16 +5,18 @@ use futures_util::stream::{Stream, StreamExt as _, once};
 use super::archive::{self, Pieces, Written};
 use super::index::{self, Index};
 use super::manifest::FORMAT;
-use super::{Snapshot, SnapshotConfig, SnapshotId, Source};
+use super::{Snapshot, SnapshotId, Source};
 use crate::archive::Tar;
 use crate::detach::detach;
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
+use crate::maybe_send::MaybeSend;
 use crate::provider::Provider;
-use crate::sandbox::{MaybeSend, Place, Sandbox as _};
+use crate::sandbox::{Place, Sandbox as _};
 use crate::store::{Key, Store};
 use crate::time::{millis, now};
 use crate::trace::event;
+use crate::workspace::config::SnapshotConfig;
 
 impl<P: Provider> Source<P> {
     /// Returns the store of a session's snapshots.

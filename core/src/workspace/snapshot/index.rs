@@ -3,9 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Snapshot, SnapshotConfig, SnapshotId};
+use super::{Snapshot, SnapshotId};
 use crate::error::{Code, Error, Result};
 use crate::store::{Expected, Key, Range, Store};
+use crate::workspace::config::SnapshotConfig;
 
 const KEY: &str = "workspace/snapshots";
 /// The beginning of the keys of archives.

@@ -19,7 +19,7 @@ use worker::{Method, Request, WebSocket, console_error};
 
 use super::script::Scripts;
 use koze_core::error::{Code, Error, Result};
-use koze_core::sandbox::MaybeSend;
+use koze_core::maybe_send::MaybeSend;
 use koze_core::script::{Egress, Refusal, Wire};
 use koze_core::time::{Start, millis, sleep};
 

@@ -58,8 +58,9 @@ pub use self::store::CloudflareStore;
 use super::{Hibernated, Info, Opened, Provider, Settings};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
+use koze_core::maybe_send::MaybeSend;
 use koze_core::profiles;
-use koze_core::sandbox::{MaybeSend, Status};
+use koze_core::sandbox::Status;
 #[cfg(feature = "browser")]
 use koze_core::script::Wire;
 #[cfg(feature = "script")]

@@ -18,9 +18,10 @@ use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::contract::MAX_SAFE_INTEGER;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
+use koze_core::maybe_send::MaybeSend;
 use koze_core::sandbox::{
-    Capabilities, Command, Edit, Edited, Entry, LineRange, LineReader, Lines, MaybeSend, Output, Piece,
-    Place, ProcessId, ProcessInfo, Program, Sandbox, Search, Searched, Stat, Status, Write, rejected,
+    Capabilities, Command, Edit, Edited, Entry, LineRange, LineReader, Lines, Output, Piece, Place,
+    ProcessId, ProcessInfo, Program, Sandbox, Search, Searched, Stat, Status, Write, rejected,
 };
 use koze_core::search::by_operations;
 use koze_core::time::{millis, now};

@@ -4,10 +4,11 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Pattern, turns};
+use super::Pattern;
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Entry, Kind};
 use crate::time::Start;
+use crate::turns;
 
 /// The maximum number of files that a model gets.
 pub(super) const MAX_PATHS: usize = 1000;

@@ -17,7 +17,7 @@ const MAX_BRACES: usize = 50;
 ///
 /// # Errors
 /// The problem with the pattern, as the end of a sentence.
-pub(in crate::tool) fn read(pattern: &str) -> Result<Pattern, String> {
+pub(crate) fn read(pattern: &str) -> Result<Pattern, String> {
     let mut reader = Reader {
         rest: pattern.chars().peekable(),
         steps: Vec::new(),

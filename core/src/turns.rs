@@ -2,7 +2,7 @@
 //! caller is gone.
 
 use crate::error::Result;
-use crate::sandbox::MaybeSend;
+use crate::maybe_send::MaybeSend;
 
 /// The number of concurrent turns. Waiting searches take turns in order of arrival.
 #[cfg(not(target_arch = "wasm32"))]

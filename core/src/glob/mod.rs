@@ -1,75 +1,23 @@
-//! `glob`.
+//! Finds files of a sandbox by a pattern of paths.
+//!
+//! | module | job |
+//! |---|---|
+//! | `pattern` | reads patterns |
+//! | `program` | matches paths against them in linear time |
+//! | `search` | the state of a search, and its limits |
 
-pub(in crate::tool) mod pattern;
+pub(crate) mod pattern;
 mod program;
 mod search;
-pub(crate) mod turns;
 
-#[cfg(test)]
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::{default_sandbox, existing_sandbox};
 use crate::error::{Code, Error, Result};
-use crate::path::{HOME, absolute};
-use crate::provider::Provider;
 use crate::sandbox::{Place, Sandbox};
-use crate::session::Session;
-use crate::tool::{Reply, Tool};
 
 pub(crate) use self::program::Pattern;
 use self::search::{Matcher, Search};
 
-/// Finds files by a pattern.
-#[derive(Debug)]
-pub struct Glob;
-
-/// The input of `glob`.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Input {
-    /// The sandbox to search.
-    #[serde(default = "default_sandbox")]
-    sandbox: String,
-    /// The pattern, relative to cwd: `**/*.rs`, `src/{a,b}/[0-9]*`.
-    pattern: String,
-    /// The directory to search.
-    #[serde(default = "default_dir")]
-    cwd: String,
-}
-
-fn default_dir() -> String {
-    HOME.to_owned()
-}
-
 /// The longest pattern in bytes.
 const MAX_PATTERN: usize = 1024;
-
-/// The result.
-#[derive(Debug, Serialize)]
-struct Given {
-    files: Vec<String>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    truncated: bool,
-}
-
-impl Tool for Glob {
-    const NAME: &'static str = "glob";
-    const DESCRIPTION: &'static str = "Find files in a sandbox by a glob pattern. Returns at most 1000 paths, \
-        relative to cwd and \
-                                       sorted.";
-    type Input = Input;
-
-    async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        let cwd = absolute(&input.cwd)?;
-        matcher(&input.pattern, "cwd")?;
-        let sandbox = existing_sandbox(session, &input.sandbox).await?;
-        let base = Base { root: "/", path: &cwd, key: "cwd" };
-        let (files, truncated) = search(&sandbox, &base, &input.pattern).await?;
-        Reply::ok(Given { files, truncated })
-    }
-}
 
 /// Where a search starts.
 pub(crate) struct Base<'a> {
@@ -82,7 +30,7 @@ pub(crate) struct Base<'a> {
 }
 
 /// Finds files. Returns at most 1000 paths, sorted and relative to the start, and whether there are more.
-pub(crate) async fn search<S: Sandbox>(
+pub(crate) async fn find<S: Sandbox>(
     sandbox: &S,
     base: &Base<'_>,
     pattern: &str,
@@ -109,6 +57,11 @@ pub(crate) async fn search<S: Sandbox>(
     Ok(search.done())
 }
 
+/// Checks a pattern of paths relative to a directory. `base` is the key of the input that names that directory.
+pub(crate) fn check(pattern: &str, base: &str) -> Result<()> {
+    matcher(pattern, base).map(drop)
+}
+
 /// Reads a pattern of paths. `key` is that of the input.
 pub(crate) fn compile(key: &str, pattern: &str) -> Result<Pattern> {
     let wrong = |why: String| Error::new(Code::InvalidInput, format!("`{key}` {why}"));
@@ -118,6 +71,7 @@ pub(crate) fn compile(key: &str, pattern: &str) -> Result<Pattern> {
     pattern::read(pattern).map_err(wrong)
 }
 
+/// Reads a pattern of paths relative to a directory. `base` is the key of the input that names that directory.
 fn matcher(pattern: &str, base: &str) -> Result<Matcher> {
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let compiled = compile("pattern", pattern)?;

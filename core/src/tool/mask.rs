@@ -11,11 +11,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::url::encoded;
-use super::{SHORTEST_MASKED, Secrets};
+use super::dialect::Definition;
+use super::{Content, Reply};
 use crate::error::Result;
-use crate::tool::dialect::Definition;
-use crate::tool::{Content, Reply};
+use crate::script::url::encoded;
+use crate::script::{SHORTEST_MASKED, Secrets};
 
 /// The minimum length of a value's beginning that is masked at the end of a truncated text, in bytes.
 const BEGINNING: usize = 4;

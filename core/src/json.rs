@@ -21,7 +21,7 @@ const MAX_BUILT: usize = 1 << 20;
 const LIST: usize = 5;
 const OBJECT: usize = 8;
 /// How many of these units the parts of a message have that no tool reads.
-pub(super) const MAX_ENVELOPE: usize = 1 << 14;
+pub(crate) const MAX_ENVELOPE: usize = 1 << 14;
 
 /// Why a text is not a valid input.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl ReadError {
     }
 }
 
-/// Parses JSON without duplicate keys. [`Input::read`](super::Input::read) reads larger inputs, because it builds no values.
+/// Parses JSON without duplicate keys. [`Input::read`](crate::tool::Input::read) reads larger inputs, because it builds no values.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -56,20 +56,20 @@ pub fn read(text: &[u8]) -> Result<Value, ReadError> {
 }
 
 /// Parses JSON without duplicate keys whose values take at most so many units of memory.
-pub(super) fn build(text: &[u8], most: usize) -> Result<Value, ReadError> {
+pub(crate) fn build(text: &[u8], most: usize) -> Result<Value, ReadError> {
     let compact = Reading { list: LIST, object: OBJECT, ..Reading::new(text.len(), most) }.of(text)?;
     serde_json::from_slice(&compact).map_err(ReadError::InvalidJson)
 }
 
 /// Reads JSON without duplicate keys, and returns it without white space.
-pub(super) fn compact(text: &[u8]) -> Result<String, ReadError> {
+pub(crate) fn compact(text: &[u8]) -> Result<String, ReadError> {
     let compact = Reading::new(text.len(), MAX_VALUES).of(text)?;
     // It was written as text.
     String::from_utf8(compact).map_err(|error| ReadError::InvalidJson(serde_json::Error::custom(error)))
 }
 
 /// Checks that the values of a text take at most so many units of memory. It can have duplicate keys.
-pub(super) fn count(text: &[u8], most: usize) -> Result<(), ReadError> {
+pub(crate) fn count(text: &[u8], most: usize) -> Result<(), ReadError> {
     let reading = Reading { list: LIST, object: OBJECT, is_unique: false, ..Reading::new(text.len(), most) };
     reading.of(text).map(drop)
 }
