@@ -34,6 +34,8 @@ pub mod rules;
 pub mod scripts;
 pub mod sdk;
 #[cfg(target_os = "linux")]
+mod serve;
+#[cfg(target_os = "linux")]
 pub mod session;
 pub mod source;
 #[cfg(unix)]

@@ -1,26 +1,19 @@
 //! `koze mcp`: serves the tools over the Model Context Protocol, on standard input and output or over HTTP.
 
-mod calls;
-mod files;
-mod http;
 mod offer;
-mod origins;
 mod parent;
-mod refusals;
-mod sandboxes;
-mod trees;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use super::local_session::{self, LocalSession};
 use super::show;
 use crate::args;
 use crate::mcp::server::Server;
 use crate::mcp::stdio::{self, Begin, Streams};
+use crate::serve::{HttpServer, Listen, Supervised};
 use crate::session::client::Served;
 
-use self::offer::{Project, Supervised};
+use self::offer::Project;
 use self::parent::Parent;
 
 pub(super) fn run(args: &args::Mcp) -> ExitCode {
@@ -29,17 +22,17 @@ pub(super) fn run(args: &args::Mcp) -> ExitCode {
 
 fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     let parent = Parent::find();
-    let listen = args.http.as_ref().map(|address| http::Listen::new(address, &args.allow_origin));
+    let listen = args.http.as_ref().map(|address| Listen::new(address, &args.allow_origin));
     let listen = listen.transpose().map_err(|why| {
         show::err(&format!("error: {why}\n"));
         ExitCode::from(2)
     })?;
     let client = LocalSession::find(&args.session)?.client();
-    let backend =
-        Supervised { client, project: Arc::new(Project::new(args.session.clone(), args.tools.clone())?) };
+    let project = Project::new(args.session.clone(), args.tools.clone())?;
+    let backend = Supervised::new(client, move || project.now());
     let done = local_session::wait(async {
         if let Some(listen) = listen {
-            return http::serve(server(backend.clone()), backend, listen).await;
+            return over_http(backend, listen).await;
         }
         // The parent is the client, which starts a server of its own.
         tokio::select! {
@@ -56,6 +49,17 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     ))
 }
 
+/// Serves until the process is stopped.
+async fn over_http(backend: Supervised, listen: Listen) -> Result<(), String> {
+    let http = HttpServer::bind(listen).await?;
+    show::err(&format!("koze mcp: {}\n", http.url));
+    if let Some(token) = &http.new_token {
+        show::err(&format!("koze mcp: Authorization: Bearer {token}\n"));
+    }
+    http.serve(server(backend.clone()), backend).await;
+    Ok(())
+}
+
 /// Serves until standard input ends. The supervisor serves the client directly. If it stops first, this process takes
 /// over and passes each call to the next supervisor.
 async fn on_stdio(backend: Supervised) -> Result<(), String> {
@@ -63,7 +67,8 @@ async fn on_stdio(backend: Supervised) -> Result<(), String> {
     let Some(streams) = Streams::standard().map_err(failed)? else {
         return stdio::serve_blocking(server(backend)).await;
     };
-    let begin = match backend.client.serve_mcp(&streams, || backend.project.now().offering.clone()).await {
+    let begin = match backend.client().serve_mcp(&streams, || backend.current_offer().offering.clone()).await
+    {
         Ok(Served::ToItsEnd(done)) => return done,
         Ok(Served::ForAWhile { unread }) => Begin::Midway { unread },
         // The client learns about it with each call.
@@ -73,6 +78,6 @@ async fn on_stdio(backend: Supervised) -> Result<(), String> {
 }
 
 fn server(backend: Supervised) -> Server<Supervised> {
-    let offer = backend.project.now();
+    let offer = backend.current_offer();
     Server::new(backend, &offer)
 }

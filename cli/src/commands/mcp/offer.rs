@@ -3,14 +3,10 @@
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use koze_core::tool::{Input, Reply};
-use koze_core::{Code, Error, Progress};
-
 use crate::args;
 use crate::commands::local::local_session::{self, Offered};
 use crate::mcp::offering::Offering;
-use crate::mcp::server::{Backend, Offer};
-use crate::session::Client;
+use crate::mcp::server::Offer;
 
 /// A project and its last known offer.
 #[derive(Debug)]
@@ -38,36 +34,6 @@ impl Project {
             }
         }
         Arc::clone(&now)
-    }
-}
-
-/// The sandboxes of a session, accessed through its supervisor.
-#[derive(Debug, Clone)]
-pub(super) struct Supervised {
-    pub(super) client: Client,
-    pub(super) project: Arc<Project>,
-}
-
-impl Supervised {
-    /// Checks that a request names the session that is served.
-    pub(super) fn check_session(&self, session: &str) -> Result<(), Error> {
-        if session == self.client.session().session() {
-            return Ok(());
-        }
-        let message = "this server serves another session: the URL must have the name given with `--session`";
-        Err(Error::new(Code::NotFound, message))
-    }
-}
-
-impl Backend for Supervised {
-    async fn offer(&self) -> Arc<Offer> {
-        self.project.now()
-    }
-
-    async fn call(&self, tool: &str, input: Input, progress: Option<Progress>) -> koze_core::Result<Reply> {
-        let offering = self.project.now().offering.clone();
-        let toolset = offering.toolset.as_deref();
-        self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await
     }
 }
 

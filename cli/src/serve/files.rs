@@ -13,12 +13,12 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use koze_core::files::http::{self, Conditions, Head, Refused};
 use koze_core::{Code, Error, Profiles};
-use percent_encoding::percent_decode_str;
 use tokio::sync::mpsc;
 
-use super::http::{Answer, Body, whole};
-use super::offer::Supervised;
-use super::refusals::{refuse_error, refuse_method, refused};
+use super::answer::{Answer, Body, whole};
+use super::answer::{refuse_error, refuse_method, refused};
+use super::route::decoded;
+use super::supervised::Supervised;
 use super::trees;
 use crate::session::files::Writing;
 
@@ -54,12 +54,6 @@ impl Route {
     }
 }
 
-pub(super) fn decoded(part: &str) -> Result<String, Error> {
-    let decoded = percent_decode_str(part).decode_utf8();
-    let wrong = |_| Error::new(Code::InvalidInput, "a decoded part of the URL is not valid UTF-8");
-    decoded.map(Into::into).map_err(wrong)
-}
-
 /// Answers a request for a file.
 pub(super) async fn answer(
     backend: &Supervised,
@@ -81,7 +75,7 @@ async fn done(
     let Route { session, sandbox, path } = route?;
     backend.check_session(&session)?;
     let headers = request.headers();
-    let profiles = backend.project.now().offering.profiles.clone();
+    let profiles = backend.current_offer().offering.profiles.clone();
     if let Some(existing) = http::archive(&parameters(request.uri().query())?)? {
         let directory = trees::Directory { profiles, sandbox, path, existing };
         return trees::answer(backend, directory, request).await.map_err(Refused::Error);
@@ -95,7 +89,7 @@ async fn done(
             let is_head = request.method() == Method::HEAD;
             let range = if is_head { None } else { text(headers, &header::RANGE)? };
             let if_range = text(headers, &header::IF_RANGE)?;
-            let (file, stat) = backend.client.read_file(profiles, &sandbox, &path).await?;
+            let (file, stat) = backend.client().read_file(profiles, &sandbox, &path).await?;
             let head = http::read(&conditions, range.as_deref(), if_range.as_deref(), &stat);
             Ok(response(head, (!is_head).then_some(file)))
         }
@@ -182,7 +176,7 @@ async fn write(
     conditions: Conditions,
     mut body: Incoming,
 ) -> Result<Answer, Refused> {
-    let writing = backend.client.write_file(profiles, sandbox, path, conditions, None).await?;
+    let writing = backend.client().write_file(profiles, sandbox, path, conditions, None).await?;
     let file = Arc::new(writing.file.try_clone().map_err(|error| failed(&error))?);
     let (mut collected, mut left) = (Vec::with_capacity(PIECE), writing.room);
     loop {

@@ -13,10 +13,10 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
+use super::answer::refuse_method;
+use super::answer::{Answer, whole};
 use super::files::METHODS;
-use super::http::{Answer, whole};
-use super::offer::Supervised;
-use super::refusals::refuse_method;
+use super::supervised::Supervised;
 use crate::session::trees::{Copying, Way};
 
 /// The number of pieces that are buffered for a slow client.
@@ -35,7 +35,7 @@ pub(super) struct Directory {
 
 impl Directory {
     async fn copy(self, backend: &Supervised, way: Way) -> Result<Copying, Error> {
-        backend.client.copy_tree(self.profiles, &self.sandbox, &self.path, way).await
+        backend.client().copy_tree(self.profiles, &self.sandbox, &self.path, way).await
     }
 }
 

@@ -10,10 +10,10 @@ use koze_core::tool::{Input, ReadError};
 use koze_core::{Code, Error, ToolResult};
 use tokio::sync::mpsc;
 
-use super::files::decoded;
-use super::http::{Answer, json};
-use super::offer::Supervised;
-use super::refusals::{refuse_error, refuse_method, refused};
+use super::answer::{Answer, json_text};
+use super::answer::{refuse_error, refuse_method, refused};
+use super::route::decoded;
+use super::supervised::Supervised;
 use crate::mcp::MAX_REQUEST;
 
 /// A tool that a request calls.
@@ -77,7 +77,7 @@ async fn call(
     }
     let result = run(backend, &tool, input, None).await;
     let body = serde_json::to_vec(&result).expect("a result is plain data");
-    Ok(json(StatusCode::OK, body))
+    Ok(json_text(StatusCode::OK, body))
 }
 
 fn wants_events(headers: &HeaderMap) -> bool {
@@ -93,9 +93,9 @@ async fn run(
 ) -> ToolResult {
     match input {
         Ok(input) => {
-            let offering = backend.project.now().offering.clone();
+            let offering = backend.current_offer().offering.clone();
             let toolset = offering.toolset.as_deref();
-            backend.client.call_reporting(offering.profiles, toolset, tool, input, progress).await.into()
+            backend.client().call_reporting(offering.profiles, toolset, tool, input, progress).await.into()
         }
         Err(error) => Err(error).into(),
     }

@@ -3,10 +3,10 @@
 use hyper::{Method, StatusCode};
 use koze_core::Error;
 
-use super::files::decoded;
-use super::http::{Answer, json};
-use super::offer::Supervised;
-use super::refusals::{refuse_error, refuse_method};
+use super::answer::{Answer, json_text};
+use super::answer::{refuse_error, refuse_method};
+use super::route::decoded;
+use super::supervised::Supervised;
 
 /// A sandbox that a request names.
 #[derive(Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub(super) async fn answer(backend: &Supervised, route: Result<Route, Error>, me
         return refuse_method("DELETE");
     }
     match destroy(backend, route).await {
-        Ok(()) => json(StatusCode::OK, r#"{"ok":true}"#),
+        Ok(()) => json_text(StatusCode::OK, r#"{"ok":true}"#),
         Err(error) => refuse_error(&error),
     }
 }
@@ -42,7 +42,7 @@ pub(super) async fn answer(backend: &Supervised, route: Result<Route, Error>, me
 async fn destroy(backend: &Supervised, route: Result<Route, Error>) -> Result<(), Error> {
     let Route { session, sandbox } = route?;
     backend.check_session(&session)?;
-    backend.client.destroy(&sandbox).await
+    backend.client().destroy(&sandbox).await
 }
 
 #[cfg(test)]
