@@ -50,18 +50,29 @@ impl Project {
         Self { dir, _temp: temp }
     }
 
-    /// Copies `fixtures/<name>` byte for byte. Of the files that a build left there, those that are shared between
-    /// projects are current.
-    pub fn copy_fixture(name: &str) -> Self {
+    /// Copies the project of `fixtures/<name>` before its build, byte for byte.
+    pub fn before_build(name: &str) -> Self {
         let project = Self::new();
-        for (path, content) in read_all(&root().join("fixtures").join(name)) {
-            project.write(path, content);
-        }
-        for path in name.strip_suffix("/after").map(shared_of).unwrap_or_default() {
+        project.lay(name, "before");
+        project
+    }
+
+    /// Copies the project of `fixtures/<name>` after its build. The files that are shared between projects are current.
+    pub fn after_build(name: &str) -> Self {
+        let project = Self::before_build(name);
+        project.lay(name, "after");
+        for path in shared_of(name) {
             let content = shared(&path).unwrap_or_else(|| panic!("{name}: `{path}` is not a shared file"));
             project.write(path, content);
         }
         project
+    }
+
+    /// Copies a side of a fixture over what is there.
+    fn lay(&self, fixture: &str, side: &str) {
+        for (path, content) in read_all(&root().join("fixtures").join(fixture).join(side)) {
+            self.write(path, content);
+        }
     }
 
     /// Returns the project's absolute directory.

@@ -1,4 +1,5 @@
-//! Builds `fixtures/<name>/before` and compares the result with `fixtures/<name>/after`, byte for byte.
+//! Builds `fixtures/<name>/before` and compares the result with `fixtures/<name>/after`, byte for byte. `after` contains
+//! only what the build has changed.
 //!
 //! Generated files that are the same in every project are not repeated in each fixture: `shared.txt` lists them, and
 //! they are compared with their templates in `templates/files/worker`. Changing such a template changes no fixture.
@@ -55,7 +56,7 @@ fn every_fixture_has_a_test() {
 
 #[test]
 fn every_key_of_the_attribute_is_in_a_fixture() {
-    let sources: Vec<u8> = Project::copy_fixture("every-key/before")
+    let sources: Vec<u8> = Project::before_build("every-key")
         .snapshot()
         .into_iter()
         .filter(|(path, _)| path.ends_with(".sandbox.rs"))
@@ -81,6 +82,12 @@ fn every_shared_file_is_in_a_fixture_by_its_name_alone() {
             let copied = shared(&path).is_some_and(|shared| shared == content);
             assert!(!copied, "{fixture}: `{path}` is a copy of its template: bless the fixture");
             // Parts with regions differ from their templates.
+            let before = fs::read(after.with_file_name("before").join(&path)).ok();
+            assert_ne!(
+                before,
+                Some(content),
+                "{fixture}: the build does not change `{path}`: bless the fixture"
+            );
             named.insert(path);
         }
     }
@@ -90,7 +97,7 @@ fn every_shared_file_is_in_a_fixture_by_its_name_alone() {
 }
 
 fn check(name: &str) {
-    let project = Project::copy_fixture(&format!("{name}/before"));
+    let project = Project::before_build(name);
     let before = project.snapshot();
 
     let drift = project.koze(&["build", "--check"]);
@@ -108,15 +115,15 @@ fn check(name: &str) {
     assert_eq!(project.koze(&["build", "--check"]).code, 0, "--check of what was built");
 
     if std::env::var_os("KOZE_BLESS").is_some() {
-        bless(name, &built);
+        bless(name, &before, &built);
     }
-    let expected = Project::copy_fixture(&format!("{name}/after")).snapshot();
+    let expected = Project::after_build(name).snapshot();
     let difference = diff(&expected, &built);
     assert!(difference.is_empty(), "`-` is fixtures/{name}/after, `+` what was built:\n{difference}");
 }
 
-/// Replaces `after` by the build's result.
-fn bless(name: &str, built: &Snapshot) {
+/// Replaces `after` by what the build has changed.
+fn bless(name: &str, before: &Snapshot, built: &Snapshot) {
     let after = root().join("fixtures").join(name).join("after");
     if after.exists() {
         fs::remove_dir_all(&after).expect("the former `after`");
@@ -124,6 +131,9 @@ fn bless(name: &str, built: &Snapshot) {
     let is_shared = |path: &str, content: &[u8]| shared(path).is_some_and(|shared| shared == content);
     let mut list = String::new();
     for (path, content) in built {
+        if before.get(path) == Some(content) {
+            continue;
+        }
         if is_shared(path, content) {
             list.push_str(path);
             list.push('\n');

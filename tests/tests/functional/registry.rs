@@ -9,7 +9,7 @@ const ASKED: &str = "\n[package.metadata.koze]\nregistry = true\n";
 
 /// A project with one sandbox, after a build, then with `registry = true` if `asked`.
 fn project(asked: bool) -> Project {
-    let project = Project::copy_fixture("bare/before");
+    let project = Project::before_build("bare");
     assert_eq!(project.koze(&["build"]).code, 0);
     if asked {
         ask(&project);
@@ -135,7 +135,7 @@ fn it_gets_its_own_tag_and_binding() {
 
 #[test]
 fn in_every_environment() {
-    let project = Project::copy_fixture("environments/before");
+    let project = Project::before_build("environments");
     ask(&project);
     let run = project.koze(&["build"]);
     assert_eq!(run.code, 0, "{run:?}");

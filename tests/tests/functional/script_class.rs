@@ -31,7 +31,7 @@ fn project(asked: bool) -> Project {
 }
 
 fn of_fixture(name: &str, asked: bool) -> Project {
-    let project = Project::copy_fixture(name);
+    let project = Project::before_build(name);
     let manifest = project.read("Cargo.toml");
     let with_feature = "koze = { version = \"0.1.0\", features = [\"script\"] }";
     let manifest = manifest.replace("koze = \"0.1.0\"", with_feature);
@@ -359,7 +359,7 @@ fn it_is_listed() {
 /// Scripts on this machine only need neither the class, the registry nor the feature.
 #[test]
 fn a_worker_can_do_without_it() {
-    let project = Project::copy_fixture("bare/before");
+    let project = Project::before_build("bare");
     built(&project);
     let before = project.snapshot();
     ask(&project);

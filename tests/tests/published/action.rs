@@ -160,7 +160,7 @@ fn a_released_program_is_installed_and_checks_a_project() {
     assert_eq!(runner.file("cargo-arguments"), "", "nothing was built");
 
     // The next step has the path that the first one extended.
-    let project = Project::copy_fixture("two/before");
+    let project = Project::before_build("two");
     let check = |arguments: &str| {
         let mut bash = Command::new("bash");
         bash.arg(root().join(".github/action/check.sh"))

@@ -56,7 +56,7 @@ pub(crate) fn all() -> Vec<Worker> {
 
 /// Returns the `after` tree of a fixture.
 pub(crate) fn fixture(name: &str) -> Worker {
-    Worker::new(name.to_owned(), Project::copy_fixture(&format!("{name}/after")))
+    Worker::new(name.to_owned(), Project::after_build(name))
 }
 
 /// Returns a project created by `koze new`.
@@ -116,11 +116,10 @@ impl Worker {
 
     /// Returns the fixture before the first build, if it had a configuration.
     pub(crate) fn before(&self) -> Option<Project> {
-        let before = format!("{}/before", self.name);
-        if !root().join("fixtures").join(&before).is_dir() {
+        if !root().join("fixtures").join(&self.name).join("before").is_dir() {
             return None;
         }
-        let project = Project::copy_fixture(&before);
+        let project = Project::before_build(&self.name);
         ["wrangler.json", "wrangler.jsonc", "wrangler.toml"]
             .iter()
             .any(|config| project.path(config).exists())
