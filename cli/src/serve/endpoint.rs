@@ -118,7 +118,9 @@ impl Endpoint {
             return refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message);
         };
         let body = body.to_bytes();
-        let body = match sealed::sealed(&body) {
+        // The others have no message: GET opens a stream, and DELETE ends a session.
+        let sealed = if head.method == Method::POST { sealed::sealed(&body) } else { Ok(None) };
+        let body = match sealed {
             Ok(sealed) => sealed.map_or(body, Bytes::from),
             Err(Refused::TooLarge(error)) => {
                 return refused(StatusCode::PAYLOAD_TOO_LARGE, error.code.as_str(), &error.message);

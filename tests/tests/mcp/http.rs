@@ -269,6 +269,31 @@ fn invalid_requests_are_rejected() {
     assert_eq!(server.end(), "");
 }
 
+/// A client of the older protocol listens to the server with GET, and ends its session with DELETE.
+#[test]
+fn sessions_have_a_stream_and_an_end() {
+    let host = project();
+    let server = Http::start(&host, &[]);
+    let headers = format!("Host: {}\r\n{JSON}{}", server.address(), bearer(&server));
+    let (status, answer) = send(&server, "POST /mcp", &headers, ASK.as_bytes());
+    assert_eq!(status, 200, "{answer}");
+    let id = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
+    let of_session = format!("{headers}Mcp-Session-Id: {id}\r\n");
+    let begun = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    assert_eq!(send(&server, "POST /mcp", &of_session, begun).0, 202);
+    let mut stream = TcpStream::connect(server.address()).expect("it listens");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    write!(stream, "GET /mcp HTTP/1.1\r\n{of_session}\r\n").expect("it reads");
+    let mut head = [0; 15];
+    stream.read_exact(&mut head).expect("the head of a stream");
+    assert_eq!(String::from_utf8_lossy(&head), "HTTP/1.1 200 OK");
+    let (status, answer) = send(&server, "DELETE /mcp", &of_session, b"");
+    assert!((200..300).contains(&status), "{answer}");
+    let list = br#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
+    assert_eq!(send(&server, "POST /mcp", &of_session, list).0, 404, "the session has ended");
+    assert_eq!(server.end(), "");
+}
+
 /// Unauthenticated connections that send nothing.
 const IDLE: usize = 300;
 
