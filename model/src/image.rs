@@ -153,6 +153,13 @@ pub fn is_default_repository(image: &str) -> bool {
     name.strip_prefix("cloudflare/sandbox").is_some_and(|rest| rest.starts_with([':', '@']))
 }
 
+/// Returns whether an image is an official one of Docker Hub, such as `python:3.12-slim`, which only has what its name says.
+pub fn is_official(image: &str) -> bool {
+    let hub = image.strip_prefix("docker.io/").or_else(|| image.strip_prefix("index.docker.io/"));
+    let path = hub.unwrap_or(image);
+    !path.strip_prefix("library/").unwrap_or(path).contains('/')
+}
+
 /// Returns the variant in a reference to the default image: `python` for `docker.io/cloudflare/sandbox:0.12.10-python`.
 pub fn variant(image: &str) -> Option<&str> {
     let (_, tag) = image.split_once(':').filter(|_| is_default_repository(image))?;
@@ -211,6 +218,16 @@ mod tests {
             ("/abs/Dockerfile", "an absolute path is valid on one machine only"),
         ] {
             assert_eq!(Image::parse(bad), Err(why.to_owned()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn official_images_are_recognized() {
+        for image in ["python:3.12-slim", "docker.io/node:22", "index.docker.io/library/debian:12"] {
+            assert!(is_official(image), "{image}");
+        }
+        for image in ["docker.io/cloudflare/sandbox:0.12.10", "me/sandbox:1", "registry.example/python:3"] {
+            assert!(!is_official(image), "{image}");
         }
     }
 

@@ -232,6 +232,12 @@ impl Attributes {
             Backend::Sdk => {
                 let why = "the SDK's image has its own program: remove `entrypoint`, or write `backend = \"native\"`";
                 refuse("entrypoint", why);
+                if let Some(image) = &self.image
+                    && let Image::Registry(reference) = &image.value
+                    && image::is_official(reference)
+                {
+                    report.add(Rule::NotASandboxImage { image: reference.clone() }, image.span);
+                }
             }
             Backend::Native => {
                 let why = "variants are images of the SDK: set an image, such as `image = \"python:3.12-slim\"`, or add a Dockerfile next to the source file";

@@ -185,5 +185,11 @@ crate::rule_table! {
             => why,
             why "The backends run different programs in the container. A key that only one of them supports would have no effect with the other.",
             eg r#"#[sandbox(backend = "native", variant = "python")]"#;
+        /// The image of a sandbox with the backend `sdk` is not one of the SDK's.
+        "K098" Error NotASandboxImage { image: String }
+            format!("`{image}` does not contain the program of the sandbox SDK")
+            => "write `backend = \"native\"`, with which any Linux image works, or add a Dockerfile next to the source file that is based on `docker.io/cloudflare/sandbox`",
+            why "With the backend `sdk`, the Worker talks to this program in the container. An official image of Docker Hub does not have it, so each call would fail.",
+            eg r#"#[sandbox(image = "python:3.12-slim")]"#;
     }
 }

@@ -36,7 +36,7 @@ fn invalid_items_are_rejected() {
         ("#[sandbox(image = \"./x.Dockerfile\")] struct A;", "K016"),
         ("#[sandbox = 1] struct A;", "K020"),
         ("#[sandbox] struct", "K001"),
-        ("#[sandbox(image = \"a:1\", image_vars(A = \"1\"))] struct A;", "K014"),
+        ("#[sandbox(image = \"me/a:1\", image_vars(A = \"1\"))] struct A;", "K014"),
     ] {
         // K003 still returns the first sandbox, but stops the build.
         let mut report = Report::new();

@@ -46,6 +46,22 @@ fn an_entrypoint_requires_the_guest() {
 }
 
 #[test]
+fn the_sdk_needs_an_image_with_its_program() {
+    let sandbox = "#[sandbox(image = \"docker.io/python:3.12-slim\")]\npub struct ShellSandbox;";
+    assert_snapshot!(refused(&shell(sandbox)), @r#"
+    error[K098]: `docker.io/python:3.12-slim` does not contain the program of the sandbox SDK
+     --> src/server/shell.sandbox.rs:3:19
+      |
+    3 | #[sandbox(image = "docker.io/python:3.12-slim")]
+      |                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: write `backend = "native"`, with which any Linux image works, or add a Dockerfile next to the source file that is based on `docker.io/cloudflare/sandbox`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
 fn an_image_is_required() {
     assert_snapshot!(refused(&shell("#[sandbox(backend = \"native\")]\npub struct ShellSandbox;")), @r#"
     error[K074]: `ShellSandbox` has no image: with `backend = "native"` there is no default image

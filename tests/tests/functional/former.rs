@@ -101,7 +101,7 @@ fn contradictions_with_the_attribute_are_errors() {
     for (keys, key) in [
         ("instance_type = \"basic\"", "instance_type"),
         ("instance(vcpu = 1, memory_mib = 2048, disk_mb = 4000)", "instance_type"),
-        ("image = \"debian:12\"", "image"),
+        ("image = \"me/debian:12\"", "image"),
     ] {
         let project = jsonc(&format!("#[sandbox({keys})]\npub struct ShellSandbox;"), ENTRY);
         let stderr = refused(&project);
@@ -113,10 +113,10 @@ fn contradictions_with_the_attribute_are_errors() {
     let config = built_twice(&project);
     assert_eq!(count(&config, ENTRY), 2, "{config}");
     // Matching values are adopted, and follow the attribute in place.
-    sandbox(&project, SHELL, "#[sandbox(image = \"debian:12\")]\npub struct ShellSandbox;");
+    sandbox(&project, SHELL, "#[sandbox(image = \"me/debian:12\")]\npub struct ShellSandbox;");
     let config = built_twice(&project);
     assert_eq!(
-        (count(&config, "\"image\": \"debian:12\", \"vcpu\""), count(&config, "\"image\"")),
+        (count(&config, "\"image\": \"me/debian:12\", \"vcpu\""), count(&config, "\"image\"")),
         (2, 2),
         "{config}"
     );

@@ -1,6 +1,6 @@
 use koze::prelude::*;
 
-#[sandbox(image = "ubuntu:24.04", image_vars(A = "1"), image_build_context = "..")]
+#[sandbox(image = "me/ubuntu:24.04", image_vars(A = "1"), image_build_context = "..")]
 pub struct ShellSandbox;
 
 fn main() {}
