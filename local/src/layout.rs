@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::launch::{Bind, BindKind, Spec, Task, Weakness, Weaknesses};
+use super::cgroup::Group;
+use super::launch::{self, Bind, BindKind, Limits, Spec, Task, Weakness, Weaknesses};
 use koze_core::error::Result;
 use koze_core::provider::Settings;
 
@@ -137,7 +138,7 @@ pub(super) fn spec(
     hostname: &str,
     settings: &Settings,
     owner: Option<u32>,
-    group: bool,
+    group: Option<&Group>,
     weak: &Weaknesses,
 ) -> Result<Spec> {
     let mut spec = bare(hostname, settings, owner, group, weak)?;
@@ -155,7 +156,7 @@ pub(super) fn spec(
 }
 
 /// Returns the specification of a browser's sandbox, which has no files on disk: all that it writes is in `/dev/shm`.
-pub(super) fn browser(settings: &Settings, owner: Option<u32>, group: bool) -> Result<Spec> {
+pub(super) fn browser(settings: &Settings, owner: Option<u32>, group: Option<&Group>) -> Result<Spec> {
     let mut spec = bare("browser", settings, owner, group, &Weaknesses::default())?;
     spec.shared_mib = BROWSER_SHARED;
     spec.links.extend(["tmp", "home/user"].map(|path| (path.to_owned(), "/dev/shm".to_owned())));
@@ -167,19 +168,20 @@ fn bare(
     hostname: &str,
     settings: &Settings,
     owner: Option<u32>,
-    group: bool,
+    group: Option<&Group>,
     weak: &Weaknesses,
 ) -> Result<Spec> {
     let mut spec = Spec {
         binds: Vec::new(),
         overlay: None,
         links: Vec::new(),
-        texts: Vec::new(),
+        texts: launch::limit_texts(limits(settings, group)),
+        shows_group: group.is_some_and(Group::is_unified),
         hostname: hostname.to_owned(),
         shared_mib: SHARED,
         processes: PROCESSES,
         file_size: disk(settings),
-        filters: super::filter::last(group)?,
+        filters: super::filter::last(group.is_some())?,
         owner,
         weak: weak.clone(),
         task: Task::Guest,
@@ -266,6 +268,16 @@ pub(super) fn processors(settings: &Settings) -> u64 {
         12_288.. => 4000,
         8192.. => 2000,
         _ => 1000,
+    }
+}
+
+/// Returns the limits that programs see.
+fn limits(settings: &Settings, group: Option<&Group>) -> Limits {
+    let has_share = group.is_some_and(|group| group.processors);
+    Limits {
+        memory: memory(settings),
+        processes: PROCESSES,
+        processors: has_share.then(|| processors(settings)),
     }
 }
 

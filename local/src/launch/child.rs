@@ -13,7 +13,7 @@ use super::super::filter::Program;
 use super::super::script;
 use super::nursery::{self, Copy};
 use super::spec::{Failure, Order, Report, Spec, Stage, Task};
-use super::{NURSERY, USER, Weakness, Weaknesses, mounts, overlay, proc, program, sys};
+use super::{NURSERY, USER, Weakness, Weaknesses, mounts, overlay, proc, program, sys, visible_limits};
 
 /// The exit code if a program cannot be run.
 const CANNOT_RUN: i32 = 126;
@@ -167,6 +167,7 @@ fn prepare(Order { spec, groups }: &Order<Spec>, mut doors: Vec<OwnedFd>) -> Res
         if !spec.weak.has(&Weakness::Proc) {
             proc::mask().map_err(at(Stage::Proc))?;
         }
+        visible_limits::show(spec.shows_group).map_err(at(Stage::Limits))?;
     }
     shut(spec).map_err(at(Stage::Shut))
 }

@@ -10,6 +10,7 @@ mod proc;
 mod program;
 mod spec;
 mod sys;
+mod visible_limits;
 mod weakness;
 
 use std::fs;
@@ -33,6 +34,7 @@ use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Spec, Task};
 use spec::{Failure, Order, Report, Stage};
 pub(super) use sys::Process;
+pub(super) use visible_limits::{Limits, texts as limit_texts};
 pub use weakness::Weakness;
 pub(super) use weakness::Weaknesses;
 

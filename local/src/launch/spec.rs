@@ -47,6 +47,7 @@ pub(super) enum Stage {
     Root,
     Layer,
     Proc,
+    Limits,
     Pivot,
     Shut,
 }
@@ -62,6 +63,8 @@ pub(crate) struct Spec {
     pub(crate) links: Vec<(String, String)>,
     /// Small files: path and content.
     pub(crate) texts: Vec<(String, String)>,
+    /// Whether its programs see its control group: one of version 2.
+    pub(crate) shows_group: bool,
     /// Its host name.
     pub(crate) hostname: String,
     /// The size of `/dev/shm` in MiB.

@@ -107,6 +107,7 @@ impl Pool {
             overlay: None,
             links: Vec::new(),
             texts: Vec::new(),
+            shows_group: false,
             hostname: "script".into(),
             shared_mib: 0,
             processes: 1,

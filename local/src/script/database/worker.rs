@@ -109,6 +109,7 @@ fn spec(directory: &Path) -> Result<Spec> {
         overlay: None,
         links: Vec::new(),
         texts: Vec::new(),
+        shows_group: false,
         hostname: "database".into(),
         shared_mib: 1,
         processes: 1,

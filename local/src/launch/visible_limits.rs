@@ -1,0 +1,98 @@
+//! Shows programs the limits of their sandbox, where the C library and runtimes look for them: in `/proc/meminfo`, and in a control
+//! group of version 2. A program that sees the memory of the host plans with it, and is killed.
+//!
+//! If such a group limits the sandbox, programs see the group itself. Otherwise they see files that look like those of a group.
+
+use std::fs;
+use std::io;
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
+
+use super::super::cgroup;
+
+/// The files that are mounted where programs look: their paths in the sandbox, without the leading slash.
+const MEMINFO: &str = "var/lib/koze/limits/meminfo";
+const CONTROLLERS: &str = "var/lib/koze/limits/cgroups";
+const GROUP: &str = "var/lib/koze/limits/cgroup";
+
+/// Where programs look for control groups.
+const MOUNT_POINT: &str = "/sys/fs/cgroup";
+
+/// The limits of a sandbox.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Its memory in bytes.
+    pub(crate) memory: u64,
+    /// The number of its processes and threads.
+    pub(crate) processes: u64,
+    /// Its share of the processors in thousandths of one, if it is limited.
+    pub(crate) processors: Option<u64>,
+}
+
+/// Returns the files that show the limits: paths in the sandbox, and content.
+pub(crate) fn texts(limits: Limits) -> Vec<(String, String)> {
+    let of_group = |name: &str, value: String| (format!("{GROUP}/{name}"), format!("{value}\n"));
+    // Java reads from this file which version the groups have, and expects these names.
+    let controllers = ["cpuset", "cpu", "cpuacct", "memory", "pids"].map(|name| format!("{name}\t0\t1\t1\n"));
+    let header = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n";
+    vec![
+        (MEMINFO.to_owned(), meminfo(limits.memory)),
+        (CONTROLLERS.to_owned(), format!("{header}{}", controllers.concat())),
+        of_group("cgroup.controllers", "cpu memory pids".into()),
+        of_group("cpu.max", cgroup::cpu_max(limits.processors)),
+        of_group("memory.high", "max".into()),
+        of_group("memory.max", limits.memory.to_string()),
+        of_group("memory.swap.max", "0".into()),
+        of_group("pids.max", limits.processes.to_string()),
+    ]
+}
+
+/// Returns the content of `/proc/meminfo`: the fields that `free` and other programs require.
+fn meminfo(total: u64) -> String {
+    let fields = [
+        ("MemTotal", total),
+        ("MemFree", total),
+        ("MemAvailable", total),
+        ("Buffers", 0),
+        ("Cached", 0),
+        ("SwapCached", 0),
+        ("Active", 0),
+        ("Inactive", 0),
+        ("SwapTotal", 0),
+        ("SwapFree", 0),
+        ("Shmem", 0),
+        ("Slab", 0),
+        ("SReclaimable", 0),
+        ("SUnreclaim", 0),
+    ];
+    fields.map(|(name, bytes)| format!("{:<16}{:>8} kB\n", format!("{name}:"), bytes >> 10)).concat()
+}
+
+/// Mounts the files where programs look. The root is read-only by now, and so are mounts derived from it. With `own_group`, the
+/// process is in a group of version 2 that limits only this sandbox.
+pub(super) fn show(own_group: bool) -> io::Result<()> {
+    for (file, target) in [(MEMINFO, "/proc/meminfo"), (CONTROLLERS, "/proc/cgroups")] {
+        match mount_bind(format!("/{file}"), target) {
+            // A kernel without control groups does not have the second one.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // Java and Go use files below `MOUNT_POINT` only if the table of mounts has a group there. So one is mounted even if it
+    // is not the sandbox's own. Then nothing of it can be reached, because the files cover it.
+    let mounted = mount_group().is_ok();
+    if own_group && mounted { Ok(()) } else { Ok(mount_bind(format!("/{GROUP}"), MOUNT_POINT)?) }
+}
+
+/// Mounts the group that is the root of the cgroup namespace.
+fn mount_group() -> io::Result<()> {
+    // Otherwise the host does not use version 2, and this mount would begin it.
+    if !fs::read_to_string("/proc/self/cgroup")?.lines().any(|line| line.starts_with("0::")) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("cgroup2", MOUNT_POINT, "cgroup2", flags, None)?;
+    // Only this mount: the first flag of a mount may become one of the file system, which the host shares.
+    Ok(mount_remount(MOUNT_POINT, MountFlags::BIND | MountFlags::RDONLY | flags, c"")?)
+}
