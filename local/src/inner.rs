@@ -221,8 +221,11 @@ impl Inner {
     }
 
     /// Returns the environment of its programs, with the variables of a call.
-    pub(super) fn environment(&self, call: &[(String, String)]) -> Vec<(String, String)> {
+    pub(super) fn environment(&self, running: &Running, call: &[(String, String)]) -> Vec<(String, String)> {
         let mut env = layout::environment();
+        if running.limited {
+            env.push(("OMP_NUM_THREADS".to_owned(), layout::threads(&self.settings).to_string()));
+        }
         if self.weak.has(&Weakness::Environment) {
             env.extend(std::env::vars());
         }

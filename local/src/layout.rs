@@ -271,6 +271,13 @@ pub(super) fn processors(settings: &Settings) -> u64 {
     }
 }
 
+/// Returns how many threads a program should use for work, if the CPU limit applies. `nproc` and OpenMP read it from the environment.
+/// The affinity of programs does not show the limit: it would bind each sandbox to the same processors, even if others are idle.
+pub(super) fn threads(settings: &Settings) -> u64 {
+    let here = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
+    (processors(settings) / 1000).min(here)
+}
+
 /// Returns the limits that programs see.
 fn limits(settings: &Settings, group: Option<&Group>) -> Limits {
     let has_share = group.is_some_and(|group| group.processors);

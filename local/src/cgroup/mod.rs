@@ -1,6 +1,7 @@
 //! Control groups: the kernel limits a sandbox's memory, processes and CPU share if this process can create groups.
 
 mod kills;
+mod memory;
 mod place;
 mod scope;
 
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) use self::kills::Kills;
+pub(super) use self::memory::Memory;
 use self::place::{Place, place};
 
 /// The period of the CPU limit, in microseconds.
@@ -122,6 +124,11 @@ impl Group {
             Kind::Legacy => "memory.oom_control",
         };
         Kills::new(self.directories[0].join(file), self.memory)
+    }
+
+    /// Returns the counter of the memory that programs of the group use.
+    pub(super) fn memory(&self) -> Memory {
+        Memory::new(self.directories[0].join("memory.stat"))
     }
 
     /// Returns the files to which a single-threaded process writes [`ENTER`] to move itself and its future children

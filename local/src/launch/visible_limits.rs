@@ -1,13 +1,17 @@
 //! Shows programs the limits of their sandbox, where the C library and runtimes look for them: in `/proc/meminfo`, and in a control
 //! group of version 2. A program that sees the memory of the host plans with it, and is killed.
 //!
+//! `/proc/meminfo` also shows the memory in use: the watch updates it from the host.
+//!
 //! If such a group limits the sandbox, programs see the group itself. Otherwise they see files that look like those of a group.
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
+use rustix::mount::{MountFlags, OpenTreeFlags, mount, mount_bind, mount_remount, open_tree};
 
 use super::super::cgroup;
 
@@ -37,7 +41,7 @@ pub(crate) fn texts(limits: Limits) -> Vec<(String, String)> {
     let controllers = ["cpuset", "cpu", "cpuacct", "memory", "pids"].map(|name| format!("{name}\t0\t1\t1\n"));
     let header = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n";
     vec![
-        (MEMINFO.to_owned(), meminfo(limits.memory)),
+        (MEMINFO.to_owned(), meminfo(limits.memory, 0)),
         (CONTROLLERS.to_owned(), format!("{header}{}", controllers.concat())),
         of_group("cgroup.controllers", "cpu memory pids".into()),
         of_group("cpu.max", cgroup::cpu_max(limits.processors)),
@@ -48,16 +52,23 @@ pub(crate) fn texts(limits: Limits) -> Vec<(String, String)> {
     ]
 }
 
+/// Shows programs that they use this many bytes of their memory. `file` is the one that a launch has returned.
+pub(crate) fn show_memory(file: &OwnedFd, total: u64, used: u64) {
+    // The new content has the same length. If it cannot be written, programs see the previous one.
+    let _ = rustix::io::pwrite(file, meminfo(total, used).as_bytes(), 0);
+}
+
 /// Returns the content of `/proc/meminfo`: the fields that `free` and other programs require.
-fn meminfo(total: u64) -> String {
+fn meminfo(total: u64, used: u64) -> String {
+    let free = total.saturating_sub(used);
     let fields = [
         ("MemTotal", total),
-        ("MemFree", total),
-        ("MemAvailable", total),
+        ("MemFree", free),
+        ("MemAvailable", free),
         ("Buffers", 0),
         ("Cached", 0),
         ("SwapCached", 0),
-        ("Active", 0),
+        ("Active", total - free),
         ("Inactive", 0),
         ("SwapTotal", 0),
         ("SwapFree", 0),
@@ -67,6 +78,13 @@ fn meminfo(total: u64) -> String {
         ("SUnreclaim", 0),
     ];
     fields.map(|(name, bytes)| format!("{:<16}{:>8} kB\n", format!("{name}:"), bytes >> 10)).concat()
+}
+
+/// Opens the file with the memory, for the host. The current directory is the root. The file is opened through a mount of its own, because
+/// the root becomes read-only.
+pub(super) fn open_memory() -> io::Result<OwnedFd> {
+    let root = open_tree(CWD, ".", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
+    Ok(openat(root, MEMINFO, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Mounts the files where programs look. The root is read-only by now, and so are mounts derived from it. With `own_group`, the

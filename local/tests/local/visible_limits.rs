@@ -5,11 +5,13 @@ use std::fs;
 use koze_core::Sandbox;
 
 use crate::Test;
-use crate::stage::{Stage, command, out, sh, within};
+use crate::stage::{Stage, command, out, sh, until, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("memory_is_that_of_the_sandbox", memory),
+    ("memory_in_use_is_not_free", used),
     ("free_shows_the_limit", free),
+    ("nproc_shows_the_limit", nproc),
     ("a_group_shows_the_limits", group),
     ("no_group_of_the_host_is_visible", no_group_of_the_host),
 ];
@@ -35,6 +37,26 @@ fn memory() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
+/// A program with 60 MiB sees them as used, and the next one sees them as free.
+fn used() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let sandbox = stage.sized(192, 200).await;
+        // It has a buffer of this size until its output is read.
+        let hold =
+            "dd if=/dev/zero bs=60M count=1 status=none | { sleep 1; cat /proc/meminfo; cat > /dev/null; }";
+        let text = out(&sandbox, hold).await;
+        let available = field(&text, "MemAvailable");
+        assert!((60_000..MEMORY_KIB - (60 << 10)).contains(&available), "{text}");
+        assert_eq!(field(&text, "MemTotal"), MEMORY_KIB);
+        until("the memory is free again", async || {
+            let text = out(&sandbox, "cat /proc/meminfo").await;
+            field(&text, "MemAvailable") > MEMORY_KIB - (20 << 10)
+        })
+        .await;
+    })
+}
+
 /// Returns a field of `/proc/meminfo` in KiB.
 fn field(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
@@ -53,6 +75,22 @@ fn free() -> Result<(), libtest_mimic::Failed> {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let total = text.lines().find_map(|line| line.strip_prefix("Mem:")?.split_whitespace().next());
         assert_eq!(total, Some(&*MEMORY_KIB.to_string()), "{text}");
+    })
+}
+
+fn nproc() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let sandbox = stage.sized(192, 200).await;
+        let share = out(&sandbox, "cat /sys/fs/cgroup/cpu.max").await;
+        let count = out(&sandbox, "nproc").await;
+        if share == "100000 100000" {
+            assert_eq!(count, "1");
+        } else {
+            assert_eq!(share, "max 100000");
+            let host = std::thread::available_parallelism().unwrap();
+            assert_eq!(count, host.to_string(), "nothing limits the processors");
+        }
     })
 }
 
