@@ -21,7 +21,7 @@ use super::cgroup::{Group, Memory as GroupMemory};
 use super::engine::engine;
 use super::errors::{gone, reported};
 use super::judgement::Judgements;
-use super::launch::{self, Launched, Process, Spec};
+use super::launch::{self, Launched, MemoryFiles, Process, Spec};
 use super::process::table::Processes;
 use super::ready::watched;
 use koze_core::error::{Code, Error, Result};
@@ -45,8 +45,8 @@ pub(super) struct Running {
     pub(super) background: Background,
     /// Its processes.
     pub(super) processes: Processes,
-    /// The file with the memory that its programs see.
-    pub(super) memory: Option<OwnedFd>,
+    /// The files that show its programs the memory in use.
+    pub(super) memory: Option<MemoryFiles>,
     /// The memory that the kernel counts, if a control group limits it.
     pub(super) group_memory: Option<GroupMemory>,
     /// The socket that reports the memory of its sockets.

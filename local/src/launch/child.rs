@@ -13,7 +13,8 @@ use super::super::filter::Program;
 use super::super::script;
 use super::nursery::{self, Copy};
 use super::spec::{Failure, Order, Report, Spec, Stage, Task};
-use super::{NURSERY, USER, Weakness, Weaknesses, mounts, overlay, proc, program, sys, visible_limits};
+use super::visible_limits::{self, MemoryFiles};
+use super::{NURSERY, USER, Weakness, Weaknesses, mounts, overlay, proc, program, sys};
 
 /// The exit code if a program cannot be run.
 const CANNOT_RUN: i32 = 126;
@@ -76,7 +77,8 @@ fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
     match prepare(&order, descriptors) {
         Ok(memory) => {
             let sockets = sockets.filter(|_| order.spec.task == Task::Guest);
-            let handed: Vec<_> = memory.iter().chain(&sockets).map(AsFd::as_fd).collect();
+            let handed: Vec<_> =
+                memory.iter().flat_map(MemoryFiles::descriptors).chain(&sockets).map(AsFd::as_fd).collect();
             channel::send(&socket, 0, &Report::Shut, &handed)?;
             let task = order.spec.task;
             drop((memory, sockets, order, filters));
@@ -131,11 +133,11 @@ fn take_null() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(&null)?)
 }
 
-/// Sets up the sandbox around this process, and locks it down. Returns the file with the memory that its programs see, if it has any.
+/// Sets up the sandbox around this process, and locks it down. Returns the files that show its programs the memory in use, if it has any.
 fn prepare(
     Order { spec, groups }: &Order<Spec>,
     mut doors: Vec<OwnedFd>,
-) -> Result<Option<OwnedFd>, (Stage, io::Error)> {
+) -> Result<Option<MemoryFiles>, (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
     let layer = spec.mapped_layer().and_then(|_| doors.pop());
     // First, so that the group becomes the root of the cgroup namespace.
@@ -155,7 +157,7 @@ fn prepare(
         Task::Guest => {}
     }
     mounts::root(spec, sources).map_err(at(Stage::Root))?;
-    let memory = visible_limits::open_memory().map_err(at(Stage::Limits))?;
+    let memory = MemoryFiles::open().map_err(at(Stage::Limits))?;
     if let Some((overlay, sources)) = overlaid {
         overlay::attach(overlay, &sources).map_err(at(Stage::Layer))?;
     }

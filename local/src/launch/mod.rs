@@ -34,7 +34,7 @@ use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Spec, Task};
 use spec::{Failure, Order, Report, Stage};
 pub(super) use sys::Process;
-pub(super) use visible_limits::{Limits, show_memory, texts as limit_texts};
+pub(super) use visible_limits::{Limits, MemoryFiles, texts as limit_texts};
 pub use weakness::Weakness;
 pub(super) use weakness::Weaknesses;
 
@@ -71,8 +71,8 @@ pub(super) struct Launched {
     pub(super) socket: OwnedFd,
     /// Its first process. When it exits, all others are killed.
     pub(super) process: Process,
-    /// The file with the memory that its programs see: see [`show_memory`].
-    pub(super) memory: Option<OwnedFd>,
+    /// The files that show its programs the memory in use.
+    pub(super) memory: Option<MemoryFiles>,
     /// A socket in its network that reports its sockets.
     pub(super) sockets: Option<OwnedFd>,
 }
@@ -129,7 +129,7 @@ fn start(nursery: &mut Option<Nursery>, spec: &Spec, group: Option<&Group>) -> R
 
 fn launched(first: Waiting, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
     match furnish(&first, spec, group) {
-        Ok([memory, sockets]) => {
+        Ok((memory, sockets)) => {
             Ok(Launched { socket: first.socket, process: first.process, memory, sockets })
         }
         Err(error) => {
@@ -176,8 +176,12 @@ fn no_copy(missing: Missing) -> Error {
     }
 }
 
-/// Lets the first process set up its sandbox. Returns the file and the socket that it passes back.
-fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<[Option<OwnedFd>; 2]> {
+/// Lets the first process set up its sandbox. Returns the files and the socket that it passes back.
+fn furnish(
+    first: &Waiting,
+    spec: &Spec,
+    group: Option<&Group>,
+) -> Result<(Option<MemoryFiles>, Option<OwnedFd>)> {
     let Waiting { socket, process } = first;
     expect(socket, |report| matches!(report, Report::Waiting))?;
     let doors = match group {
@@ -200,7 +204,7 @@ fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<[Optio
     let mut passed = expect(socket, |report| matches!(report, Report::Shut))?.into_iter();
     sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)
         .map_err(|error| failed(error.into()))?;
-    Ok([passed.next(), passed.next()])
+    Ok((MemoryFiles::take(&mut passed), passed.next()))
 }
 
 /// Reaps an exited process.

@@ -21,7 +21,7 @@ pub(super) struct Order<S> {
 pub(super) enum Report {
     /// It is in its own namespaces, and waits for its specification.
     Waiting,
-    /// The sandbox is set up and locked down, and the guest serves from now on. The file with the memory that programs see is passed with it, and
+    /// The sandbox is set up and locked down, and the guest serves from now on. The files that show the memory in use are passed with it, and
     /// the socket that reports the sandbox's sockets, if there are such.
     Shut,
     /// The launch failed. This is the last message.

@@ -1,7 +1,7 @@
 //! Shows programs the limits of their sandbox, where the C library and runtimes look for them: in `/proc/meminfo`, and in a control
 //! group of version 2. A program that sees the memory of the host plans with it, and is killed.
 //!
-//! `/proc/meminfo` also shows the memory in use: the watch updates it from the host.
+//! The watch updates the memory in use from the host.
 //!
 //! If such a group limits the sandbox, programs see the group itself. Otherwise they see files that look like those of a group.
 
@@ -19,6 +19,10 @@ use super::super::cgroup;
 const MEMINFO: &str = "var/lib/koze/limits/meminfo";
 const CONTROLLERS: &str = "var/lib/koze/limits/cgroups";
 const GROUP: &str = "var/lib/koze/limits/cgroup";
+const CURRENT: &str = "var/lib/koze/limits/cgroup/memory.current";
+
+/// The memory in use until the watch has measured it, in bytes: that of the guest. Java takes 0 for an error.
+const AT_START: u64 = 1 << 20;
 
 /// Where programs look for control groups.
 const MOUNT_POINT: &str = "/sys/fs/cgroup";
@@ -41,10 +45,11 @@ pub(crate) fn texts(limits: Limits) -> Vec<(String, String)> {
     let controllers = ["cpuset", "cpu", "cpuacct", "memory", "pids"].map(|name| format!("{name}\t0\t1\t1\n"));
     let header = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n";
     vec![
-        (MEMINFO.to_owned(), meminfo(limits.memory, 0)),
+        (MEMINFO.to_owned(), meminfo(limits.memory, AT_START)),
         (CONTROLLERS.to_owned(), format!("{header}{}", controllers.concat())),
         of_group("cgroup.controllers", "cpu memory pids".into()),
         of_group("cpu.max", cgroup::cpu_max(limits.processors)),
+        (CURRENT.to_owned(), current(AT_START)),
         of_group("memory.high", "max".into()),
         of_group("memory.max", limits.memory.to_string()),
         of_group("memory.swap.max", "0".into()),
@@ -52,10 +57,44 @@ pub(crate) fn texts(limits: Limits) -> Vec<(String, String)> {
     ]
 }
 
-/// Shows programs that they use this many bytes of their memory. `file` is the one that a launch has returned.
-pub(crate) fn show_memory(file: &OwnedFd, total: u64, used: u64) {
-    // The new content has the same length. If it cannot be written, programs see the previous one.
-    let _ = rustix::io::pwrite(file, meminfo(total, used).as_bytes(), 0);
+/// The files that show the memory in use, for the host.
+#[derive(Debug)]
+pub(crate) struct MemoryFiles {
+    meminfo: OwnedFd,
+    current: OwnedFd,
+}
+
+impl MemoryFiles {
+    /// Opens the files. The current directory is the root. They are opened through a mount of its own, because the root becomes
+    /// read-only.
+    pub(super) fn open() -> io::Result<Self> {
+        let root = open_tree(CWD, ".", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
+        let open = |path| openat(&root, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        Ok(MemoryFiles { meminfo: open(MEMINFO)?, current: open(CURRENT)? })
+    }
+
+    /// Returns the descriptors that are passed to the host.
+    pub(super) fn descriptors(&self) -> [&OwnedFd; 2] {
+        [&self.meminfo, &self.current]
+    }
+
+    /// Takes the descriptors from those that the sandbox has passed.
+    pub(super) fn take(passed: &mut impl Iterator<Item = OwnedFd>) -> Option<Self> {
+        Some(MemoryFiles { meminfo: passed.next()?, current: passed.next()? })
+    }
+
+    /// Shows programs that they use this many bytes of their memory.
+    pub(crate) fn show(&self, total: u64, used: u64) {
+        for (file, text) in [(&self.meminfo, meminfo(total, used)), (&self.current, current(used))] {
+            // The new content has the same length. If it cannot be written, programs see the previous one.
+            let _ = rustix::io::pwrite(file, text.as_bytes(), 0);
+        }
+    }
+}
+
+/// Returns the content of `memory.current`, which always has the same length.
+fn current(used: u64) -> String {
+    format!("{used:<20}\n")
 }
 
 /// Returns the content of `/proc/meminfo`: the fields that `free` and other programs require.
@@ -78,13 +117,6 @@ fn meminfo(total: u64, used: u64) -> String {
         ("SUnreclaim", 0),
     ];
     fields.map(|(name, bytes)| format!("{:<16}{:>8} kB\n", format!("{name}:"), bytes >> 10)).concat()
-}
-
-/// Opens the file with the memory, for the host. The current directory is the root. The file is opened through a mount of its own, because
-/// the root becomes read-only.
-pub(super) fn open_memory() -> io::Result<OwnedFd> {
-    let root = open_tree(CWD, ".", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
-    Ok(openat(root, MEMINFO, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Mounts the files where programs look. The root is read-only by now, and so are mounts derived from it. With `own_group`, the

@@ -20,7 +20,7 @@ use super::usage::{self, Files};
 use super::verdict::{Over, SHARED};
 use crate::cgroup::Memory;
 use crate::inner::Inner;
-use crate::launch::{self, Weakness};
+use crate::launch::Weakness;
 use crate::running::Running;
 use crate::{disk, layout};
 
@@ -142,7 +142,7 @@ impl Follower {
         }
         if let Some(memory) = &running.memory {
             let counted = running.group_memory.as_ref().and_then(Memory::used);
-            launch::show_memory(memory, most, counted.or(self.exact).unwrap_or(sum));
+            memory.show(most, counted.or(self.exact).unwrap_or(sum));
         }
         if !running.limited && !sandbox.weak.has(&Weakness::Processors) {
             self.processors(all, taken.threads, budget)?;

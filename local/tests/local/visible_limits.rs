@@ -43,12 +43,14 @@ fn used() -> Result<(), libtest_mimic::Failed> {
         let stage = Stage::new();
         let sandbox = stage.sized(192, 200).await;
         // It has a buffer of this size until its output is read.
+        let look = "cat /proc/meminfo; echo \"Group: $(($(cat /sys/fs/cgroup/memory.current) / 1024)) kB\"";
         let hold =
-            "dd if=/dev/zero bs=60M count=1 status=none | { sleep 1; cat /proc/meminfo; cat > /dev/null; }";
-        let text = out(&sandbox, hold).await;
+            format!("dd if=/dev/zero bs=60M count=1 status=none | {{ sleep 1; {look}; cat > /dev/null; }}");
+        let text = out(&sandbox, &hold).await;
         let available = field(&text, "MemAvailable");
         assert!((60_000..MEMORY_KIB - (60 << 10)).contains(&available), "{text}");
         assert_eq!(field(&text, "MemTotal"), MEMORY_KIB);
+        assert!((60 << 10..MEMORY_KIB).contains(&field(&text, "Group")), "{text}");
         until("the memory is free again", async || {
             let text = out(&sandbox, "cat /proc/meminfo").await;
             field(&text, "MemAvailable") > MEMORY_KIB - (20 << 10)
