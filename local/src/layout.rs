@@ -271,8 +271,8 @@ pub(super) fn processors(settings: &Settings) -> u64 {
     }
 }
 
-/// Returns how many threads a program should use for work, if the CPU limit applies. `nproc` and OpenMP read it from the environment.
-/// The affinity of programs does not show the limit: it would bind each sandbox to the same processors, even if others are idle.
+/// Returns how many threads a program should use if its CPU is limited, for the variable that `nproc` and OpenMP read. The affinity mask
+/// is not changed: it would bind a sandbox to fixed processors, which others may keep busy while the rest is idle.
 pub(super) fn threads(settings: &Settings) -> u64 {
     let here = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
     (processors(settings) / 1000).min(here)

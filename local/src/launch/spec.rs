@@ -22,7 +22,7 @@ pub(super) enum Report {
     /// It is in its own namespaces, and waits for its specification.
     Waiting,
     /// The sandbox is set up and locked down, and the guest serves from now on. The files that show the memory in use are passed with it, and
-    /// the socket that reports the sandbox's sockets, if there are such.
+    /// the socket that reports the sandbox's sockets, if supported.
     Shut,
     /// The launch failed. This is the last message.
     Failed(Failure),
@@ -64,7 +64,7 @@ pub(crate) struct Spec {
     pub(crate) links: Vec<(String, String)>,
     /// Small files: path and content.
     pub(crate) texts: Vec<(String, String)>,
-    /// Whether its programs see its control group: one of version 2.
+    /// Whether its programs see its control group, which is one of version 2.
     pub(crate) shows_group: bool,
     /// Its host name.
     pub(crate) hostname: String,

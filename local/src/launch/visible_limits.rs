@@ -1,9 +1,8 @@
-//! Shows programs the limits of their sandbox, where the C library and runtimes look for them: in `/proc/meminfo`, and in a control
+//! Shows programs the limits of their sandbox in the places where programs and runtimes look for them: `/proc/meminfo`, and a control
 //! group of version 2. A program that sees the memory of the host plans with it, and is killed.
 //!
+//! If a control group of version 2 limits the sandbox, programs see that group. Otherwise they see files that look like those of a group.
 //! The watch updates the memory in use from the host.
-//!
-//! If such a group limits the sandbox, programs see the group itself. Otherwise they see files that look like those of a group.
 
 use std::fs;
 use std::io;
@@ -21,7 +20,7 @@ const CONTROLLERS: &str = "var/lib/koze/limits/cgroups";
 const GROUP: &str = "var/lib/koze/limits/cgroup";
 const CURRENT: &str = "var/lib/koze/limits/cgroup/memory.current";
 
-/// The memory in use until the watch has measured it, in bytes: that of the guest. Java takes 0 for an error.
+/// The memory in use until the watch has measured it, in bytes: about that of the guest. Java treats 0 as an error.
 const AT_START: u64 = 1 << 20;
 
 /// Where programs look for control groups.
@@ -41,7 +40,7 @@ pub(crate) struct Limits {
 /// Returns the files that show the limits: paths in the sandbox, and content.
 pub(crate) fn texts(limits: Limits) -> Vec<(String, String)> {
     let of_group = |name: &str, value: String| (format!("{GROUP}/{name}"), format!("{value}\n"));
-    // Java reads from this file which version the groups have, and expects these names.
+    // Java takes the version of control groups from this file, and requires these names.
     let controllers = ["cpuset", "cpu", "cpuacct", "memory", "pids"].map(|name| format!("{name}\t0\t1\t1\n"));
     let header = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n";
     vec![
@@ -65,8 +64,8 @@ pub(crate) struct MemoryFiles {
 }
 
 impl MemoryFiles {
-    /// Opens the files. The current directory is the root. They are opened through a mount of its own, because the root becomes
-    /// read-only.
+    /// Opens the files below the current directory, which is the root. The root becomes read-only, so they are opened through another
+    /// mount of it.
     pub(super) fn open() -> io::Result<Self> {
         let root = open_tree(CWD, ".", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
         let open = |path| openat(&root, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
@@ -119,30 +118,30 @@ fn meminfo(total: u64, used: u64) -> String {
     fields.map(|(name, bytes)| format!("{:<16}{:>8} kB\n", format!("{name}:"), bytes >> 10)).concat()
 }
 
-/// Mounts the files where programs look. The root is read-only by now, and so are mounts derived from it. With `own_group`, the
-/// process is in a group of version 2 that limits only this sandbox.
+/// Mounts the files in the places where programs look. The root is read-only by now, and so are mounts derived from it. `own_group` says
+/// whether this process is in a control group of version 2 that limits only this sandbox.
 pub(super) fn show(own_group: bool) -> io::Result<()> {
     for (file, target) in [(MEMINFO, "/proc/meminfo"), (CONTROLLERS, "/proc/cgroups")] {
         match mount_bind(format!("/{file}"), target) {
-            // A kernel without control groups does not have the second one.
+            // A kernel without control groups lacks `/proc/cgroups`.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    // Java and Go use files below `MOUNT_POINT` only if the table of mounts has a group there. So one is mounted even if it
-    // is not the sandbox's own. Then nothing of it can be reached, because the files cover it.
+    // Java and Go use the files only if the table of mounts has a control group there. So koze mounts one even if it does not belong
+    // to the sandbox, and covers it: programs cannot reach what is below the files.
     let mounted = mount_group().is_ok();
     if own_group && mounted { Ok(()) } else { Ok(mount_bind(format!("/{GROUP}"), MOUNT_POINT)?) }
 }
 
 /// Mounts the group that is the root of the cgroup namespace.
 fn mount_group() -> io::Result<()> {
-    // Otherwise the host does not use version 2, and this mount would begin it.
+    // Without such a line, the host does not use version 2, and this mount would create its hierarchy.
     if !fs::read_to_string("/proc/self/cgroup")?.lines().any(|line| line.starts_with("0::")) {
         return Err(io::ErrorKind::Unsupported.into());
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("cgroup2", MOUNT_POINT, "cgroup2", flags, None)?;
-    // Only this mount: the first flag of a mount may become one of the file system, which the host shares.
+    // Not a flag of the first call, which could make the file system read-only for the host, too.
     Ok(mount_remount(MOUNT_POINT, MountFlags::BIND | MountFlags::RDONLY | flags, c"")?)
 }
