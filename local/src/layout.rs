@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::cgroup::Group;
-use super::launch::{self, Bind, BindKind, Limits, Spec, Task, Weakness, Weaknesses};
+use super::cgroup::{self, Group};
+use super::launch::{self, Bind, BindKind, Limits, Spec, Task, VisibleGroup, Weakness, Weaknesses};
 use koze_core::error::Result;
 use koze_core::provider::Settings;
 
@@ -176,7 +176,7 @@ fn bare(
         overlay: None,
         links: Vec::new(),
         texts: launch::limit_texts(limits(settings, group)),
-        shows_group: group.is_some_and(Group::is_unified),
+        visible_group: visible_group(group),
         hostname: hostname.to_owned(),
         shared_mib: SHARED,
         processes: PROCESSES,
@@ -276,6 +276,15 @@ pub(super) fn processors(settings: &Settings) -> u64 {
 pub(super) fn threads(settings: &Settings) -> u64 {
     let here = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
     (processors(settings) / 1000).min(here)
+}
+
+/// Returns where the control group that programs see comes from.
+fn visible_group(group: Option<&Group>) -> VisibleGroup {
+    match group {
+        Some(group) if group.is_unified() => VisibleGroup::Own,
+        _ if cgroup::has_unified() => VisibleGroup::Covered,
+        _ => VisibleGroup::Files,
+    }
 }
 
 /// Returns the limits that programs see.

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) use self::kills::Kills;
@@ -153,6 +154,14 @@ impl Drop for Group {
             }
         }
     }
+}
+
+/// Returns whether the host uses version 2. If it does not, mounting a group of version 2 would create the hierarchy. The file is read once,
+/// because the kernel may block readers while it removes groups.
+pub(super) fn has_unified() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    let read = || fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    *FOUND.get_or_init(|| read().lines().any(|line| line.starts_with("0::")))
 }
 
 /// Returns the runtime in a period, in microseconds. `processors` is in thousandths.

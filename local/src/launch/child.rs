@@ -173,7 +173,7 @@ fn prepare(
         if !spec.weak.has(&Weakness::Proc) {
             proc::mask().map_err(at(Stage::Proc))?;
         }
-        visible_limits::show(spec.shows_group).map_err(at(Stage::Limits))?;
+        visible_limits::show(spec.visible_group).map_err(at(Stage::Limits))?;
     }
     shut(spec).map_err(at(Stage::Shut))?;
     Ok(Some(memory))

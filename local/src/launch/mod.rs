@@ -34,7 +34,7 @@ use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Spec, Task};
 use spec::{Failure, Order, Report, Stage};
 pub(super) use sys::Process;
-pub(super) use visible_limits::{Limits, MemoryFiles, texts as limit_texts};
+pub(super) use visible_limits::{Limits, MemoryFiles, VisibleGroup, texts as limit_texts};
 pub use weakness::Weakness;
 pub(super) use weakness::Weaknesses;
 

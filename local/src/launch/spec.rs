@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::filter::Program;
 use super::overlay::Overlay;
+use super::visible_limits::VisibleGroup;
 use super::weakness::Weaknesses;
 
 /// From the host to the waiting child process. Descriptors for entering its control group are passed with it, and after them that of the
@@ -64,8 +65,8 @@ pub(crate) struct Spec {
     pub(crate) links: Vec<(String, String)>,
     /// Small files: path and content.
     pub(crate) texts: Vec<(String, String)>,
-    /// Whether its programs see its control group, which is one of version 2.
-    pub(crate) shows_group: bool,
+    /// The control group that its programs see.
+    pub(crate) visible_group: VisibleGroup,
     /// Its host name.
     pub(crate) hostname: String,
     /// The size of `/dev/shm` in MiB.

@@ -4,13 +4,13 @@
 //! If a control group of version 2 limits the sandbox, programs see that group. Otherwise they see files that look like those of a group.
 //! The watch updates the memory in use from the host.
 
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, OpenTreeFlags, mount, mount_bind, mount_remount, open_tree};
+use serde::{Deserialize, Serialize};
 
 use super::super::cgroup;
 
@@ -35,6 +35,17 @@ pub(crate) struct Limits {
     pub(crate) processes: u64,
     /// Its share of the processors in thousandths of one, if it is limited.
     pub(crate) processors: Option<u64>,
+}
+
+/// Where the files in `/sys/fs/cgroup` come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum VisibleGroup {
+    /// The sandbox's own control group, which is one of version 2.
+    Own,
+    /// koze's files, which cover a mounted group.
+    Covered,
+    /// koze's files alone, because the host does not use version 2.
+    Files,
 }
 
 /// Returns the files that show the limits: paths in the sandbox, and content.
@@ -118,9 +129,8 @@ fn meminfo(total: u64, used: u64) -> String {
     fields.map(|(name, bytes)| format!("{:<16}{:>8} kB\n", format!("{name}:"), bytes >> 10)).concat()
 }
 
-/// Mounts the files in the places where programs look. The root is read-only by now, and so are mounts derived from it. `own_group` says
-/// whether this process is in a control group of version 2 that limits only this sandbox.
-pub(super) fn show(own_group: bool) -> io::Result<()> {
+/// Mounts the files in the places where programs look. The root is read-only by now, and so are mounts derived from it.
+pub(super) fn show(group: VisibleGroup) -> io::Result<()> {
     for (file, target) in [(MEMINFO, "/proc/meminfo"), (CONTROLLERS, "/proc/cgroups")] {
         match mount_bind(format!("/{file}"), target) {
             // A kernel without control groups lacks `/proc/cgroups`.
@@ -130,16 +140,15 @@ pub(super) fn show(own_group: bool) -> io::Result<()> {
     }
     // Java and Go use the files only if the table of mounts has a control group there. So koze mounts one even if it does not belong
     // to the sandbox, and covers it: programs cannot reach what is below the files.
-    let mounted = mount_group().is_ok();
-    if own_group && mounted { Ok(()) } else { Ok(mount_bind(format!("/{GROUP}"), MOUNT_POINT)?) }
+    let mounted = group != VisibleGroup::Files && mount_group().is_ok();
+    if mounted && group == VisibleGroup::Own {
+        return Ok(());
+    }
+    Ok(mount_bind(format!("/{GROUP}"), MOUNT_POINT)?)
 }
 
 /// Mounts the group that is the root of the cgroup namespace.
 fn mount_group() -> io::Result<()> {
-    // Without such a line, the host does not use version 2, and this mount would create its hierarchy.
-    if !fs::read_to_string("/proc/self/cgroup")?.lines().any(|line| line.starts_with("0::")) {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("cgroup2", MOUNT_POINT, "cgroup2", flags, None)?;
     // Not a flag of the first call, which could make the file system read-only for the host, too.
