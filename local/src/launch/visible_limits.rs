@@ -95,7 +95,7 @@ impl MemoryFiles {
 
     /// Shows programs that they use this many bytes of their memory.
     pub(crate) fn show(&self, total: u64, used: u64) {
-        for (file, text) in [(&self.meminfo, meminfo(total, used)), (&self.current, current(used))] {
+        for (file, text) in [(&self.current, current(used)), (&self.meminfo, meminfo(total, used))] {
             // The new content has the same length. If it cannot be written, programs see the previous one.
             let _ = rustix::io::pwrite(file, text.as_bytes(), 0);
         }

@@ -42,10 +42,12 @@ fn used() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.sized(192, 200).await;
-        // It has a buffer of this size until its output is read.
+        // It has a buffer of this size until its output is read. The monitor may be late.
+        let available = "sed -n 's/MemAvailable: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo";
+        let seen = format!("until [ $({available}) -lt $((132 * 1024)) ]; do sleep 0.1; done");
         let look = "cat /proc/meminfo; echo \"Group: $(($(cat /sys/fs/cgroup/memory.current) / 1024)) kB\"";
         let hold =
-            format!("dd if=/dev/zero bs=60M count=1 status=none | {{ sleep 1; {look}; cat > /dev/null; }}");
+            format!("dd if=/dev/zero bs=60M count=1 status=none | {{ {seen}; {look}; cat > /dev/null; }}");
         let text = out(&sandbox, &hold).await;
         let available = field(&text, "MemAvailable");
         assert!((60_000..MEMORY_KIB - (60 << 10)).contains(&available), "{text}");
