@@ -157,7 +157,7 @@ impl Inner {
             let owner = layout::furnish(&directory, &weak).map_err(state_failed)?;
             let (memory, processors) = (layout::memory(&settings), layout::processors(&settings));
             let group = ahead.group().and_then(|group| group.limited(memory, layout::PROCESSES, processors));
-            let mut spec = layout::spec(&directory, &hostname, &settings, owner, group.is_some(), &weak)?;
+            let mut spec = layout::spec(&directory, &hostname, &settings, owner, group.as_ref(), &weak)?;
             if let Some(base) = Base::of(&directory)? {
                 let overlay = base.overlay(&layers, &directory, owner)?;
                 // In place of the directory itself.
@@ -198,7 +198,7 @@ impl Inner {
             let owner = owner::settle(&directory, &Weaknesses::default()).map_err(state_failed)?;
             let (memory, processors) = (layout::memory(&settings), layout::processors(&settings));
             let group = Group::new().and_then(|group| group.limited(memory, layout::PROCESSES, processors));
-            let spec = layout::browser(&settings, owner, group.is_some())?;
+            let spec = layout::browser(&settings, owner, group.as_ref())?;
             Ok((spec, group, lock))
         });
         let (spec, group, lock) = prepared.await?;
@@ -221,8 +221,11 @@ impl Inner {
     }
 
     /// Returns the environment of its programs, with the variables of a call.
-    pub(super) fn environment(&self, call: &[(String, String)]) -> Vec<(String, String)> {
+    pub(super) fn environment(&self, running: &Running, call: &[(String, String)]) -> Vec<(String, String)> {
         let mut env = layout::environment();
+        if running.limited {
+            env.push(("OMP_NUM_THREADS".to_owned(), layout::threads(&self.settings).to_string()));
+        }
         if self.weak.has(&Weakness::Environment) {
             env.extend(std::env::vars());
         }

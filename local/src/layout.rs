@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::launch::{Bind, BindKind, Spec, Task, Weakness, Weaknesses};
+use super::cgroup::{self, Group};
+use super::launch::{self, Bind, BindKind, Limits, Spec, Task, VisibleGroup, Weakness, Weaknesses};
 use koze_core::error::Result;
 use koze_core::provider::Settings;
 
@@ -137,7 +138,7 @@ pub(super) fn spec(
     hostname: &str,
     settings: &Settings,
     owner: Option<u32>,
-    group: bool,
+    group: Option<&Group>,
     weak: &Weaknesses,
 ) -> Result<Spec> {
     let mut spec = bare(hostname, settings, owner, group, weak)?;
@@ -155,7 +156,7 @@ pub(super) fn spec(
 }
 
 /// Returns the specification of a browser's sandbox, which has no files on disk: all that it writes is in `/dev/shm`.
-pub(super) fn browser(settings: &Settings, owner: Option<u32>, group: bool) -> Result<Spec> {
+pub(super) fn browser(settings: &Settings, owner: Option<u32>, group: Option<&Group>) -> Result<Spec> {
     let mut spec = bare("browser", settings, owner, group, &Weaknesses::default())?;
     spec.shared_mib = BROWSER_SHARED;
     spec.links.extend(["tmp", "home/user"].map(|path| (path.to_owned(), "/dev/shm".to_owned())));
@@ -167,19 +168,20 @@ fn bare(
     hostname: &str,
     settings: &Settings,
     owner: Option<u32>,
-    group: bool,
+    group: Option<&Group>,
     weak: &Weaknesses,
 ) -> Result<Spec> {
     let mut spec = Spec {
         binds: Vec::new(),
         overlay: None,
         links: Vec::new(),
-        texts: Vec::new(),
+        texts: launch::limit_texts(limits(settings, group)),
+        visible_group: visible_group(group),
         hostname: hostname.to_owned(),
         shared_mib: SHARED,
         processes: PROCESSES,
         file_size: disk(settings),
-        filters: super::filter::last(group)?,
+        filters: super::filter::last(group.is_some())?,
         owner,
         weak: weak.clone(),
         task: Task::Guest,
@@ -266,6 +268,32 @@ pub(super) fn processors(settings: &Settings) -> u64 {
         12_288.. => 4000,
         8192.. => 2000,
         _ => 1000,
+    }
+}
+
+/// Returns how many threads a program should use if its CPU is limited, for the variable that `nproc` and OpenMP read. The affinity mask
+/// is not changed: it would bind a sandbox to fixed processors, which others may keep busy while the rest is idle.
+pub(super) fn threads(settings: &Settings) -> u64 {
+    let here = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
+    (processors(settings) / 1000).min(here)
+}
+
+/// Returns where the control group that programs see comes from.
+fn visible_group(group: Option<&Group>) -> VisibleGroup {
+    match group {
+        Some(group) if group.is_unified() => VisibleGroup::Own,
+        _ if cgroup::has_unified() => VisibleGroup::Covered,
+        _ => VisibleGroup::Files,
+    }
+}
+
+/// Returns the limits that programs see.
+fn limits(settings: &Settings, group: Option<&Group>) -> Limits {
+    let has_share = group.is_some_and(|group| group.processors);
+    Limits {
+        memory: memory(settings),
+        processes: PROCESSES,
+        processors: has_share.then(|| processors(settings)),
     }
 }
 

@@ -17,11 +17,11 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 
 use super::background::Background;
-use super::cgroup::Group;
+use super::cgroup::{Group, Memory as GroupMemory};
 use super::engine::engine;
 use super::errors::{gone, reported};
 use super::judgement::Judgements;
-use super::launch::{self, Launched, Process, Spec};
+use super::launch::{self, Launched, MemoryFiles, Process, Spec};
 use super::process::table::Processes;
 use super::ready::watched;
 use koze_core::error::{Code, Error, Result};
@@ -45,6 +45,10 @@ pub(super) struct Running {
     pub(super) background: Background,
     /// Its processes.
     pub(super) processes: Processes,
+    /// The files that show its programs the memory in use.
+    pub(super) memory: Option<MemoryFiles>,
+    /// The memory that the kernel counts, if a control group limits it.
+    pub(super) group_memory: Option<GroupMemory>,
     /// The socket that reports the memory of its sockets.
     pub(super) sockets: Option<OwnedFd>,
     next: AtomicU64,
@@ -67,13 +71,15 @@ impl Running {
     pub(super) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
         let background = Background::new(&spec.weak);
         let owner = spec.owner;
-        let (Launched { socket, process: Process { descriptor: process, number: pid }, sockets }, group) =
-            launch::launch(spec, group).await?;
+        let (launched, group) = launch::launch(spec, group).await?;
+        let Launched { socket, process: Process { descriptor: process, number: pid }, memory, sockets } =
+            launched;
         let failed = |error: io::Error| {
             Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}")).with_source(error)
         };
         let counted = group.is_some();
         let judgements = Judgements::new(group.as_ref().map(Group::kills));
+        let group_memory = group.as_ref().map(Group::memory);
         let limited = group.as_ref().is_some_and(|group| group.processors);
         let process = Arc::new(process);
         let engine = engine()?;
@@ -104,6 +110,8 @@ impl Running {
             let _ = over.send(true);
         });
         Ok(Running {
+            memory,
+            group_memory,
             sockets,
             limited,
             owner,

@@ -89,14 +89,14 @@ impl Sandbox for LocalSandbox {
         let _using = self.0.using();
         let inner = Arc::clone(&self.0);
         let running = engine::run(async move { inner.wake().await }).await?;
-        let env = self.0.environment(&command.env);
+        let env = self.0.environment(&running, &command.env);
         exec::exec(running, command, env).await
     }
 
     async fn start(&self, program: Program) -> Result<LocalProcess> {
         program.check()?;
         self.with(move |inner, running| async move {
-            let env = inner.environment(&program.env);
+            let env = inner.environment(&running, &program.env);
             LocalProcess::start(inner, &running, program, env).await
         })
         .await

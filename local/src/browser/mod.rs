@@ -73,7 +73,7 @@ async fn start(mut turn: Turn, sandbox: Arc<Inner>) -> Result<Turn> {
     let chromium = Chromium::find()?;
     sandbox.sleep().await;
     let running = sandbox.wake().await?;
-    let environment = sandbox.environment(&[]);
+    let environment = sandbox.environment(&running, &[]);
     *turn = Some(Pipes::start(running, &chromium, environment).await?);
     Ok(turn)
 }

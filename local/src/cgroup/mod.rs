@@ -1,6 +1,7 @@
 //! Control groups: the kernel limits a sandbox's memory, processes and CPU share if this process can create groups.
 
 mod kills;
+mod memory;
 mod place;
 mod scope;
 
@@ -8,9 +9,11 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) use self::kills::Kills;
+pub(super) use self::memory::Memory;
 use self::place::{Place, place};
 
 /// The period of the CPU limit, in microseconds.
@@ -76,25 +79,29 @@ impl Group {
     pub(super) fn limited(mut self, memory: u64, processes: u64, processors: u64) -> Option<Self> {
         self.memory = memory;
         let (memory, processes) = (memory.to_string(), processes.to_string());
-        // The runtime per tenth of a second, in microseconds.
-        let (period, quota) = (PERIOD.to_string(), (processors * PERIOD / 1000).to_string());
+        let quota = quota(processors).to_string();
         let has = match self.kind {
             Kind::Unified => {
                 let group = &self.directories[0];
                 let has = set(group, "memory.max", &memory) && set(group, "pids.max", &processes);
                 let _ = fs::write(group.join("memory.swap.max"), "0");
-                self.processors = self.processors && set(group, "cpu.max", &format!("{quota} {period}"));
+                self.processors = self.processors && set(group, "cpu.max", &cpu_max(Some(processors)));
                 has
             }
             Kind::Legacy => {
                 self.processors = self.processors
-                    && set(&self.directories[2], "cpu.cfs_period_us", &period)
+                    && set(&self.directories[2], "cpu.cfs_period_us", &PERIOD.to_string())
                     && set(&self.directories[2], "cpu.cfs_quota_us", &quota);
                 set(&self.directories[0], "memory.limit_in_bytes", &memory)
                     && set(&self.directories[1], "pids.max", &processes)
             }
         };
         has.then_some(self)
+    }
+
+    /// Returns whether it is one group of version 2, which programs can read.
+    pub(super) fn is_unified(&self) -> bool {
+        self.kind == Kind::Unified
     }
 
     fn make(&mut self, directory: &Path) -> Option<()> {
@@ -120,6 +127,11 @@ impl Group {
         Kills::new(self.directories[0].join(file), self.memory)
     }
 
+    /// Returns the counter of the memory that programs of the group use.
+    pub(super) fn memory(&self) -> Memory {
+        Memory::new(self.directories[0].join("memory.stat"))
+    }
+
     /// Returns the files to which a single-threaded process writes [`ENTER`] to move itself and its future children
     /// into the group.
     pub(super) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
@@ -142,6 +154,25 @@ impl Drop for Group {
             }
         }
     }
+}
+
+/// Returns whether the host uses version 2. If it does not, mounting a group of version 2 would create the hierarchy. The file is read once,
+/// because the kernel may block readers while it removes groups.
+pub(super) fn has_unified() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    let read = || fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    *FOUND.get_or_init(|| read().lines().any(|line| line.starts_with("0::")))
+}
+
+/// Returns the runtime in a period, in microseconds. `processors` is in thousandths.
+fn quota(processors: u64) -> u64 {
+    processors * PERIOD / 1000
+}
+
+/// Returns the content of `cpu.max`. `processors` is in thousandths; `None` means no limit.
+pub(super) fn cpu_max(processors: Option<u64>) -> String {
+    let quota = processors.map_or_else(|| "max".to_owned(), |processors| quota(processors).to_string());
+    format!("{quota} {PERIOD}")
 }
 
 fn set(directory: &Path, file: &str, limit: &str) -> bool {

@@ -13,6 +13,7 @@ use super::super::filter::Program;
 use super::super::script;
 use super::nursery::{self, Copy};
 use super::spec::{Failure, Order, Report, Spec, Stage, Task};
+use super::visible_limits::{self, MemoryFiles};
 use super::{NURSERY, USER, Weakness, Weaknesses, mounts, overlay, proc, program, sys};
 
 /// The exit code if a program cannot be run.
@@ -74,12 +75,13 @@ fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
         sys::use_utc();
     }
     match prepare(&order, descriptors) {
-        Ok(()) => {
+        Ok(memory) => {
             let sockets = sockets.filter(|_| order.spec.task == Task::Guest);
-            let handed: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+            let handed: Vec<_> =
+                memory.iter().flat_map(MemoryFiles::descriptors).chain(&sockets).map(AsFd::as_fd).collect();
             channel::send(&socket, 0, &Report::Shut, &handed)?;
             let task = order.spec.task;
-            drop((sockets, order, filters));
+            drop((memory, sockets, order, filters));
             match task {
                 Task::Guest => koze_guest::serve(socket),
                 Task::Script => script::serve(socket),
@@ -131,8 +133,11 @@ fn take_null() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(&null)?)
 }
 
-/// Sets up the sandbox around this process, and locks it down.
-fn prepare(Order { spec, groups }: &Order<Spec>, mut doors: Vec<OwnedFd>) -> Result<(), (Stage, io::Error)> {
+/// Sets up the sandbox around this process, and locks it down. Returns the files that show its programs the memory in use, if it has any.
+fn prepare(
+    Order { spec, groups }: &Order<Spec>,
+    mut doors: Vec<OwnedFd>,
+) -> Result<Option<MemoryFiles>, (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
     let layer = spec.mapped_layer().and_then(|_| doors.pop());
     // First, so that the group becomes the root of the cgroup namespace.
@@ -147,11 +152,12 @@ fn prepare(Order { spec, groups }: &Order<Spec>, mut doors: Vec<OwnedFd>) -> Res
     let overlaid = overlaid.transpose().map_err(at(Stage::Layer))?;
     become_user(*groups).map_err(at(Stage::User))?;
     match spec.task {
-        Task::Script => return prepare_script(spec),
-        Task::Database => return prepare_database(spec, sources),
+        Task::Script => return prepare_script(spec).map(|()| None),
+        Task::Database => return prepare_database(spec, sources).map(|()| None),
         Task::Guest => {}
     }
     mounts::root(spec, sources).map_err(at(Stage::Root))?;
+    let memory = MemoryFiles::open().map_err(at(Stage::Limits))?;
     if let Some((overlay, sources)) = overlaid {
         overlay::attach(overlay, &sources).map_err(at(Stage::Layer))?;
     }
@@ -167,8 +173,10 @@ fn prepare(Order { spec, groups }: &Order<Spec>, mut doors: Vec<OwnedFd>) -> Res
         if !spec.weak.has(&Weakness::Proc) {
             proc::mask().map_err(at(Stage::Proc))?;
         }
+        visible_limits::show(spec.visible_group).map_err(at(Stage::Limits))?;
     }
-    shut(spec).map_err(at(Stage::Shut))
+    shut(spec).map_err(at(Stage::Shut))?;
+    Ok(Some(memory))
 }
 
 /// The rest of the setup for scripts, which see nothing of the host, not even `/proc` and `/dev`.

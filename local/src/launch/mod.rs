@@ -10,6 +10,7 @@ mod proc;
 mod program;
 mod spec;
 mod sys;
+mod visible_limits;
 mod weakness;
 
 use std::fs;
@@ -33,6 +34,7 @@ use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Spec, Task};
 use spec::{Failure, Order, Report, Stage};
 pub(super) use sys::Process;
+pub(super) use visible_limits::{Limits, MemoryFiles, VisibleGroup, texts as limit_texts};
 pub use weakness::Weakness;
 pub(super) use weakness::Weaknesses;
 
@@ -69,6 +71,8 @@ pub(super) struct Launched {
     pub(super) socket: OwnedFd,
     /// Its first process. When it exits, all others are killed.
     pub(super) process: Process,
+    /// The files that show its programs the memory in use.
+    pub(super) memory: Option<MemoryFiles>,
     /// A socket in its network that reports its sockets.
     pub(super) sockets: Option<OwnedFd>,
 }
@@ -125,7 +129,9 @@ fn start(nursery: &mut Option<Nursery>, spec: &Spec, group: Option<&Group>) -> R
 
 fn launched(first: Waiting, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
     match furnish(&first, spec, group) {
-        Ok(sockets) => Ok(Launched { socket: first.socket, process: first.process, sockets }),
+        Ok((memory, sockets)) => {
+            Ok(Launched { socket: first.socket, process: first.process, memory, sockets })
+        }
         Err(error) => {
             first.end();
             Err(error)
@@ -170,8 +176,12 @@ fn no_copy(missing: Missing) -> Error {
     }
 }
 
-/// Lets the first process set up its sandbox. Returns the socket that it passes back.
-fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<Option<OwnedFd>> {
+/// Lets the first process set up its sandbox. Returns the files and the socket that it passes back.
+fn furnish(
+    first: &Waiting,
+    spec: &Spec,
+    group: Option<&Group>,
+) -> Result<(Option<MemoryFiles>, Option<OwnedFd>)> {
     let Waiting { socket, process } = first;
     expect(socket, |report| matches!(report, Report::Waiting))?;
     let doors = match group {
@@ -191,10 +201,10 @@ fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<Option
     let layer = layer.map_err(|error| refused_layer(&error))?;
     let passed: Vec<_> = doors.iter().chain(&layer).map(AsFd::as_fd).collect();
     channel::send(socket, 0, &Order { spec, groups }, &passed).map_err(failed)?;
-    let sockets = expect(socket, |report| matches!(report, Report::Shut))?;
+    let mut passed = expect(socket, |report| matches!(report, Report::Shut))?.into_iter();
     sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)
         .map_err(|error| failed(error.into()))?;
-    Ok(sockets)
+    Ok((MemoryFiles::take(&mut passed), passed.next()))
 }
 
 /// Reaps an exited process.
@@ -206,16 +216,16 @@ fn failed(error: io::Error) -> Error {
     Error::new(Code::Internal, format!("a sandbox cannot be started: {error}")).with_source(error)
 }
 
-/// Receives the next report, which must be the expected one, and its descriptor.
-fn expect(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Option<OwnedFd>> {
+/// Receives the next report, which must be the expected one, and its descriptors.
+fn expect(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Vec<OwnedFd>> {
     let received = channel::receive::<Report>(socket).map_err(|error| {
         Error::new(Code::Unavailable, format!("a sandbox did not start: {error}")).with_source(error)
     })?;
-    let Some(mut received) = received else {
+    let Some(received) = received else {
         let text = "a sandbox ended while it was started: is `koze_local::init()` the first line of `main`?";
         return Err(Error::new(Code::Unavailable, text));
     };
-    if right(&received.message) { Ok(received.descriptors.pop()) } else { Err(odd(&received.message)) }
+    if right(&received.message) { Ok(received.descriptors) } else { Err(odd(&received.message)) }
 }
 
 /// Returns the error for an unexpected report.

@@ -44,7 +44,7 @@ pub(super) fn root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
     let shut = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", SCRATCH, "tmpfs", shut, c"size=1m,nr_inodes=1k,mode=0755")?;
     rustix::process::chdir(SCRATCH)?;
-    for directory in ["proc", "dev/pts", "dev/shm", "etc", "run", "var", "home", "sys"] {
+    for directory in ["proc", "dev/pts", "dev/shm", "etc", "run", "var", "home", "sys/fs/cgroup"] {
         std::fs::create_dir_all(directory)?;
     }
     for (bind, tree) in spec.binds.iter().zip(sources) {

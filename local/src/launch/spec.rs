@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::filter::Program;
 use super::overlay::Overlay;
+use super::visible_limits::VisibleGroup;
 use super::weakness::Weaknesses;
 
 /// From the host to the waiting child process. Descriptors for entering its control group are passed with it, and after them that of the
@@ -21,7 +22,8 @@ pub(super) struct Order<S> {
 pub(super) enum Report {
     /// It is in its own namespaces, and waits for its specification.
     Waiting,
-    /// The sandbox is set up and locked down, and the guest serves from now on. A socket may be passed with it.
+    /// The sandbox is set up and locked down, and the guest serves from now on. The files that show the memory in use are passed with it, and
+    /// the socket that reports the sandbox's sockets, if supported.
     Shut,
     /// The launch failed. This is the last message.
     Failed(Failure),
@@ -47,6 +49,7 @@ pub(super) enum Stage {
     Root,
     Layer,
     Proc,
+    Limits,
     Pivot,
     Shut,
 }
@@ -62,6 +65,8 @@ pub(crate) struct Spec {
     pub(crate) links: Vec<(String, String)>,
     /// Small files: path and content.
     pub(crate) texts: Vec<(String, String)>,
+    /// The control group that its programs see.
+    pub(crate) visible_group: VisibleGroup,
     /// Its host name.
     pub(crate) hostname: String,
     /// The size of `/dev/shm` in MiB.

@@ -217,6 +217,8 @@ fn variable() -> String {
         "SHLVL",
         "_",
         "NODE_USE_ENV_PROXY",
+        "OMP_NUM_THREADS",
+        "PIP_BREAK_SYSTEM_PACKAGES",
     ];
     let names = std::env::vars_os().filter(|(_, value)| !value.is_empty());
     let mut names = names.filter_map(|(name, _)| name.into_string().ok());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use koze_script::protocol::ToScript;
 
 use super::super::engine::{self, engine};
-use super::super::launch::{Spec, Task, Weaknesses};
+use super::super::launch::{Spec, Task, VisibleGroup, Weaknesses};
 use super::super::{filter, owner};
 use super::worker::{End, Talk, Worker};
 use koze_core::error::{Code, Error, Result};
@@ -107,6 +107,7 @@ impl Pool {
             overlay: None,
             links: Vec::new(),
             texts: Vec::new(),
+            visible_group: VisibleGroup::Files,
             hostname: "script".into(),
             shared_mib: 0,
             processes: 1,

@@ -19,6 +19,7 @@ use super::sockets;
 use super::usage::{self, Files};
 use super::verdict::{Over, SHARED};
 use super::writers::{self, Written};
+use crate::cgroup::Memory;
 use crate::inner::Inner;
 use crate::launch::Weakness;
 use crate::running::Running;
@@ -49,6 +50,8 @@ pub(super) struct Follower {
     files: Files,
     /// The memory of its sockets in bytes.
     sockets: u64,
+    /// The memory of its programs in bytes, measured exactly, if the estimate exceeds its limit.
+    exact: Option<u64>,
     files_pace: Pace,
     memory_pace: Pace,
     disk: u64,
@@ -131,7 +134,9 @@ impl Follower {
             return Err(Over::Sockets(most >> 20));
         }
         let sum = taken.memory + self.files.in_memory + self.sockets;
-        if !running.counted && sum > most {
+        if running.counted || sum <= most {
+            self.exact = None;
+        } else {
             let mib = most >> 20;
             if sum / SHARED > most {
                 return Err(Over::Shared(mib));
@@ -141,10 +146,15 @@ impl Follower {
                 let start = thread_time();
                 let exact = usage::memory(all, self.files.in_memory, budget)? + self.sockets;
                 self.memory_pace.took(thread_time().saturating_sub(start));
+                self.exact = Some(exact);
                 if exact > most {
                     return Err(Over::Memory(mib));
                 }
             }
+        }
+        if let Some(memory) = &running.memory {
+            let counted = running.group_memory.as_ref().and_then(Memory::used);
+            memory.show(most, counted.or(self.exact).unwrap_or(sum));
         }
         if !running.limited && !sandbox.weak.has(&Weakness::Processors) {
             self.processors(all, taken.threads, budget)?;

@@ -223,6 +223,10 @@ fn unified() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(read(&group, "pids.max").trim(), "512");
         assert_eq!(read(&group, "cpu.max").trim(), "100000 100000");
         assert_eq!(out(&sandbox, "cat /proc/self/cgroup").await, "0::/", "it sees no other group");
+        // Programs see this group, and not files that look like it.
+        let seen =
+            out(&sandbox, "cd /sys/fs/cgroup && cat memory.max cpu.max && grep -c . memory.current").await;
+        assert_eq!(seen, format!("{memory}\n100000 100000\n1"));
     })
 }
 

@@ -36,6 +36,7 @@ mod statements;
 mod streaming;
 mod tools;
 mod transfer;
+mod visible_limits;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
         sight::TESTS,
         limits::TESTS,
         control_groups::TESTS,
+        visible_limits::TESTS,
         descriptors::TESTS,
         layers::TESTS,
         life::TESTS,

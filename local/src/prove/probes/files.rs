@@ -74,8 +74,20 @@ pub(super) fn make_node(_: &Target) -> io::Result<()> {
     opened
 }
 
+/// Checks that `/sys` has nothing but one control group, which shows the limits and cannot be changed.
 pub(super) fn sys(_: &Target) -> io::Result<()> {
-    if fs::read_dir("/sys")?.next().is_some() { Ok(()) } else { Err(nothing("it is empty")) }
+    for (directory, own) in [("/sys", "fs"), ("/sys/fs", "cgroup")] {
+        if fs::read_dir(directory)?.flatten().any(|entry| entry.file_name() != own) {
+            return Ok(());
+        }
+    }
+    for entry in fs::read_dir("/sys/fs/cgroup")?.flatten() {
+        // A directory is another group.
+        if entry.file_type()?.is_dir() || writable(&entry.path()) {
+            return Ok(());
+        }
+    }
+    Err(nothing("only the sandbox's own limits are there"))
 }
 
 /// Opens a file for writing, and writes nothing.
@@ -126,8 +138,9 @@ pub(super) fn mounts(_: &Target) -> io::Result<()> {
         let mut fields = line.split(' ').skip(4);
         let (point, options) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
         let below = |top: &&str| point == *top || point.starts_with(&format!("{top}/"));
-        // Read-only mounts that cover parts of it.
-        let covers = point.starts_with("/proc/") && options.split(',').any(|option| option == "ro");
+        // Read-only mounts that cover parts of it, and the sandbox's control group.
+        let covers = (point.starts_with("/proc/") || point == "/sys/fs/cgroup")
+            && options.split(',').any(|option| option == "ro");
         point != "/" && !OWN.contains(&point) && !BELOW.iter().any(below) && !covers
     });
     odd.map(drop).ok_or_else(|| nothing("all of it is the sandbox's own"))

@@ -132,7 +132,8 @@ pub(super) fn core(_: &Target) -> io::Result<()> {
 
 /// Registers a trigger, whose file must stay open.
 pub(super) fn pressure(_: &Target) -> io::Result<()> {
-    let mut file = File::options().read(true).write(true).open("/proc/pressure/cpu")?;
+    let open = |path| File::options().read(true).write(true).open(path);
+    let mut file = open("/proc/pressure/cpu").or_else(|_| open("/sys/fs/cgroup/cpu.pressure"))?;
     file.write_all(b"some 150000 2000000\0")
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use koze_script::protocol::Json;
 
 use super::super::super::filter;
-use super::super::super::launch::{Bind, BindKind, Spec, Task, Weaknesses};
+use super::super::super::launch::{Bind, BindKind, Spec, Task, VisibleGroup, Weaknesses};
 use super::super::line::Line;
 use super::connection::{late, memory};
 use super::serve::{Ask, DIRECTORY};
@@ -109,6 +109,7 @@ fn spec(directory: &Path) -> Result<Spec> {
         overlay: None,
         links: Vec::new(),
         texts: Vec::new(),
+        visible_group: VisibleGroup::Files,
         hostname: "database".into(),
         shared_mib: 1,
         processes: 1,
