@@ -195,10 +195,11 @@ fn egress_forwards_http_in_a_tunnel() -> Result<(), libtest_mimic::Failed> {
 
 /// Opens a tunnel to a server that begins, waits for its greeting, and sends bytes. Returns the rest of the answer.
 async fn after_greeting(sandbox: &LocalSandbox, port: u16, bytes: &str) -> String {
-    let script = "exec 3<>/dev/tcp/127.0.0.1/3128; \
+    // The proxy may close the tunnel while bash, which writes line by line, is still writing.
+    let script = "trap '' PIPE; exec 3<>/dev/tcp/127.0.0.1/3128; \
                   printf \"CONNECT origin.example:$1 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n\" >&3; \
                   until [ \"$line\" = \"220 hello\" ]; do \
-                  IFS= read -r line <&3 || exit 1; line=${line%$'\\r'}; done; printf \"$2\" >&3; cat <&3";
+                  IFS= read -r line <&3 || exit 1; line=${line%$'\\r'}; done; printf \"$2\" >&3; cat <&3; true";
     let port = port.to_string();
     let argv = ["bash", "-c", script, "bash", &port, bytes];
     let output = sandbox.exec(command(&argv)).await.unwrap();
