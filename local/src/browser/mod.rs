@@ -24,6 +24,7 @@ use self::connection::Connection;
 use self::pipes::Pipes;
 use self::program::Chromium;
 use super::inner::{BrowserRole, Inner};
+use super::network::preview::OwnPreviews;
 use super::{Shared, engine};
 use koze_core::SandboxName;
 use koze_core::error::{Code, Error, Result};
@@ -63,6 +64,7 @@ struct Browser {
     sandbox: Arc<Inner>,
     egress: Egress,
     refusals: Arc<super::network::egress::Refusals>,
+    previews: Arc<OwnPreviews>,
     turn: Arc<AsyncMutex<Option<Pipes>>>,
 }
 
@@ -89,10 +91,11 @@ impl Browsers {
         self.all().values().map(|browser| Arc::clone(&browser.sandbox)).collect()
     }
 
-    /// Connects to the browser of an agent, and starts it if it does not run.
+    /// Connects to the browser of an agent, and starts it if it does not run. It can open the previews of the session.
     pub(super) async fn open(
         &self,
         provider: &Arc<Shared>,
+        session: Option<SessionId>,
         agent: &SessionId,
         egress: &Egress,
         time: Duration,
@@ -103,7 +106,7 @@ impl Browsers {
                 // The hosts that it may reach have changed.
                 former.end().await;
             }
-            browser.connect().await
+            browser.connect(session).await
         };
         let late = |_| {
             let text = "the browser was busy with other calls for too long, or did not start in time: try again later";
@@ -153,15 +156,25 @@ impl Browser {
     fn new(provider: &Arc<Shared>, agent: &SessionId, egress: &Egress, idle: Duration) -> Result<Self> {
         let profile = Profile::new("browser", "chromium", SIZE);
         let settings = Settings { profile, sleep_after: idle };
-        let refusals = Arc::default();
-        let role =
-            BrowserRole { agent: agent.clone(), egress: egress.clone(), refusals: Arc::clone(&refusals) };
+        let (refusals, previews) = (Arc::default(), Arc::new(OwnPreviews::new(provider)));
+        let role = BrowserRole {
+            agent: agent.clone(),
+            egress: egress.clone(),
+            refusals: Arc::clone(&refusals),
+            previews: Arc::clone(&previews),
+        };
         let sandbox = Inner::browser(&SandboxName::new("browser")?, settings, role, provider);
-        Ok(Browser { sandbox: Arc::new(sandbox), egress: egress.clone(), refusals, turn: Arc::default() })
+        Ok(Browser {
+            sandbox: Arc::new(sandbox),
+            egress: egress.clone(),
+            refusals,
+            previews,
+            turn: Arc::default(),
+        })
     }
 
     /// Waits for its turn, and starts the browser if it does not run.
-    async fn connect(&self) -> Result<Connection> {
+    async fn connect(&self, session: Option<SessionId>) -> Result<Connection> {
         let mut turn = Arc::clone(&self.turn).lock_owned().await;
         let using = self.sandbox.using();
         if turn.as_ref().is_none_or(Pipes::has_ended) {
@@ -169,6 +182,7 @@ impl Browser {
             turn = engine::run(start(turn, Arc::clone(&self.sandbox))).await?;
         }
         self.refusals.clear();
+        self.previews.set_session(session);
         let pipes = turn.as_ref().ok_or_else(super::errors::gone)?;
         Ok(pipes.connect(&self.refusals, using).held(turn))
     }
