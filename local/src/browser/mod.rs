@@ -22,8 +22,10 @@ use tokio::time::timeout;
 
 use self::connection::Connection;
 use self::pipes::Pipes;
-use self::program::Chromium;
+use self::program::{Chromium, has_certutil};
 use super::inner::{BrowserRole, Inner};
+use super::network::authorities;
+use super::network::egress::Internet;
 use super::network::preview::OwnPreviews;
 use super::{Shared, engine};
 use koze_core::SandboxName;
@@ -36,6 +38,15 @@ use koze_core::script::Egress;
 const SIZE: Size = Size { memory_mib: 2048, disk_mb: 1000 };
 /// The idle time before a browser ends, by default.
 const IDLE: Duration = Duration::from_mins(5);
+
+/// The next step on a machine whose authorities Chromium does not trust.
+const NEEDS_CERTUTIL: &str = "this machine trusts further authorities, which only `certutil` makes known to Chromium: ask the user to run \
+     `apt-get install libnss3-tools` on Debian, or `dnf install nss-tools` on Fedora, and close the browser (`browser_close`)";
+
+/// Returns the next step if Chromium cannot trust the authorities of this machine.
+pub(super) fn hint() -> Option<&'static str> {
+    (!has_certutil() && !authorities::added(&Internet::default()).is_empty()).then_some(NEEDS_CERTUTIL)
+}
 
 /// Checks whether this machine has Chromium.
 pub(super) fn check() -> Result<()> {
@@ -65,18 +76,23 @@ struct Browser {
     egress: Egress,
     refusals: Arc<super::network::egress::Refusals>,
     previews: Arc<OwnPreviews>,
+    internet: Arc<Internet>,
     turn: Arc<AsyncMutex<Option<Pipes>>>,
 }
 
 /// Starts a browser in its sandbox.
-async fn start(mut turn: Turn, sandbox: Arc<Inner>) -> Result<Turn> {
+async fn start(mut turn: Turn, sandbox: Arc<Inner>, internet: Arc<Internet>) -> Result<Turn> {
     *turn = None;
     // Checked first, so that a failure creates no sandbox.
     let chromium = Chromium::find()?;
+    let authorities = engine::block(move || Ok(authorities::added(&internet))).await?;
+    let can_trust = has_certutil();
+    let command = chromium.command(if can_trust { &authorities } else { &[] });
     sandbox.sleep().await;
     let running = sandbox.wake().await?;
     let environment = sandbox.environment(&[]);
-    *turn = Some(Pipes::start(running, &chromium, environment).await?);
+    let hint = (!can_trust && !authorities.is_empty()).then_some(NEEDS_CERTUTIL);
+    *turn = Some(Pipes::start(running, command, environment, hint).await?);
     Ok(turn)
 }
 
@@ -169,6 +185,7 @@ impl Browser {
             egress: egress.clone(),
             refusals,
             previews,
+            internet: Arc::clone(&provider.internet),
             turn: Arc::default(),
         })
     }
@@ -179,7 +196,7 @@ impl Browser {
         let using = self.sandbox.using();
         if turn.as_ref().is_none_or(Pipes::has_ended) {
             // Runs to completion, even if the caller stops waiting: a browser that is only partly started would block the next one.
-            turn = engine::run(start(turn, Arc::clone(&self.sandbox))).await?;
+            turn = engine::run(start(turn, Arc::clone(&self.sandbox), Arc::clone(&self.internet))).await?;
         }
         self.refusals.clear();
         self.previews.set_session(session);

@@ -169,6 +169,9 @@ impl<W: Wire> Page<W> {
                 (Code::PermissionDenied, "browsers do not open this port, which other protocols use")
             }
             "net::ERR_TOO_MANY_REDIRECTS" => (Code::Unavailable, "it redirects in a circle: use another URL"),
+            "net::ERR_CERT_AUTHORITY_INVALID" if self.client.wire.authority_hint().is_some() => {
+                (Code::Unavailable, self.client.wire.authority_hint().unwrap_or_default())
+            }
             why if why.starts_with("net::ERR_CERT_") || why.starts_with("net::ERR_SSL_") => {
                 (Code::Unavailable, "the connection is not secure: check the host, or use another URL")
             }

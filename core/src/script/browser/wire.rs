@@ -28,6 +28,11 @@ pub trait Wire: MaybeSend {
     fn refusals(&self) -> Vec<Refusal> {
         Vec::new()
     }
+
+    /// Returns the next step after a certificate of an unknown authority, if the provider has one.
+    fn authority_hint(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A request of a browser that was refused.

@@ -22,6 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("browser_opens_previews_of_its_session_only", previews::of_its_session),
     ("browser_opens_no_files", reach::files),
     ("browser_verifies_certificates", reach::certificates),
+    ("browser_trusts_authorities_of_the_machine", reach::authorities),
     ("browser_limits_results", life::limits),
     (ONCE, life::endless),
     ("browser_survives_pages", life::survives),
