@@ -55,7 +55,7 @@ fn they_are_served_beside_sandboxes() {
     let run = call(&host, "run_sandbox_code", &json!({ "code": "1" }));
     assert_snapshot!(printed(&run), @"
     1
-    error[invalid_input]: this project does not serve the tools `script`: it serves agent. Add `[package.metadata.koze.script]` to its `Cargo.toml`, and run `koze build`
+    error[invalid_input]: this project does not serve the tools `script`: it serves agent. Add `[package.metadata.koze.script]` to its `Cargo.toml`. A Worker also needs `cargo add koze --features script` and `koze build`
     ");
     host.write("Cargo.toml", format!("{}{TABLE}", host.read("Cargo.toml")));
     assert_eq!(
@@ -215,7 +215,7 @@ fn the_browser_is_an_option() {
     let open = || printed(&call(&host, "browser_navigate", &json!({ "url": "http://127.0.0.1/" })));
     assert_snapshot!(open(), @"
     1
-    unsupported: this project has no browser for scripts: ask the user to set `browser = true` in `[package.metadata.koze.script]` of `Cargo.toml`
+    unsupported: this project has no browser for scripts: ask the user to set `browser = true`, and the hosts of the pages in `allowed_hosts`, in `[package.metadata.koze.script]` of `Cargo.toml`. A Worker also needs `cargo add koze --features browser` and `koze build`
     ");
     assert!(!host.koze(&["tools"]).stdout.contains("browser_"));
     host.write("Cargo.toml", format!("{manifest}internet = true\nbrowser = true\n"));
