@@ -184,12 +184,12 @@ fn hosts_are_those_of_the_table() {
     host.write("Cargo.toml", format!("{manifest}internet = true\n"));
     assert_snapshot!(fetch("http://127.0.0.1/"), @"
     1
-    permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks
+    permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks, and no entry of `allowed_hosts` changes that
     ");
     host.write("fetch.js", "await fetch('http://[::1]:81/?key=secret')\n");
     assert_snapshot!(printed(&host.koze(&["script", "run", "fetch.js"])), @"
     1
-    error: Error: ::1 is not on the internet: scripts cannot reach private or local networks (fetch.js:1:6)
+    error: Error: ::1 is not on the internet: scripts cannot reach private or local networks, and no entry of `allowed_hosts` changes that (fetch.js:1:6)
     ");
     // An empty list allows no host, as in the attribute of a sandbox.
     host.write("Cargo.toml", format!("{manifest}internet = true\nallowed_hosts = []\n"));
@@ -227,12 +227,12 @@ fn the_browser_is_an_option() {
     }
     assert_snapshot!(open(), @"
     1
-    permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks
+    permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks, and no entry of `allowed_hosts` changes that. To open a server in a sandbox of this session, use the URL that `browse` returns
     ");
     host.write("browse.js", "await browser.navigate('http://[::1]:81/')\n");
     assert_snapshot!(printed(&host.koze(&["script", "run", "browse.js"])), @"
     1
-    error: Error: ::1 is not on the internet: scripts cannot reach private or local networks (browse.js:1:14)
+    error: Error: ::1 is not on the internet: scripts cannot reach private or local networks, and no entry of `allowed_hosts` changes that. To open a server in a sandbox of this session, use the URL that `browse` returns (browse.js:1:14)
     ");
     let journal = host.koze(&["sandboxes", "--egress"]).stdout;
     let rows =
