@@ -33,12 +33,13 @@ pub fn check(project: &Project, draft: &Draft, findings: &mut Findings) {
         let range = table.flatten().and_then(Item::span);
         findings.add(Rule::ScriptsWithoutRegistry {}, place(range));
     }
-    if let Some(dependency) = lacking(&document, project, &[SCRIPT, BROWSER]) {
+    // One finding, whose step is enough: the feature of the browser includes that of scripts.
+    if project.worker_scripts().is_some_and(|scripts| scripts.browser) {
+        if let Some(dependency) = lacking(&document, project, &[BROWSER]) {
+            findings.add(Rule::BrowserWithoutFeature {}, place(dependency.span()));
+        }
+    } else if let Some(dependency) = lacking(&document, project, &[SCRIPT, BROWSER]) {
         findings.add(Rule::ScriptsWithoutFeature {}, place(dependency.span()));
-    } else if project.worker_scripts().is_some_and(|scripts| scripts.browser)
-        && let Some(dependency) = lacking(&document, project, &[BROWSER])
-    {
-        findings.add(Rule::BrowserWithoutFeature {}, place(dependency.span()));
     }
 }
 

@@ -123,7 +123,9 @@ pub fn unknown_profile(named: &str, known: &[&str]) -> Error {
 pub(crate) fn how_to_serve(family: Family) -> String {
     match family {
         Family::Script => {
-            "Add `[package.metadata.koze.script]` to its `Cargo.toml`, and run `koze build`".to_owned()
+            "Add `[package.metadata.koze.script]` to its `Cargo.toml`. A Worker also needs `cargo add koze --features script` and \
+             `koze build`"
+                .to_owned()
         }
         _ => format!("Add `{family}` to the `tools` of a `#[sandbox]`, and run `koze build`"),
     }

@@ -14,7 +14,8 @@ use super::disk::Walks;
 use super::errors::{destroyed, disk_full, state_failed};
 use super::launch::{Weakness, Weaknesses};
 use super::layers::{Base, Layers};
-use super::network::egress::{self, Policy, Refusals};
+use super::network::egress::{self, Policy, Reach, Refusals};
+use super::network::preview::OwnPreviews;
 use super::process::end_contexts;
 use super::registry::Registry;
 use super::running::Running;
@@ -71,6 +72,8 @@ pub(super) struct BrowserRole {
     pub(super) egress: Egress,
     /// Its refused requests.
     pub(super) refusals: Arc<Refusals>,
+    /// The previews that it may open.
+    pub(super) previews: Arc<OwnPreviews>,
 }
 
 /// The state of a sandbox.
@@ -114,6 +117,12 @@ impl Inner {
         let key = browser.agent.key();
         let directory = layout::directory(&provider.state.join("browsers"), &key);
         Inner { directory, role: Role::Browser(browser), ..Inner::new(&key, name, settings, provider) }
+    }
+
+    /// Returns whether it is a sandbox of a session.
+    pub(super) fn is_of(&self, session: &SessionId) -> bool {
+        matches!(self.role, Role::OfSession)
+            && self.key.strip_suffix(self.name.as_str()).is_some_and(|key| key == session.key())
     }
 
     /// Returns the name of its session, which is the start of its key.
@@ -174,9 +183,11 @@ impl Inner {
         let running = Arc::new(running?);
         let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
         let (internet, weak) = (Arc::clone(&self.internet), self.weak.has(&Weakness::Egress));
-        let policy = Policy::of(&self.settings.profile)?.map(|policy| policy.weakened(weak));
-        let refusals = Arc::clone(&running.judgements.refusals);
-        egress::open(&running, policy, internet, journal, Some(refusals)).await?;
+        if let Some(policy) = Policy::of(&self.settings.profile)? {
+            let reach = Reach::new(policy.weakened(weak), internet, journal);
+            let refusals = Arc::clone(&running.judgements.refusals);
+            egress::open(&running, reach.with_refusals(refusals)).await?;
+        }
         staging::sweep(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
         if self.weak.are_none() {
@@ -187,7 +198,7 @@ impl Inner {
 
     /// Starts the sandbox of a browser, which has no files that outlive it.
     async fn start_browser(&self, browser: &BrowserRole) -> Result<Running> {
-        let policy = Policy::of_scripts(&browser.egress)?;
+        let policy = Policy::of_browser(&browser.egress)?;
         let (directory, settings) = (self.directory.clone(), self.settings.clone());
         let prepared = engine::block(move || {
             layout::make(&directory).map_err(state_failed)?;
@@ -204,8 +215,10 @@ impl Inner {
         let (spec, group, lock) = prepared.await?;
         let running = Running::start(spec, group, lock).await?;
         let journal = egress::Journal::new(&self.state_directory, browser.agent.session(), IN_JOURNAL);
-        let (internet, refusals) = (Arc::clone(&self.internet), Arc::clone(&browser.refusals));
-        egress::open(&running, policy, internet, journal, Some(refusals)).await?;
+        let reach = Reach::new(policy, Arc::clone(&self.internet), journal)
+            .with_refusals(Arc::clone(&browser.refusals))
+            .with_previews(Arc::clone(&browser.previews));
+        egress::open(&running, reach).await?;
         Ok(running)
     }
 
@@ -338,6 +351,12 @@ fn in_another_program() -> Error {
 /// A call in progress, or a request to a port.
 #[derive(Debug)]
 pub(super) struct Use(Arc<Inner>);
+
+impl Clone for Use {
+    fn clone(&self) -> Self {
+        self.0.using()
+    }
+}
 
 impl Drop for Use {
     fn drop(&mut self) {

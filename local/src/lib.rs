@@ -163,6 +163,11 @@ pub fn groups() -> Groups {
     launch::groups()
 }
 
+/// Returns the next step if the browser of scripts cannot trust the certificate authorities of this machine.
+pub fn browser_hint() -> Option<&'static str> {
+    browser::hint()
+}
+
 /// Checks whether this machine has a browser for scripts: Chromium, in a place that sandboxes see.
 ///
 /// # Errors

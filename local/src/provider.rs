@@ -148,8 +148,14 @@ impl Provider for Local {
         self.0.fetching.send(agent, egress, exchange).await
     }
 
-    async fn open_browser(&self, agent: &SessionId, egress: &Egress, time: Duration) -> Result<impl Wire> {
-        self.0.browsers.open(&self.0, agent, egress, time).await
+    async fn open_browser(
+        &self,
+        session: &SessionId,
+        agent: &SessionId,
+        egress: &Egress,
+        time: Duration,
+    ) -> Result<impl Wire> {
+        self.0.browsers.open(&self.0, Some(session.clone()), agent, egress, time).await
     }
 
     async fn close_browser(&self, agent: &SessionId) -> Result<()> {

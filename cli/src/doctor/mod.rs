@@ -78,9 +78,14 @@ impl Check {
 /// Whether this machine has the browser of scripts.
 #[cfg(target_os = "linux")]
 fn browser() -> Check {
-    match koze_local::check_browser() {
-        Ok(()) => Check::ok("browser", "Chromium, for scripts on this machine"),
-        Err(error) => Check::warning("browser", "no Chromium, which `browser = true` needs", error.message),
+    match (koze_local::check_browser(), koze_local::browser_hint()) {
+        (Ok(()), Some(help)) => {
+            Check::warning("browser", "Chromium, which does not trust the authorities of this machine", help)
+        }
+        (Ok(()), None) => Check::ok("browser", "Chromium, for scripts on this machine"),
+        (Err(error), _) => {
+            Check::warning("browser", "no Chromium, which `browser = true` needs", error.message)
+        }
     }
 }
 

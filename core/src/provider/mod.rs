@@ -180,7 +180,8 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
         async move { Err(Error::new(Code::Unsupported, message)) }
     }
 
-    /// Connects to the browser of an agent. Starts it if it does not run, with the hosts that it may reach. A browser has one
+    /// Connects to the browser of an agent. Starts it if it does not run, with the hosts that it may reach. It can also open the
+    /// previews of `session`, if their hosts are below `localhost`, until another session connects. A browser has one
     /// connection at a time; others wait, and all of this takes at most `time`. The connection ends when it is dropped, and
     /// the browser stays until it was idle for a while.
     ///
@@ -189,11 +190,12 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
     /// [`Code::Timeout`].
     fn open_browser(
         &self,
+        session: &SessionId,
         agent: &SessionId,
         egress: &Egress,
         time: Duration,
     ) -> impl Future<Output = Result<impl Wire>> + MaybeSend {
-        let _ = (agent, egress, time);
+        let _ = (session, agent, egress, time);
         async { Err::<NoBrowser, _>(script::browser::unsupported()) }
     }
 

@@ -9,13 +9,12 @@ use super::wrong_arguments;
 use super::{Call, Calls, Egress, Json, Query, browser};
 use crate::contract::MAX_SAFE_INTEGER;
 use crate::error::{Code, Error, Result};
-use crate::id::SessionId;
 use crate::provider::Provider;
+use crate::session::Session;
 
 /// Answers the calls of an agent's scripts.
 pub(crate) struct Answers<'a, P: Provider> {
-    provider: &'a P,
-    agent: &'a SessionId,
+    session: &'a Session<P>,
     state: State<P::Store>,
     egress: &'a Egress,
     has_browser: bool,
@@ -23,15 +22,8 @@ pub(crate) struct Answers<'a, P: Provider> {
 }
 
 impl<'a, P: Provider> Answers<'a, P> {
-    pub(crate) fn new(provider: &'a P, agent: &'a SessionId, store: P::Store, egress: &'a Egress) -> Self {
-        Answers {
-            provider,
-            agent,
-            state: State::new(store),
-            egress,
-            has_browser: false,
-            fetches: Fetches::default(),
-        }
+    pub(crate) fn new(session: &'a Session<P>, store: P::Store, egress: &'a Egress) -> Self {
+        Answers { session, state: State::new(store), egress, has_browser: false, fetches: Fetches::default() }
     }
 
     /// Sets whether scripts can use the browser of the agent.
@@ -40,6 +32,7 @@ impl<'a, P: Provider> Answers<'a, P> {
     }
 
     async fn result(&self, call: Call) -> Result<Value> {
+        let (provider, agent) = (self.session.provider(), self.session.agent());
         match call {
             Call::StateGet { key } => Ok(self.state.get(&key).await?.unwrap_or_default()),
             Call::StateSet { key, value } => {
@@ -49,14 +42,14 @@ impl<'a, P: Provider> Answers<'a, P> {
             Call::StateDelete { key } => Ok(self.state.delete(&key).await?.into()),
             Call::StateKeys { prefix } => Ok(self.state.keys(&prefix).await?.into()),
             Call::DbSql { sql, params } => {
-                let answer = self.provider.script_query(self.agent, Query::Sql { sql, params }).await?;
+                let answer = provider.script_query(agent, Query::Sql { sql, params }).await?;
                 check_integers(&answer)?;
                 Ok(answer)
             }
-            Call::DbSchema {} => self.provider.script_query(self.agent, Query::Schema).await,
+            Call::DbSchema {} => provider.script_query(agent, Query::Schema).await,
             Call::Fetch(fetch) => {
                 // Boxed, because its state is large.
-                let fetching = Box::pin(self.fetches.fetch(self.provider, self.agent, self.egress, fetch));
+                let fetching = Box::pin(self.fetches.fetch(provider, agent, self.egress, fetch));
                 fetching.await.map(Value::Object)
             }
             // Without a browser, scripts do not have the global, but could still send such a call.
@@ -67,7 +60,7 @@ impl<'a, P: Provider> Answers<'a, P> {
             Call::Browser(browse) => {
                 let browse = serde_json::from_value(browse)
                     .map_err(|error| Error::new(Code::InvalidInput, wrong_arguments(&error)))?;
-                Box::pin(browser::browse(self.provider, self.agent, self.egress, browse)).await
+                Box::pin(browser::browse(self.session, self.egress, browse)).await
             }
         }
     }

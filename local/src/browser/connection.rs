@@ -24,6 +24,7 @@ pub(crate) struct Connection {
     shared: Arc<Common>,
     refusals: Arc<Refusals>,
     judged: Judged,
+    hint: Option<&'static str>,
     /// Keeps the browser from being idle.
     _using: Use,
     turn: Option<Turn>,
@@ -45,7 +46,13 @@ impl Connection {
         judged: Judged,
     ) -> Self {
         let refusals = Arc::clone(refusals);
-        Connection { outgoing, incoming, shared, refusals, judged, _using: using, turn: None }
+        Connection { outgoing, incoming, shared, refusals, judged, hint: None, _using: using, turn: None }
+    }
+
+    /// Sets the next step after a certificate of an unknown authority.
+    pub(super) fn with_hint(mut self, hint: Option<&'static str>) -> Self {
+        self.hint = hint;
+        self
     }
 
     /// Returns the connection, which holds its turn from now on.
@@ -85,5 +92,9 @@ impl Wire for Connection {
 
     fn refusals(&self) -> Vec<Refusal> {
         self.refusals.list()
+    }
+
+    fn authority_hint(&self) -> Option<&str> {
+        self.hint
     }
 }

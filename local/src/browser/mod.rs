@@ -22,8 +22,11 @@ use tokio::time::timeout;
 
 use self::connection::Connection;
 use self::pipes::Pipes;
-use self::program::Chromium;
+use self::program::{Chromium, has_certutil};
 use super::inner::{BrowserRole, Inner};
+use super::network::authorities;
+use super::network::egress::Internet;
+use super::network::preview::OwnPreviews;
 use super::{Shared, engine};
 use koze_core::SandboxName;
 use koze_core::error::{Code, Error, Result};
@@ -35,6 +38,15 @@ use koze_core::script::Egress;
 const SIZE: Size = Size { memory_mib: 2048, disk_mb: 1000 };
 /// The idle time before a browser ends, by default.
 const IDLE: Duration = Duration::from_mins(5);
+
+/// The next step on a machine whose authorities Chromium does not trust.
+const NEEDS_CERTUTIL: &str = "this machine trusts further authorities, which only `certutil` makes known to Chromium: ask the user to run \
+     `apt-get install libnss3-tools` on Debian, or `dnf install nss-tools` on Fedora, and close the browser (`browser_close`)";
+
+/// Returns the next step if Chromium cannot trust the authorities of this machine.
+pub(super) fn hint() -> Option<&'static str> {
+    (!has_certutil() && !authorities::added(&Internet::default()).is_empty()).then_some(NEEDS_CERTUTIL)
+}
 
 /// Checks whether this machine has Chromium.
 pub(super) fn check() -> Result<()> {
@@ -63,18 +75,24 @@ struct Browser {
     sandbox: Arc<Inner>,
     egress: Egress,
     refusals: Arc<super::network::egress::Refusals>,
+    previews: Arc<OwnPreviews>,
+    internet: Arc<Internet>,
     turn: Arc<AsyncMutex<Option<Pipes>>>,
 }
 
 /// Starts a browser in its sandbox.
-async fn start(mut turn: Turn, sandbox: Arc<Inner>) -> Result<Turn> {
+async fn start(mut turn: Turn, sandbox: Arc<Inner>, internet: Arc<Internet>) -> Result<Turn> {
     *turn = None;
     // Checked first, so that a failure creates no sandbox.
     let chromium = Chromium::find()?;
+    let authorities = engine::block(move || Ok(authorities::added(&internet))).await?;
+    let can_trust = has_certutil();
+    let command = chromium.command(if can_trust { &authorities } else { &[] });
     sandbox.sleep().await;
     let running = sandbox.wake().await?;
     let environment = sandbox.environment(&running, &[]);
-    *turn = Some(Pipes::start(running, &chromium, environment).await?);
+    let hint = (!can_trust && !authorities.is_empty()).then_some(NEEDS_CERTUTIL);
+    *turn = Some(Pipes::start(running, command, environment, hint).await?);
     Ok(turn)
 }
 
@@ -89,10 +107,11 @@ impl Browsers {
         self.all().values().map(|browser| Arc::clone(&browser.sandbox)).collect()
     }
 
-    /// Connects to the browser of an agent, and starts it if it does not run.
+    /// Connects to the browser of an agent, and starts it if it does not run. It can open the previews of the session.
     pub(super) async fn open(
         &self,
         provider: &Arc<Shared>,
+        session: Option<SessionId>,
         agent: &SessionId,
         egress: &Egress,
         time: Duration,
@@ -103,7 +122,7 @@ impl Browsers {
                 // The hosts that it may reach have changed.
                 former.end().await;
             }
-            browser.connect().await
+            browser.connect(session).await
         };
         let late = |_| {
             let text = "the browser was busy with other calls for too long, or did not start in time: try again later";
@@ -153,22 +172,34 @@ impl Browser {
     fn new(provider: &Arc<Shared>, agent: &SessionId, egress: &Egress, idle: Duration) -> Result<Self> {
         let profile = Profile::new("browser", "chromium", SIZE);
         let settings = Settings { profile, sleep_after: idle };
-        let refusals = Arc::default();
-        let role =
-            BrowserRole { agent: agent.clone(), egress: egress.clone(), refusals: Arc::clone(&refusals) };
+        let (refusals, previews) = (Arc::default(), Arc::new(OwnPreviews::new(provider)));
+        let role = BrowserRole {
+            agent: agent.clone(),
+            egress: egress.clone(),
+            refusals: Arc::clone(&refusals),
+            previews: Arc::clone(&previews),
+        };
         let sandbox = Inner::browser(&SandboxName::new("browser")?, settings, role, provider);
-        Ok(Browser { sandbox: Arc::new(sandbox), egress: egress.clone(), refusals, turn: Arc::default() })
+        Ok(Browser {
+            sandbox: Arc::new(sandbox),
+            egress: egress.clone(),
+            refusals,
+            previews,
+            internet: Arc::clone(&provider.internet),
+            turn: Arc::default(),
+        })
     }
 
     /// Waits for its turn, and starts the browser if it does not run.
-    async fn connect(&self) -> Result<Connection> {
+    async fn connect(&self, session: Option<SessionId>) -> Result<Connection> {
         let mut turn = Arc::clone(&self.turn).lock_owned().await;
         let using = self.sandbox.using();
         if turn.as_ref().is_none_or(Pipes::has_ended) {
             // Runs to completion, even if the caller stops waiting: a browser that is only partly started would block the next one.
-            turn = engine::run(start(turn, Arc::clone(&self.sandbox))).await?;
+            turn = engine::run(start(turn, Arc::clone(&self.sandbox), Arc::clone(&self.internet))).await?;
         }
         self.refusals.clear();
+        self.previews.set_session(session);
         let pipes = turn.as_ref().ok_or_else(super::errors::gone)?;
         Ok(pipes.connect(&self.refusals, using).held(turn))
     }

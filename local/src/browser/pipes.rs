@@ -15,7 +15,6 @@ use super::super::inner::Use;
 use super::super::network::egress::Refusals;
 use super::super::running::Running;
 use super::connection::Connection;
-use super::program::Chromium;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::MAX_MESSAGE;
 
@@ -31,6 +30,8 @@ pub(super) struct Pipes {
     running: Arc<Running>,
     outgoing: mpsc::UnboundedSender<String>,
     shared: Arc<Common>,
+    /// The next step after a certificate of an unknown authority.
+    hint: Option<&'static str>,
 }
 
 /// The state that a connection shares with the tasks of the pipes.
@@ -51,8 +52,9 @@ impl Pipes {
     /// Starts the browser in its sandbox. Call this on the engine.
     pub(super) async fn start(
         running: Arc<Running>,
-        chromium: &Chromium,
+        command: Vec<String>,
         environment: Vec<(String, String)>,
+        hint: Option<&'static str>,
     ) -> Result<Self> {
         let failed = |error: io::Error| {
             Error::new(Code::Unavailable, format!("the browser cannot be started: {error}"))
@@ -66,7 +68,7 @@ impl Pipes {
         };
         let (input, output, errors, inside) = open().map_err(failed)?;
         let request = Request::Start {
-            argv: chromium.command(),
+            argv: command,
             cwd: "/dev/shm".to_owned(),
             env: environment,
             terminal: false,
@@ -93,7 +95,7 @@ impl Pipes {
             }
             lock(&of_reader.receiver).take();
         });
-        Ok(Pipes { running, outgoing, shared })
+        Ok(Pipes { running, outgoing, shared, hint })
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -109,6 +111,7 @@ impl Pipes {
             let running = Arc::downgrade(&self.running);
             Box::new(move || running.upgrade()?.judgements.by_watch_since(judged_before))
         })
+        .with_hint(self.hint)
     }
 }
 

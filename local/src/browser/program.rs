@@ -1,6 +1,9 @@
 //! Finds Chromium, and builds its command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use data_encoding::BASE64;
+use rustls::pki_types::CertificateDer;
 
 use super::super::network::egress;
 use koze_core::error::{Code, Error, Result};
@@ -24,8 +27,21 @@ const VISIBLE: &str = "/usr";
 /// The directory of its files, which are in memory.
 const FILES: &str = "/dev/shm/profile";
 
-/// Passes its standard input and output on as the pipes of the protocol. The program and its arguments follow as arguments.
-const SHELL: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
+/// Lets Chromium trust authorities, and passes its standard input and output on as the pipes of the protocol. Arguments: the program, the
+/// number of authorities, these in base64, and the arguments of the program. An authority that `certutil` refuses is left out.
+const SHELL: &str = r#"
+    number=$1 database=$HOME/.pki/nssdb; shift
+    if [ "$number" -gt 0 ]; then
+        mkdir -p "$database"; certutil -d "sql:$database" -N --empty-password </dev/null >/dev/null
+    fi
+    while [ "$number" -gt 0 ]; do
+        echo "$1" | certutil -d "sql:$database" -A -a -n "$number" -t C,, >/dev/null
+        shift; number=$((number - 1))
+    done
+    exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
+
+/// The program that adds authorities to the database that Chromium reads.
+const CERTUTIL: &str = "/usr/bin/certutil";
 
 /// The arguments, apart from the address of the proxy.
 const ARGUMENTS: &[&str] = &[
@@ -100,19 +116,27 @@ impl Chromium {
         found.map(|(program, has_windows)| Chromium { program, has_windows: *has_windows })
     }
 
-    /// Returns the command that starts it. No part of it comes from a model.
-    pub(super) fn command(&self) -> Vec<String> {
+    /// Returns the command that starts it and lets it trust authorities. No part of it comes from a model.
+    pub(super) fn command(&self, authorities: &[CertificateDer<'_>]) -> Vec<String> {
+        let authorities: Vec<String> = authorities.iter().map(|authority| BASE64.encode(authority)).collect();
         let proxy = format!("--proxy-server=http://127.0.0.1:{}", egress::PORT);
         let files = format!("--user-data-dir={FILES}");
         let headless = self.has_windows.then(|| "--headless".to_owned());
         ["/bin/sh", "-c", SHELL, self.program]
-            .iter()
-            .chain(ARGUMENTS)
-            .map(|&argument| argument.to_owned())
+            .map(str::to_owned)
+            .into_iter()
+            .chain([authorities.len().to_string()])
+            .chain(authorities)
+            .chain(ARGUMENTS.iter().map(|&argument| argument.to_owned()))
             .chain([proxy, files])
             .chain(headless)
             .collect()
     }
+}
+
+/// Returns whether this machine has the program that lets Chromium trust authorities.
+pub(super) fn has_certutil() -> bool {
+    Path::new(CERTUTIL).exists()
 }
 
 #[cfg(test)]
@@ -125,8 +149,8 @@ mod tests {
         assert_eq!(Chromium::among(&[missing, ("/proc/self/exe", false), ("/usr", false)]), None);
         let found = Chromium::among(&[missing, ("/usr/bin/env", true)]).unwrap();
         assert_eq!(found, Chromium { program: "/usr/bin/env", has_windows: true });
-        let command = found.command();
-        assert_eq!(command[..4], ["/bin/sh", "-c", SHELL, "/usr/bin/env"]);
+        let command = found.command(&[CertificateDer::from(vec![1])]);
+        assert_eq!(command[..6], ["/bin/sh", "-c", SHELL, "/usr/bin/env", "1", "AQ=="]);
         assert_eq!(command.last().unwrap(), "--headless");
     }
 }

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::super::engine;
+use super::authorities;
 use super::egress::{Internet, Journal, LOOKUPS, Policy, Reach, code};
 use super::http::{self, Refusal};
 use koze_core::SessionId;
@@ -77,18 +78,14 @@ impl Fetching {
         .await
     }
 
-    /// Returns the TLS configuration, which trusts Mozilla's authorities, and those of this machine: a company's proxy has its own.
+    /// Returns the TLS configuration, which trusts Mozilla's authorities, and those of this machine.
     fn tls(&self) -> Result<Arc<ClientConfig>> {
         if let Some(known) = self.tls.get() {
             return Ok(Arc::clone(known));
         }
         let failed = |error| Error::new(Code::Internal, "TLS cannot be configured").with_source(error);
         let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-        // What cannot be read is trusted by no program of this machine either.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        for root in &self.internet.roots {
-            roots.add(CertificateDer::from(root.clone())).map_err(failed)?;
-        }
+        roots.add_parsable_certificates(authorities::added(&self.internet));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let mut config = versions.map_err(failed)?.with_root_certificates(roots).with_no_client_auth();

@@ -2,6 +2,7 @@
 //! passes them to the host.
 
 mod accept;
+pub(super) mod authorities;
 pub(super) mod connections;
 pub(super) mod egress;
 pub(super) mod fetch;

@@ -10,6 +10,8 @@ use koze_core::Sandbox;
 use koze_core::sandbox::Write as How;
 use koze_local::LocalSandbox;
 
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
 use crate::stage::{at, out, program};
 
 /// The argument that makes this program a server on the given address.
@@ -92,6 +94,19 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
                 }
                 stream.write_all(&buffer[..read].to_ascii_uppercase())?;
             }
+        }
+        // A WebSocket that sends one message.
+        "/socket" => {
+            let key =
+                head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap_or_default();
+            let accept = derive_accept_key(key.as_bytes());
+            write!(
+                stream,
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                 Sec-WebSocket-Accept: {accept}\r\n\r\n"
+            )?;
+            stream.write_all(b"\x81\x02hi")?;
+            stream.read(&mut [0; 1024]).map(drop)
         }
         "/large" => {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 30000000\r\n\r\n")?;

@@ -11,6 +11,12 @@ export const LARGEST_PIECE = 8 << 20;
 /** The home directory of programs on every host, and the working directory of tools. */
 export const HOME = "/home/user";
 
+/** Without a network, these make package managers fail at once, instead of trying again for half a minute. Local sandboxes have the same. */
+const OFFLINE = { PIP_RETRIES: "0", npm_config_fetch_retries: "0", UV_HTTP_RETRIES: "0" };
+
+/** How many refused hosts are kept, and for how many processes it is known which were refused before. */
+const KEPT = 100;
+
 /** The maximum length of an argument, and of all arguments together. */
 const MAX_ARGUMENT = 131_071;
 const MAX_ARGUMENTS = 1_500_000;
@@ -70,6 +76,9 @@ export function log(error) {
 export class Calls {
   /** The stored state; `undefined` if the sandbox is not open. @type {Memory | undefined} */
   memory;
+
+  /** The hosts that the network policy has refused. */
+  refusals = new Refusals();
 
   #storage;
   #own;
@@ -187,6 +196,59 @@ export class Calls {
   #isReachable(port) {
     return Number.isInteger(port) && port >= 1024 && port <= 65535 && !this.#own.taken.includes(port);
   }
+}
+
+/**
+ * The hosts that the network policy of a sandbox has refused: to a program, a refusal looks like any other failure. They are in the
+ * standard error of programs that fail, with the same text as in local sandboxes.
+ */
+export class Refusals {
+  /** The last hosts with their ports, the oldest first. @type {string[]} */
+  #last = [];
+  /** How many there were. */
+  count = 0;
+  /** How many there were when processes were started, by ID. @type {Map<string, number>} */
+  #started = new Map();
+
+  /** @param {string} host with its port */
+  add(host) {
+    this.count++;
+    this.#last = [...this.#last.slice(1 - KEPT), host];
+  }
+
+  /** Records that a process was started. @param {string} id @param {number} count how many there were before */
+  start(id, count) {
+    this.#started.set(id, count);
+    const [oldest] = this.#started.keys();
+    if (oldest !== undefined && this.#started.size > KEPT) this.#started.delete(oldest);
+  }
+
+  /** Returns what to append to the output of a process. @param {string} id @param {number | null} exit */
+  noteOf(id, exit) {
+    return this.note(this.#started.get(id) ?? this.count, exit ?? 0);
+  }
+
+  /** Returns what to append to the output of a program. @param {number} count how many there were before @param {number} exit */
+  note(count, exit) {
+    const added = Math.min(this.count - count, KEPT);
+    if (exit === 0 || added === 0) return new Uint8Array();
+    const hosts = [...new Set(this.#last.slice(-added))].sort().join(", ");
+    return encoder.encode(`\nkoze: egress_refused: the network policy of the sandbox refused ${hosts}\n`);
+  }
+}
+
+/** Returns the variables of a sandbox that has no network. @param {{ enableInternet?: boolean | undefined, allowedHosts?: string[] | undefined }} policy */
+export function offline({ enableInternet, allowedHosts }) {
+  return enableInternet || allowedHosts ? {} : OFFLINE;
+}
+
+/** Returns bytes followed by others. @param {Uint8Array} one @param {Uint8Array} other */
+export function joined(one, other) {
+  if (!other.length) return one;
+  const all = new Uint8Array(one.length + other.length);
+  all.set(one);
+  all.set(other, one.length);
+  return all;
 }
 
 /** Returns a random nonce for the opening of a port. */

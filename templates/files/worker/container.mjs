@@ -2,7 +2,7 @@
 //
 // The container of a sandbox: starts and stops it, and connects to the guest in it.
 
-import { Fault, HOME, notUp } from "./calls.mjs";
+import { Fault, HOME, notUp, offline } from "./calls.mjs";
 import { Connection, Foreign, PORT, Refused, Silent } from "./guest.mjs";
 
 /** The timeout of a call that waits for a container. */
@@ -237,7 +237,7 @@ export class Container {
     this.#furnished = false;
     this.#silentSince = undefined;
     const { envVars, enableInternet } = this.#setup;
-    this.#container.start({ env: { HOME, ...authority, ...envVars, KOZE_GUEST_TOKEN: token }, enableInternet });
+    this.#container.start({ env: { HOME, ...authority, ...offline(this.#setup), ...envVars, KOZE_GUEST_TOKEN: token }, enableInternet });
     this.follow();
     const [guest] = await Promise.all([this.#meet(token, until - Date.now()), this.#told.started()]);
     return guest;
@@ -306,7 +306,8 @@ export class Container {
     if (!exported?.["KozeEgress"]) {
       throw new Fault("unsupported", "the Worker has no KozeEgress: let wrangler's `main` be the entry that `koze build` writes");
     }
-    const gate = exported["KozeEgress"]({ props: { allowed, denied, internet } });
+    const [containerId, className] = [this.#ctx.id.toString(), this.#setup.constructor.name];
+    const gate = exported["KozeEgress"]({ props: { allowed, denied, internet, containerId, className } });
     await this.#container.interceptOutboundHttps("*", gate);
     await this.#container.interceptAllOutboundHttp(gate);
     return Object.fromEntries(AUTHORITIES.map((name) => [name, AUTHORITY]));

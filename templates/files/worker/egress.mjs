@@ -5,6 +5,8 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 
 /** An egress policy. @typedef {{ internet: boolean, allowed?: string[] | undefined, denied?: string[] | undefined }} Policy */
+/** The object of a sandbox: its class and its ID. @typedef {{ className?: string, containerId?: string }} Place */
+/** The objects of a class. @typedef {{ idFromString(id: string): object, get(id: object): { kozeRefused(host: string): Promise<void> } }} Objects */
 
 /** The ports of an allowed host whose entry names no port. */
 const USUAL = [80, 443];
@@ -12,7 +14,8 @@ const USUAL = [80, 443];
 export class KozeEgress extends WorkerEntrypoint {
   /** @param {Request} request @override */
   async fetch(request) {
-    return judged(/** @type {{ props: Policy }} */ (/** @type {unknown} */ (this.ctx)).props, request);
+    const { props } = /** @type {{ props: Policy & Place }} */ (/** @type {unknown} */ (this.ctx));
+    return judged(props, request, (host) => report(this.ctx, props, host));
   }
 }
 
@@ -20,20 +23,41 @@ export class KozeEgress extends WorkerEntrypoint {
 export class ContainerProxy extends WorkerEntrypoint {
   /** @param {Request} request @override */
   async fetch(request) {
-    const { enableInternet: internet, allowedHosts: allowed, deniedHosts: denied } =
-      /** @type {{ props: { enableInternet: boolean, allowedHosts?: string[], deniedHosts?: string[] } }} */ (
-        /** @type {unknown} */ (this.ctx)
-      ).props;
-    return judged({ internet, allowed, denied }, request);
+    const { props } = /** @type {{ props: { enableInternet: boolean, allowedHosts?: string[], deniedHosts?: string[] } & Place }} */ (
+      /** @type {unknown} */ (this.ctx)
+    );
+    const { enableInternet: internet, allowedHosts: allowed, deniedHosts: denied } = props;
+    return judged({ internet, allowed, denied }, request, (host) => report(this.ctx, props, host));
   }
 }
 
-/** @param {Policy} policy @param {Request} request */
-async function judged(policy, request) {
+/** @param {Policy} policy @param {Request} request @param {(host: string) => Promise<void>} refused */
+async function judged(policy, request, refused) {
   const url = new URL(request.url);
-  if (!mayReach(policy, url)) return new Response(`The sandbox may not reach ${named(url)}\n`, { status: 403 });
+  if (!mayReach(policy, url)) {
+    // First, so that the sandbox knows it when the program fails.
+    await refused(`${url.hostname}:${portOf(url)}`);
+    return new Response(`The sandbox may not reach ${named(url)}\n`, { status: 403 });
+  }
   // The program follows redirects itself, so that the new host is checked, too.
   return fetch(new Request(request, { redirect: "manual" }));
+}
+
+/** Reports a refused host to its sandbox, whose container may be older than this. @param {ExecutionContext} ctx @param {Place} place @param {string} host */
+async function report(ctx, { className, containerId }, host) {
+  const exported = /** @type {Record<string, Objects | undefined>} */ (/** @type {unknown} */ (ctx.exports));
+  const objects = exported?.[className ?? ""];
+  if (!objects || !containerId) return;
+  try {
+    await objects.get(objects.idFromString(containerId)).kozeRefused(host);
+  } catch (error) {
+    console.error("koze:", error);
+  }
+}
+
+/** @param {URL} url */
+function portOf({ port, protocol }) {
+  return Number(port) || (protocol === "https:" ? 443 : 80);
 }
 
 /** @param {URL} url */
@@ -45,7 +69,7 @@ function named({ hostname, port, protocol }) {
 /** Returns whether a policy allows a request. @param {Policy} policy @param {URL} url */
 export function mayReach({ internet, allowed, denied }, url) {
   const host = url.hostname.replace(/\.+$/, "");
-  const port = Number(url.port) || (url.protocol === "https:" ? 443 : 80);
+  const port = portOf(url);
   const forms = addresses(host);
   const denies = denied?.some((entry) => {
     const { name, only } = rule(entry);

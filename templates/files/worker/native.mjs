@@ -241,6 +241,11 @@ export class KozeSandbox extends DurableObject {
     return this.#calls.status(this.#container.running);
   }
 
+  /** Records that the network policy has refused a host. Called by the entry point of the policy. @param {string} host */
+  async kozeRefused(host) {
+    this.#calls.refusals.add(host);
+  }
+
   /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeDestroy(_) {
     return this.#calls.answer(async () => {

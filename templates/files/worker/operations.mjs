@@ -2,7 +2,7 @@
 //
 // The requests of a sandbox class to koze's guest, independent of how the container is started.
 
-import { Fault, LARGEST_PIECE, log, notUp, piece } from "./calls.mjs";
+import { Fault, LARGEST_PIECE, joined, log, notUp, piece } from "./calls.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Lost, Refused } from "./guest.mjs";
 import { Trees, dropped, ifTooOld } from "./trees.mjs";
@@ -76,10 +76,14 @@ export class Operations {
       checkProgram(argv, env);
       const limit = Math.min(maxOutput, LARGEST_PIECE);
       const request = { argv, cwd: workingDir, env, timeout_ms: timeoutMs, max_output: limit };
+      const { refusals } = this.#calls;
+      const { count } = refusals;
       const { ok, out, err } = await this.#waiting.during({ call, waiting }, (signal) =>
         this.#ask({ exec: request }, { most: [limit, limit], timeoutMs, signal }),
       );
-      return { stdout: out, stderr: err, exitCode: whole(ok.exit_code), timedOut: ok.timed_out === true };
+      const exitCode = whole(ok.exit_code);
+      const stderr = joined(err, refusals.note(count, exitCode));
+      return { stdout: out, stderr, exitCode, timedOut: ok.timed_out === true };
     });
   }
 
@@ -95,7 +99,10 @@ export class Operations {
       checkPath(workingDir);
       checkProgram(argv, env);
       const start = { argv, cwd: workingDir, env, terminal, buffer, drop_oldest: dropOldest, label };
+      const { refusals } = this.#calls;
+      const { count } = refusals;
       const id = String((await this.#ask({ start })).ok.id);
+      if (!terminal) refusals.start(id, count);
       if (attendWithinMs !== null) this.#unattended.expect(id, attendWithinMs, () => this.#abandon(id, KILL));
       return { id };
     });
@@ -120,7 +127,7 @@ export class Operations {
     return this.#process(async () => {
       const most = Math.min(limit, LARGEST_PIECE);
       const isOver = (/** @type {Answer} */ { ok }) => ok.next !== cursor || ok.exit !== null;
-      const { ok, out: bytes } = await this.#attend(id, abandonedSignal, (attended) => {
+      const { ok, out } = await this.#attend(id, abandonedSignal, (attended) => {
         const ask = (/** @type {number} */ wait_ms, /** @type {AbortSignal} */ signal) => {
           const request = { read_process: { id, cursor, limit: most, wait_ms, abandoned: abandonedSignal } };
           return attended(request, { most: [most, 0], timeoutMs: wait_ms, signal });
@@ -132,7 +139,10 @@ export class Operations {
         stream: stream === 2 ? "stderr" : "stdout",
         length: whole(length),
       }));
-      return { bytes, chunks, next: whole(ok.next), dropped: whole(ok.dropped), exit: exit(ok.exit) };
+      // With its exit code, the guest returns the last that it wrote.
+      const note = this.#calls.refusals.noteOf(id, exit(ok.exit));
+      if (note.length) chunks.push({ stream: "stderr", length: note.length });
+      return { bytes: joined(out, note), chunks, next: whole(ok.next), dropped: whole(ok.dropped), exit: exit(ok.exit) };
     });
   }
 

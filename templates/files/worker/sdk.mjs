@@ -4,7 +4,7 @@
 // ports and its sleep; koze's guest, which is added to the container, handles the requests of tools.
 
 import { Sandbox } from "@cloudflare/sandbox";
-import { Calls, Fault, HOME, answered, forwarded, log, notUp } from "./calls.mjs";
+import { Calls, Fault, HOME, answered, forwarded, log, notUp, offline } from "./calls.mjs";
 import { PORT } from "./guest.mjs";
 import { Operations, known } from "./operations.mjs";
 import { Placed } from "./placed.mjs";
@@ -34,7 +34,7 @@ export class KozeSandbox extends Sandbox {
     wake: () => this.#wake(),
     end: () => this.destroy(),
     write: (path, base64) => this.writeFile(path, base64, { encoding: "base64", sessionId: FRESH }),
-    run: (command, env) => this.#command(command, { HOME, ...this.envVars, ...env }),
+    run: (command, env) => this.#command(command, { HOME, ...offline(this), ...this.envVars, ...env }),
   });
 
   #operations = new Operations(this.#calls, (request, how) => this.#ask(request, how), () => this.ctx.container?.running === true);
@@ -223,6 +223,11 @@ export class KozeSandbox extends Sandbox {
   /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.State>>} */
   async kozeStatus(_) {
     return this.#calls.status(this.ctx.container?.running === true);
+  }
+
+  /** Records that the network policy has refused a host. Called by the entry point of the policy. @param {string} host */
+  async kozeRefused(host) {
+    this.#calls.refusals.add(host);
   }
 
   /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.Done>>} */

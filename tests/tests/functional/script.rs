@@ -55,7 +55,7 @@ fn they_are_served_beside_sandboxes() {
     let run = call(&host, "run_sandbox_code", &json!({ "code": "1" }));
     assert_snapshot!(printed(&run), @"
     1
-    error[invalid_input]: this project does not serve the tools `script`: it serves agent. Add `[package.metadata.koze.script]` to its `Cargo.toml`, and run `koze build`
+    error[invalid_input]: this project does not serve the tools `script`: it serves agent. Add `[package.metadata.koze.script]` to its `Cargo.toml`. A Worker also needs `cargo add koze --features script` and `koze build`
     ");
     host.write("Cargo.toml", format!("{}{TABLE}", host.read("Cargo.toml")));
     assert_eq!(
@@ -184,12 +184,12 @@ fn hosts_are_those_of_the_table() {
     host.write("Cargo.toml", format!("{manifest}internet = true\n"));
     assert_snapshot!(fetch("http://127.0.0.1/"), @"
     1
-    permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks
+    permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks, and no entry of `allowed_hosts` changes that
     ");
     host.write("fetch.js", "await fetch('http://[::1]:81/?key=secret')\n");
     assert_snapshot!(printed(&host.koze(&["script", "run", "fetch.js"])), @"
     1
-    error: Error: ::1 is not on the internet: scripts cannot reach private or local networks (fetch.js:1:6)
+    error: Error: ::1 is not on the internet: scripts cannot reach private or local networks, and no entry of `allowed_hosts` changes that (fetch.js:1:6)
     ");
     // An empty list allows no host, as in the attribute of a sandbox.
     host.write("Cargo.toml", format!("{manifest}internet = true\nallowed_hosts = []\n"));
@@ -215,7 +215,7 @@ fn the_browser_is_an_option() {
     let open = || printed(&call(&host, "browser_navigate", &json!({ "url": "http://127.0.0.1/" })));
     assert_snapshot!(open(), @"
     1
-    unsupported: this project has no browser for scripts: ask the user to set `browser = true` in `[package.metadata.koze.script]` of `Cargo.toml`
+    unsupported: this project has no browser for scripts: ask the user to set `browser = true`, and the hosts of the pages in `allowed_hosts`, in `[package.metadata.koze.script]` of `Cargo.toml`. A Worker also needs `cargo add koze --features browser` and `koze build`
     ");
     assert!(!host.koze(&["tools"]).stdout.contains("browser_"));
     host.write("Cargo.toml", format!("{manifest}internet = true\nbrowser = true\n"));
@@ -227,12 +227,12 @@ fn the_browser_is_an_option() {
     }
     assert_snapshot!(open(), @"
     1
-    permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks
+    permission_denied: 127.0.0.1 is not on the internet: scripts cannot reach private or local networks, and no entry of `allowed_hosts` changes that. To open a server in a sandbox of this session, use the URL that `browse` returns
     ");
     host.write("browse.js", "await browser.navigate('http://[::1]:81/')\n");
     assert_snapshot!(printed(&host.koze(&["script", "run", "browse.js"])), @"
     1
-    error: Error: ::1 is not on the internet: scripts cannot reach private or local networks (browse.js:1:14)
+    error: Error: ::1 is not on the internet: scripts cannot reach private or local networks, and no entry of `allowed_hosts` changes that. To open a server in a sandbox of this session, use the URL that `browse` returns (browse.js:1:14)
     ");
     let journal = host.koze(&["sandboxes", "--egress"]).stdout;
     let rows =

@@ -641,6 +641,12 @@ fn a_browser_needs_its_feature() {
 
     1 error; nothing was written
     "#);
+    // One step is enough.
+    let manifest = project.read("Cargo.toml").replace("[\"script\"]", "[]");
+    project.write("Cargo.toml", manifest.clone());
+    let refused = refused_with(&project, &["build"]);
+    assert!(refused.contains("error[K095]") && !refused.contains("error[K094]"), "{refused}");
+    project.write("Cargo.toml", manifest.replace("features = []", "features = [\"script\"]"));
     // It includes that of scripts.
     let manifest = project.read("Cargo.toml").replace("\"script\"]", "\"browser\"]");
     project.write("Cargo.toml", manifest);

@@ -69,12 +69,21 @@ for (const address of open) assert.equal(isClosed(inUrl(address)), false, addres
 for (const address of [...closed, "localhost", "a.localhost", "2130706433", "0x7f.1"]) assert.equal(isClosed(inUrl(address)), true, address);
 for (const name of ["example.com", "localhost.example", "notlocalhost"]) assert.equal(isClosed(name), false, name);
 
-// Both classes use the policy, and forward allowed requests.
+// Both classes use the policy, forward allowed requests, and report others to the object of the sandbox.
+const reported = [];
+const objects = {
+  idFromString: (id) => id,
+  get: (id) => ({ kozeRefused: async (host) => (reported.push([id, host]), assert.fail("which is only logged")) }),
+};
+const [exports, place] = [{ ShellSandbox: objects }, { className: "ShellSandbox", containerId: "1" }];
+console.error = () => {};
 let fetched = [];
 globalThis.fetch = async (request) => (fetched.push(request.url), new Response("reached"));
 for (const gate of [
+  new KozeEgress({ exports, props: { internet: false, allowed: ["a.example"], denied: undefined, ...place } }),
+  new ContainerProxy({ exports, props: { enableInternet: false, allowedHosts: ["a.example"], deniedHosts: undefined, ...place } }),
+  // A container that an earlier version started.
   new KozeEgress({ props: { internet: false, allowed: ["a.example"], denied: undefined } }),
-  new ContainerProxy({ props: { enableInternet: false, allowedHosts: ["a.example"], deniedHosts: undefined } }),
 ]) {
   assert.equal(await (await gate.fetch(new Request("http://a.example/x"))).text(), "reached");
   const refused = await gate.fetch(new Request("http://a.example:22/x"));
@@ -82,4 +91,5 @@ for (const gate of [
   const other = await gate.fetch(new Request("https://b.example/x"));
   assert.deepEqual([other.status, await other.text()], [403, "The sandbox may not reach b.example\n"]);
 }
-assert.deepEqual(fetched, ["http://a.example/x", "http://a.example/x"]);
+assert.deepEqual(fetched, Array(3).fill("http://a.example/x"));
+assert.deepEqual(reported, [["1", "a.example:22"], ["1", "b.example:443"], ["1", "a.example:22"], ["1", "b.example:443"]]);

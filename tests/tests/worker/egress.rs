@@ -17,3 +17,19 @@ fn a_policy_checks_hosts_ports_and_embedded_addresses() {
     let output = run(node, TIMEOUT);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// Programs get the same variables and the same text from both.
+#[test]
+fn local_sandboxes_and_containers_say_the_same() {
+    let read = |file: &str| fs_err::read_to_string(root().join(file)).expect(file);
+    let worker = read("templates/files/worker/calls.mjs");
+    let local = read("local/src/network/egress/mod.rs") + &read("local/src/judgement.rs");
+    for text in [
+        "PIP_RETRIES",
+        "npm_config_fetch_retries",
+        "UV_HTTP_RETRIES",
+        "egress_refused: the network policy of the sandbox refused ",
+    ] {
+        assert!(worker.contains(text) && local.contains(text), "{text}");
+    }
+}

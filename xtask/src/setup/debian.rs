@@ -8,7 +8,7 @@ use super::say;
 use crate::{Result, process};
 
 /// The packages, with a file of each. netavark and the DNS server are outside the `PATH`.
-const PACKAGES: [(&str, &[&str]); 9] = [
+const PACKAGES: [(&str, &[&str]); 10] = [
     ("podman", &["/usr/bin/podman"]),
     ("runc", &["/usr/sbin/runc", "/usr/bin/runc"]),
     ("netavark", &["/usr/lib/podman/netavark", "/usr/libexec/podman/netavark"]),
@@ -21,6 +21,7 @@ const PACKAGES: [(&str, &[&str]); 9] = [
     ("python3-pip", &["/usr/lib/python3/dist-packages/pip/__init__.py"]),
     // The browser of scripts.
     ("chromium-headless-shell", &["/usr/lib/chromium/chromium-headless-shell"]),
+    ("libnss3-tools", &["/usr/bin/certutil"]),
 ];
 
 /// Build and run the program of Windows, which is one for x86-64 (`tests/tests/windows`).

@@ -20,8 +20,16 @@ const ABOUT: usize = 2000;
 /// The timeout for a page that a click opens.
 const FOLLOWING: Duration = Duration::from_secs(10);
 
-/// Validates the URL of a page. Returns it in the form that is sent to the browser.
-pub(super) fn target(text: &str) -> Result<String> {
+/// The URL of a page.
+pub(super) struct Target {
+    /// The URL, in the form that is sent to the browser.
+    pub(super) text: String,
+    /// Whether its host is that of a loopback interface, as that of a preview.
+    pub(super) is_local: bool,
+}
+
+/// Validates the URL of a page.
+pub(super) fn target(text: &str) -> Result<Target> {
     if text.len() > URL {
         return Err(invalid(&format!("the URL has {} bytes, but may have {URL}", text.len())));
     }
@@ -36,7 +44,10 @@ pub(super) fn target(text: &str) -> Result<String> {
         return Err(invalid("the port of the URL must be from 1 to 65535"));
     }
     let fragment = text.split_once('#').map(|(_, fragment)| format!("#{}", fragment.trim_end()));
-    Ok(url.text + &fragment.unwrap_or_default())
+    let host = url.host.as_str();
+    let is_local =
+        matches!(host, "localhost" | "[::1]") || host.ends_with(".localhost") || host.starts_with("127.");
+    Ok(Target { text: url.text + &fragment.unwrap_or_default(), is_local })
 }
 
 impl<W: Wire> Page<W> {
@@ -158,6 +169,9 @@ impl<W: Wire> Page<W> {
                 (Code::PermissionDenied, "browsers do not open this port, which other protocols use")
             }
             "net::ERR_TOO_MANY_REDIRECTS" => (Code::Unavailable, "it redirects in a circle: use another URL"),
+            "net::ERR_CERT_AUTHORITY_INVALID" if self.client.wire.authority_hint().is_some() => {
+                (Code::Unavailable, self.client.wire.authority_hint().unwrap_or_default())
+            }
             why if why.starts_with("net::ERR_CERT_") || why.starts_with("net::ERR_SSL_") => {
                 (Code::Unavailable, "the connection is not secure: check the host, or use another URL")
             }

@@ -6,9 +6,9 @@ use super::client::Client;
 use super::page::Page;
 use super::{TIME, Wire, navigate};
 use crate::error::{Code, Error, Result};
-use crate::id::SessionId;
 use crate::provider::Provider;
 use crate::script::{Browse, Egress};
+use crate::session::Session;
 use crate::time::Start;
 
 /// The longest selector, and the longest text to type, in bytes.
@@ -16,25 +16,25 @@ const INPUT: usize = 64 << 10;
 /// The longest code in bytes.
 const CODE: usize = 256 << 10;
 
-/// Performs an action in the browser of an agent.
+/// Performs an action in the browser of a session's agent.
 ///
 /// # Errors
 /// [`Code::InvalidInput`] for invalid input, [`Code::PermissionDenied`] for a page on a host that may not be reached,
 /// [`Code::NotFound`] for a missing element, [`Code::Timeout`], [`Code::TooLarge`] for a result that is too long, and
 /// [`Code::Unavailable`].
 pub(crate) async fn browse<P: Provider>(
-    provider: &P,
-    agent: &SessionId,
+    session: &Session<P>,
     egress: &Egress,
     mut browse: Browse,
 ) -> Result<Value> {
     check(&mut browse, egress)?;
+    let (provider, agent) = (session.provider(), session.agent());
     if browse == (Browse::Close {}) {
         provider.close_browser(agent).await?;
         return Ok(Value::Null);
     }
     let start = Start::now();
-    let wire = provider.open_browser(agent, egress, TIME).await?;
+    let wire = provider.open_browser(session.id(), agent, egress, TIME).await?;
     let mut page = match Page::attach(Client::new(wire, start, TIME)).await {
         Ok(page) => page,
         Err(error) => {
@@ -66,8 +66,10 @@ fn check(browse: &mut Browse, egress: &Egress) -> Result<()> {
     };
     match browse {
         Browse::Navigate { url, .. } => {
-            *url = navigate::target(url)?;
-            egress.check_on()
+            let target = navigate::target(url)?;
+            *url = target.text;
+            // The provider checks these hosts: previews need no policy, and no policy allows the others.
+            if target.is_local { Ok(()) } else { egress.check_on() }
         }
         Browse::Screenshot { selector, .. }
         | Browse::ExtractText { selector }

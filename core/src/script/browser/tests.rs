@@ -33,6 +33,8 @@ enum Does {
 struct Fake {
     answer: Answer,
     refusals: Vec<Refusal>,
+    /// The next step after a certificate of an unknown authority.
+    hint: Option<&'static str>,
     sent: Arc<Mutex<Vec<Value>>>,
     incoming: Arc<Mutex<VecDeque<String>>>,
     /// Whether waiting for a message never ends, in place of ending at once.
@@ -44,7 +46,7 @@ struct Fake {
 impl Fake {
     fn new(answer: Answer) -> Self {
         let (sent, incoming) = (Arc::default(), Arc::default());
-        Fake { answer, refusals: Vec::new(), sent, incoming, waits: false, floods: false }
+        Fake { answer, refusals: Vec::new(), hint: None, sent, incoming, waits: false, floods: false }
     }
 
     fn methods(&self) -> Vec<String> {
@@ -100,6 +102,10 @@ impl Wire for Fake {
 
     fn refusals(&self) -> Vec<Refusal> {
         self.refusals.clone()
+    }
+
+    fn authority_hint(&self) -> Option<&str> {
+        self.hint
     }
 }
 
@@ -281,7 +287,7 @@ fn refusals_explain_pages_that_cannot_be_opened() {
         code: Code::PermissionDenied,
         message: format!("no {host}"),
     };
-    let failed = |why: &'static str, refusals: Vec<Refusal>| {
+    let failed_with = |why: &'static str, refusals: Vec<Refusal>, hint: Option<&'static str>| {
         let answer: Answer = match why {
             "net::ERR_TUNNEL_CONNECTION_FAILED" => |method, params| match method {
                 "Page.navigate" => {
@@ -300,10 +306,11 @@ fn refusals_explain_pages_that_cannot_be_opened() {
                 _ => usual(method, params),
             },
         };
-        let fake = Fake { refusals, ..Fake::new(answer) };
+        let fake = Fake { refusals, hint, ..Fake::new(answer) };
         let mut page = fake.attach().unwrap();
         pollster::block_on(page.navigate("https://a.example/", WaitUntil::Load)).unwrap_err()
     };
+    let failed = |why, refusals| failed_with(why, refusals, None);
     let tunnel = "net::ERR_TUNNEL_CONNECTION_FAILED";
     let both = vec![refusal("a.example", 443), refusal("b.example", 443)];
     assert_eq!(failed(tunnel, both).message, "no a.example");
@@ -313,6 +320,8 @@ fn refusals_explain_pages_that_cannot_be_opened() {
         untrusted.message.contains("(net::ERR_CERT_AUTHORITY_INVALID): the connection is not secure"),
         "{untrusted}"
     );
+    let hinted = failed_with("net::ERR_CERT_AUTHORITY_INVALID", Vec::new(), Some("install it"));
+    assert!(hinted.message.ends_with("(net::ERR_CERT_AUTHORITY_INVALID): install it"), "{hinted}");
     let invalid = failed("", Vec::new());
     assert!(invalid.message.contains("Cannot navigate to invalid URL (Page.navigate)"), "{invalid}");
 }

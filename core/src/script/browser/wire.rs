@@ -28,6 +28,11 @@ pub trait Wire: MaybeSend {
     fn refusals(&self) -> Vec<Refusal> {
         Vec::new()
     }
+
+    /// Returns the next step after a certificate of an unknown authority, if the provider has one.
+    fn authority_hint(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A request of a browser that was refused.
@@ -61,12 +66,15 @@ impl Wire for NoBrowser {
 /// Returns the error of a project without a browser.
 #[cfg(feature = "script")]
 pub(crate) fn off() -> Error {
-    let text = "this project has no browser for scripts: ask the user to set `browser = true` in `[package.metadata.koze.script]` of \
-                `Cargo.toml`";
+    let text = "this project has no browser for scripts: ask the user to set `browser = true`, and the hosts of the pages in \
+                `allowed_hosts`, in `[package.metadata.koze.script]` of `Cargo.toml`. A Worker also needs `cargo add koze --features \
+                browser` and `koze build`";
     Error::new(Code::Unsupported, text)
 }
 
 /// Returns the error of a provider without browsers.
 pub(crate) fn unsupported() -> Error {
-    Error::new(Code::Unsupported, "this provider has no browser for scripts: use koze on a Linux machine")
+    let text = "this provider has no browser for scripts: use koze on a Linux machine, or a Worker whose dependency `koze` has the \
+                feature `browser`";
+    Error::new(Code::Unsupported, text)
 }

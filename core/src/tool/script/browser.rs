@@ -33,7 +33,7 @@ async fn done<P: Provider>(session: &Session<P>, action: Browse) -> Result<Value
     }
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
     // Boxed, because its state is large.
-    Box::pin(browse(session.provider(), session.agent(), &egress, action)).await
+    Box::pin(browse(session, &egress, action)).await
 }
 
 /// The input of `browser_navigate`.

@@ -61,7 +61,7 @@ pub(super) async fn run<P: Provider>(session: &Session<P>, script: Start) -> Res
     let browser = session.profiles().has_script_browser();
     let start = Start { libraries, secrets, browser, seed: uuid::Uuid::new_v4().as_fields().0, ..script };
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
-    let answers = Answers::new(session.provider(), session.agent(), store, &egress).with_browser(browser);
+    let answers = Answers::new(session, store, &egress).with_browser(browser);
     let ran = session.provider().run_script(session.agent(), start, &answers).await;
     mask.outcome(ran.and_then(reply))
 }

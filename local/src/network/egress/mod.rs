@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use self::journal::Reached;
 pub(in super::super) use self::journal::{Journal, read as read_journal};
 pub(in super::super) use self::policy::Policy;
-pub(super) use self::reach::{LOOKUPS, Reach};
+pub(super) use self::reach::LOOKUPS;
+pub(in super::super) use self::reach::Reach;
 pub(in super::super) use self::refusals::Refusals;
 pub(super) use self::refusals::code;
 use super::super::engine::engine;
@@ -79,17 +80,10 @@ pub(in super::super) fn check_all(profiles: &Profiles) -> Result<()> {
     profiles.script_egress().map_or(Ok(()), |egress| Policy::of_scripts(egress).map(drop))
 }
 
-/// Starts the proxy of a sandbox if it has a policy. It stops with the sandbox. `refusals` gets the requests that it refuses.
-pub(in super::super) async fn open(
-    running: &Running,
-    policy: Option<Policy>,
-    internet: Arc<Internet>,
-    journal: Journal,
-    refusals: Option<Arc<Refusals>>,
-) -> Result<()> {
-    let Some(policy) = policy else { return Ok(()) };
+/// Starts the proxy of a sandbox. It stops with the sandbox.
+pub(in super::super) async fn open(running: &Running, reach: Reach) -> Result<()> {
     let listener = super::listen(running, PORT).await?;
-    let reach = Arc::new(Reach::new(policy, internet, journal).with_refusals(refusals));
+    let reach = Arc::new(reach);
     let ended = running.end_of();
     engine()?.spawn(async move {
         tokio::select! {

@@ -12,7 +12,8 @@ use koze_core::script::Egress;
 /// hosts can be reached even if internet access is off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super::super) struct Policy {
-    /// If empty, any host is allowed.
+    /// Whether any host is allowed if `allowed` is empty.
+    internet: bool,
     allowed: Vec<Rule>,
     denied: Vec<Rule>,
     /// For the controls of tests: rules are compared with the literal host only, and ports are ignored.
@@ -49,11 +50,18 @@ impl Policy {
     /// [`Code::InvalidInput`](crate::Code::InvalidInput) if an entry is invalid, because it would neither match nor
     /// deny anything.
     pub(in super::super::super) fn of(profile: &Profile) -> error::Result<Option<Self>> {
-        Self::new(profile.internet, &profile.allowed_hosts, &profile.denied_hosts, &SANDBOX)
+        let policy = Self::new(profile.internet, &profile.allowed_hosts, &profile.denied_hosts, &SANDBOX)?;
+        Ok((!policy.is_off()).then_some(policy))
     }
 
     /// The same for scripts.
     pub(in super::super::super) fn of_scripts(egress: &Egress) -> error::Result<Option<Self>> {
+        let policy = Self::of_browser(egress)?;
+        Ok((!policy.is_off()).then_some(policy))
+    }
+
+    /// Returns the policy of the browser of scripts, which may refuse all hosts: the browser can open previews even then.
+    pub(in super::super::super) fn of_browser(egress: &Egress) -> error::Result<Self> {
         Self::new(egress.internet, &egress.allowed_hosts, &egress.denied_hosts, &SCRIPTS)
     }
 
@@ -62,10 +70,13 @@ impl Policy {
         allowed: &[String],
         denied: &[String],
         subject: &'static Subject,
-    ) -> error::Result<Option<Self>> {
+    ) -> error::Result<Self> {
         let all = |hosts: &[String]| hosts.iter().map(|host| Rule::parse(host)).collect::<error::Result<_>>();
-        let policy = Policy { allowed: all(allowed)?, denied: all(denied)?, weak: false, subject };
-        Ok((internet || !policy.allowed.is_empty()).then_some(policy))
+        Ok(Policy { internet, allowed: all(allowed)?, denied: all(denied)?, weak: false, subject })
+    }
+
+    fn is_off(&self) -> bool {
+        !self.internet && self.allowed.is_empty()
     }
 
     pub(super) fn subject(&self) -> &'static Subject {
@@ -85,14 +96,18 @@ impl Policy {
             let (rule, text) = (String::new(), String::new());
             return if refused { Err(Refused { rule, text }) } else { Ok(rule) };
         }
-        self.deny(host, host, port)?;
+        self.judge_denied(host, port)?;
+        let Subject { this, place, .. } = self.subject;
+        if self.is_off() {
+            let text = format!("{this} may not reach {host}: `allowed_hosts`{place} lists no host");
+            return Err(Refused { rule: "no allowed_hosts".to_owned(), text });
+        }
         if self.allowed.is_empty() {
             return Ok("internet".to_owned());
         }
         if let Some(rule) = self.allowed.iter().find(|rule| rule.allows(host, port)) {
             return Ok(format!("allowed_hosts: {rule}"));
         }
-        let Subject { this, place, .. } = self.subject;
         let text = if self.allowed.iter().any(|rule| rule.names(host)) {
             format!(
                 "{this} may not reach port {port} of {host}: an entry of `allowed_hosts`{place} without a port \
@@ -102,6 +117,11 @@ impl Policy {
             format!("{this} may not reach {host}: `allowed_hosts`{place} does not list it")
         };
         Err(Refused { rule: "not in allowed_hosts".to_owned(), text })
+    }
+
+    /// Checks that a host is not denied.
+    pub(super) fn judge_denied(&self, host: &Host, port: u16) -> Result<(), Refused> {
+        self.deny(host, host, port)
     }
 
     /// Checks an address that a host resolved to.

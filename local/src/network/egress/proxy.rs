@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::Authority;
@@ -13,6 +14,7 @@ use tokio::net::TcpStream;
 use super::super::connections::Proof;
 use super::super::http::{self, After, Body, Refusal};
 use super::super::idle::Idle;
+use super::super::preview::{Came, Port};
 use super::listening::Tunnel;
 use super::reach::{Connected, Reach};
 
@@ -27,7 +29,12 @@ pub(super) async fn serve(stream: TcpStream, proof: Proof, reach: Arc<Reach>) {
         let reach = Arc::clone(&reach);
         let asked = request.uri().clone();
         async move {
-            let answered = if request.method() == Method::CONNECT {
+            let answered = if let Some(found) = reach.preview(request.uri()).await {
+                match found {
+                    Ok(port) => preview(port, request, after).await,
+                    Err(refusal) => Err(refusal),
+                }
+            } else if request.method() == Method::CONNECT {
                 connect(&reach, request, &after).await
             } else {
                 forward(&reach, request).await
@@ -58,6 +65,34 @@ async fn connect(
         let Ok(client) = client.await else { return };
         let Connected { stream, host, entry } = connected;
         Tunnel { reach, host, entry, server: Idle::new(stream, IDLE) }.pass(TokioIo::new(client)).await;
+    });
+    Ok(http::empty(StatusCode::OK))
+}
+
+/// Forwards a request to a sandbox, or those in a tunnel to it.
+///
+/// Boxed, because this may wake the sandbox, which starts a proxy: the type of its future would contain itself.
+fn preview(
+    port: Port,
+    request: Request<Incoming>,
+    after: After,
+) -> BoxFuture<'static, Result<Response<Body>, Refusal>> {
+    Box::pin(pass(port, request, after))
+}
+
+async fn pass(port: Port, mut request: Request<Incoming>, after: After) -> Result<Response<Body>, Refusal> {
+    let came = Came::of_url(request.uri()).ok_or_else(|| bad("the host of the preview is not valid"))?;
+    if request.method() != Method::CONNECT {
+        return port.pass(request, came, after).await;
+    }
+    let client = hyper::upgrade::on(&mut request);
+    after.set(async move {
+        let Ok(client) = client.await else { return };
+        http::serve(TokioIo::new(client), |request, after| {
+            let passed = port.clone().pass(request, came.clone(), after);
+            async move { passed.await.unwrap_or_else(Refusal::into_response) }
+        })
+        .await;
     });
     Ok(http::empty(StatusCode::OK))
 }

@@ -5,12 +5,13 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::StatusCode;
+use hyper::{StatusCode, Uri};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::super::http::Refusal;
+use super::super::preview::{OwnPreviews, Port};
 use super::host::Host;
 use super::journal::{Journal, Reached};
 use super::policy::{Policy, Refused};
@@ -25,11 +26,13 @@ const TRIED: usize = 4;
 pub(in super::super) const LOOKUPS: usize = 8;
 
 /// Connects to the hosts that a sandbox or scripts may reach.
-pub(in super::super) struct Reach {
+pub(in super::super::super) struct Reach {
     pub(super) policy: Policy,
     pub(super) journal: Journal,
     /// Collects the refused requests, if the caller needs them.
     pub(super) refusals: Option<Arc<Refusals>>,
+    /// The previews that it may open in addition.
+    previews: Option<Arc<OwnPreviews>>,
     internet: Arc<Internet>,
     lookups: Arc<Semaphore>,
 }
@@ -43,8 +46,9 @@ pub(in super::super) struct Connected {
 }
 
 impl Reach {
-    pub(in super::super) fn new(policy: Policy, internet: Arc<Internet>, journal: Journal) -> Self {
-        Reach { policy, journal, refusals: None, internet, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+    pub(in super::super::super) fn new(policy: Policy, internet: Arc<Internet>, journal: Journal) -> Self {
+        let lookups = Arc::new(Semaphore::new(LOOKUPS));
+        Reach { policy, journal, refusals: None, previews: None, internet, lookups }
     }
 
     /// Shares the limit of lookups with others.
@@ -53,8 +57,21 @@ impl Reach {
     }
 
     /// Sets what gets the requests that are refused.
-    pub(super) fn with_refusals(self, refusals: Option<Arc<Refusals>>) -> Self {
-        Reach { refusals, ..self }
+    pub(in super::super::super) fn with_refusals(self, refusals: Arc<Refusals>) -> Self {
+        Reach { refusals: Some(refusals), ..self }
+    }
+
+    /// Sets the previews that may be opened, whatever the policy allows.
+    pub(in super::super::super) fn with_previews(self, previews: Arc<OwnPreviews>) -> Self {
+        Reach { previews: Some(previews), ..self }
+    }
+
+    /// Returns the port of a sandbox that a URL leads to, if it is that of a preview.
+    pub(super) async fn preview(&self, url: &Uri) -> Option<Result<Port, Refusal>> {
+        let (name, port) = (url.host()?.to_ascii_lowercase(), url.port_u16()?);
+        let found = self.previews.as_ref()?.find(&name, port).await?;
+        let denied = self.policy.judge_denied(&Host::Name(name), port).err();
+        Some(denied.map_or(found, |refused| Err(Refusal::new(StatusCode::FORBIDDEN, refused.text))))
     }
 
     /// Connects to a host if the policy allows it.
@@ -67,6 +84,10 @@ impl Reach {
             return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
         };
         let mut entry = self.journal.entry(&host, port);
+        // Checked first: it would not help to allow the host.
+        if is_near(&host) && !self.internet.unchecked {
+            return Err(self.refuse(&mut entry, self.near(&host)).await);
+        }
         match self.policy.judge(&host, port) {
             Ok(rule) => entry.rule = rule,
             Err(refused) => return Err(self.refuse(&mut entry, refused).await),
@@ -92,14 +113,8 @@ impl Reach {
             }
         }
         if addresses.is_empty() {
-            let near = || Refused {
-                rule: "not on the internet".to_owned(),
-                text: format!(
-                    "{host} is not on the internet: {} cannot reach private or local networks",
-                    self.policy.subject().all
-                ),
-            };
-            return Err(self.refuse(&mut entry, refused.unwrap_or_else(near)).await);
+            let refused = refused.unwrap_or_else(|| self.near(&host));
+            return Err(self.refuse(&mut entry, refused).await);
         }
         let mut why = String::new();
         for address in addresses.into_iter().take(TRIED) {
@@ -115,6 +130,18 @@ impl Reach {
             }
         }
         Err(unreachable(&why))
+    }
+
+    /// Refuses a host of a private or local network.
+    fn near(&self, host: &Host) -> Refused {
+        let all = self.policy.subject().all;
+        let mut text = format!(
+            "{host} is not on the internet: {all} cannot reach private or local networks, and no entry of `allowed_hosts` changes that"
+        );
+        if self.previews.as_ref().is_some_and(|previews| previews.session().is_some()) {
+            text += ". To open a server in a sandbox of this session, use the URL that `browse` returns";
+        }
+        Refused { rule: "not on the internet".to_owned(), text }
     }
 
     /// Returns the addresses that may be reached.
@@ -146,6 +173,14 @@ impl Reach {
             Ok(Err(_)) => Err("the name does not exist".to_owned()),
             Err(_) => Err("the name lookup timed out".to_owned()),
         }
+    }
+}
+
+/// Returns whether a host is in a private or local network, without looking it up.
+fn is_near(host: &Host) -> bool {
+    match host {
+        Host::Address(address) => open(vec![SocketAddr::new(*address, 0)]).is_empty(),
+        Host::Name(name) => name == "localhost" || name.ends_with(".localhost"),
     }
 }
 

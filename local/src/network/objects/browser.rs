@@ -61,7 +61,9 @@ impl Shared {
         let accept = derive_accept_key(key.as_bytes());
         let accept = HeaderValue::from_str(&accept).map_err(|_| bad("the key is not valid"))?;
         let time = Duration::from_millis(time_ms);
-        let wire = match self.provider.0.browsers.open(&self.provider.0, &agent, &egress, time).await {
+        // Without a session, because the previews of a Worker are its own URLs.
+        let provider = &self.provider.0;
+        let wire = match provider.browsers.open(provider, None, &agent, &egress, time).await {
             Ok(wire) => wire,
             Err(error) => return Ok(refused(&error)),
         };

@@ -36,17 +36,17 @@ async fn forward(
     let host = host(&request).ok_or_else(unknown)?;
     let text = host.to_str().map_err(|_| unknown())?.to_ascii_lowercase();
     let address = Address::parse(&text).ok_or_else(unknown)?;
-    let (sandbox, using) = find(shared, &address).await?;
+    let to = find(shared, &address).await?;
     proof.give();
     if request.method() == Method::CONNECT {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this is not a proxy"));
     }
-    let to = Port { sandbox, using, number: address.port };
     let came = Came { host, scheme: HeaderValue::from_static("http") };
     to.pass(request, came, after).await
 }
 
 /// A port of a sandbox. The sandbox stays awake while this exists.
+#[derive(Clone)]
 pub(in super::super) struct Port {
     pub(in super::super) sandbox: Arc<Inner>,
     pub(in super::super) using: Use,
@@ -54,9 +54,18 @@ pub(in super::super) struct Port {
 }
 
 /// The origin of a request: the host it was sent to, and `http` or `https`.
+#[derive(Clone)]
 pub(in super::super) struct Came {
     pub(in super::super) host: HeaderValue,
     pub(in super::super) scheme: HeaderValue,
+}
+
+impl Came {
+    /// Returns the origin of a request for an absolute URL.
+    pub(in super::super) fn of_url(url: &Uri) -> Option<Self> {
+        let host = HeaderValue::from_str(url.authority()?.as_str()).ok()?;
+        Some(Came { host, scheme: HeaderValue::from_static("http") })
+    }
 }
 
 impl Port {
@@ -125,7 +134,7 @@ fn host(request: &Request<Incoming>) -> Option<HeaderValue> {
 }
 
 /// Finds the sandbox of an address. Without the token, the response does not even reveal whether the name exists.
-async fn find(shared: Weak<Shared>, address: &Address<'_>) -> Result<(Arc<Inner>, Use), Refusal> {
+pub(super) async fn find(shared: Weak<Shared>, address: &Address<'_>) -> Result<Port, Refusal> {
     let shared = shared.upgrade().ok_or_else(unknown)?;
     let registry = Arc::clone(&shared.registry);
     let name = SandboxName::new(address.name).map_err(|_| unknown())?;
@@ -136,7 +145,7 @@ async fn find(shared: Weak<Shared>, address: &Address<'_>) -> Result<(Arc<Inner>
     let (key, settings) = found.ok_or_else(unknown)?;
     let sandbox = shared.sandbox(&key, &name, settings);
     let using = sandbox.using();
-    Ok((sandbox, using))
+    Ok(Port { sandbox, using, number: address.port })
 }
 
 /// Connects to a port of a sandbox, and wakes the sandbox if it sleeps.

@@ -2,6 +2,7 @@
 
 pub(in super::super) mod address;
 pub(super) mod forward;
+mod own;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -14,6 +15,8 @@ use rustix::fs::FlockOperation;
 use tokio::task::JoinHandle;
 
 use self::address::Address;
+pub(super) use self::forward::{Came, Port};
+pub(in super::super) use self::own::OwnPreviews;
 use super::super::Shared;
 use super::super::engine::engine;
 use super::accept;
@@ -50,6 +53,12 @@ impl Previews {
         token: &str,
     ) -> Result<String> {
         Ok(Address { port, name, token }.url(self.serve(shared)?))
+    }
+
+    /// Returns the port of the server, if it runs.
+    fn port(&self) -> Option<u16> {
+        let listening = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        listening.as_ref().map(|listening| listening.port)
     }
 
     /// Starts the server, and returns its port. Waits for a port that is not free yet.

@@ -2,6 +2,7 @@
 
 mod life;
 mod pages;
+mod previews;
 mod reach;
 mod remote;
 mod scene;
@@ -17,8 +18,11 @@ pub(crate) const TESTS: &[Test] = &[
     ("browser_is_off_by_default", reach::off_by_default),
     ("browser_follows_the_policy", reach::policy),
     ("browser_reaches_no_nearby_addresses", reach::nearby),
+    ("browser_opens_previews", previews::opens),
+    ("browser_opens_previews_of_its_session_only", previews::of_its_session),
     ("browser_opens_no_files", reach::files),
     ("browser_verifies_certificates", reach::certificates),
+    ("browser_trusts_authorities_of_the_machine", reach::authorities),
     ("browser_limits_results", life::limits),
     (ONCE, life::endless),
     ("browser_survives_pages", life::survives),

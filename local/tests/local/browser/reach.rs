@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use koze_core::script::Egress;
@@ -280,6 +281,35 @@ pub(super) fn certificates() -> Result<(), libtest_mimic::Failed> {
             let names = [("origin.example".to_owned(), server)].into();
             let scene = Scene::browsing(Internet { names, ..Internet::default() }, egress);
             fails(&scene.open("https://origin.example/").await, start);
+        }
+    })
+}
+
+pub(super) fn authorities() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let (authority, stranger) = (Authority::new(), Authority::new());
+        let names = [
+            ("good.example", authority.server("good.example")),
+            ("wrong.example", authority.server("other.example")),
+            ("strange.example", stranger.server("strange.example")),
+        ];
+        let names = names.map(|(name, at)| (name.to_owned(), at)).into();
+        let roots = vec![authority.root.clone(), Authority::new().root];
+        let scene = Scene::browsing(Internet { names, roots, ..Internet::default() }, online());
+        let opened = scene.open("https://good.example/").await;
+        if !Path::new("/usr/bin/certutil").exists() {
+            assert!(std::env::var_os("CI").is_none(), "certutil is missing: run `cargo xtask setup`");
+            eprintln!("certutil is missing, so the browser trusts no authority of the test");
+            return assert!(opened.unwrap_err().contains("`apt-get install libnss3-tools`"));
+        }
+        assert_eq!(opened.unwrap()["status"], 200);
+        assert_eq!(scene.text().await, "secret");
+        for (host, error) in
+            [("wrong", "net::ERR_CERT_COMMON_NAME_INVALID"), ("strange", "net::ERR_CERT_AUTHORITY_INVALID")]
+        {
+            let start =
+                format!("unavailable: the page cannot be opened ({error}): the connection is not secure");
+            fails(&scene.open(&format!("https://{host}.example/")).await, &start);
         }
     })
 }

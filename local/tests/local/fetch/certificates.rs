@@ -19,7 +19,7 @@ use crate::stage::within;
 /// An authority of the test.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    root: Vec<u8>,
+    pub(crate) root: Vec<u8>,
 }
 
 impl Authority {

@@ -446,6 +446,7 @@ impl Provider for Cloudflare {
     #[cfg(feature = "browser")]
     fn open_browser(
         &self,
+        _: &SessionId,
         agent: &SessionId,
         egress: &Egress,
         time: Duration,

@@ -44,6 +44,46 @@ export const cases = {
     assert.equal(response.status, 404);
   },
 
+  async "refused hosts are in the output of programs that fail"(s) {
+    await s.open();
+    const place = { className: s.of.Class, containerId: await s.id() };
+    const refuse = (url) => s.gate(url, { internet: false, allowed: ["a.example"], ...place });
+    const note = (hosts) => `\nkoze: egress_refused: the network policy of the sandbox refused ${hosts}\n`;
+    const read = (id) => s.call("kozeReadProcess", { id, cursor: 0, limit: 1 << 20, waitMs: 30_000, call: null });
+    const program = (code) => ["sh", "-c", `echo own >&2; while [ ! -e /tmp/go ]; do sleep 0.1; done; exit ${code}`];
+    // What was refused before the program started does not count, nor does it if the program succeeds.
+    await refuse("http://before.example/");
+    for (const [code, wanted] of [[3, `own\n${note("a.example:8443, denied.example:80")}`], [0, "own\n"]]) {
+      const running = s.exec(program(code), { timeoutMs: 60_000 });
+      const start = { argv: program(code), workingDir: "/", env: [], terminal: null, buffer: 1 << 16, dropOldest: false };
+      const { id } = await s.call("kozeStart", start);
+      await read(id);
+      for (const host of ["http://denied.example", "https://a.example:8443", "http://denied.example"]) {
+        assert.equal((await refuse(`${host}/path?query`))[0], 403);
+      }
+      await s.write("/tmp/go", "");
+      const { stderr, exitCode } = await running;
+      assert.equal(exitCode, code);
+      assert.equal(String(stderr), wanted);
+      await s.call("kozeWaitProcess", { id, timeoutMs: 30_000, call: null });
+      const { bytes, chunks, exit } = await read(id);
+      assert.deepEqual([String(bytes), exit], [wanted, code]);
+      assert.ok(chunks.every(({ stream }) => stream === "stderr"));
+      await s.remove("/tmp/go");
+    }
+    assert.equal(String((await s.exec(["false"])).stderr), "");
+  },
+
+  async "without a network, package managers fail at once"(s, _, stage) {
+    const variables = "echo $PIP_RETRIES $npm_config_fetch_retries $UV_HTTP_RETRIES";
+    await s.open();
+    assert.equal(await s.sh(variables), "0 0 0\n");
+    const net = stage.sandbox("net", { variant: s.variant, Class: "NetSandbox" });
+    await net.open();
+    assert.equal(await net.sh(variables), "\n");
+    await net.destroy();
+  },
+
   async "an egress policy is enforced"(s) {
     const server = http.createServer((request, response) => {
       if (request.url === "/moved") response.writeHead(302, { location: "http://denied.example/" });
