@@ -17,11 +17,11 @@ use koze_core::{Profiles, Session, SessionId};
 use koze_local::Local;
 use serde_json::{Value, json};
 
-/// How often the model may answer: an agent that finds no end is stopped.
+/// The maximum number of answers: an agent that does not finish is stopped.
 const STEPS: usize = 30;
-/// How long an answer may be.
+/// The maximum length of an answer in tokens.
 const MAX_TOKENS: u32 = 8192;
-/// How often a request is made again that the API could not serve just then, and how long is waited at most.
+/// How often a request is repeated that the API could not serve at the moment, and the longest wait before it.
 const RETRIES: u32 = 4;
 const MAX_DELAY: Duration = Duration::from_mins(1);
 
@@ -49,10 +49,10 @@ enum Error {
     Steps,
 }
 
-/// Does what its arguments say.
+/// Answers the question in the arguments.
 #[allow(unreachable_pub, reason = "a test runs this very program")]
 pub fn main() -> ExitCode {
-    // First of all: sandboxes are started by running this program once more.
+    // Call this first: a sandbox is started by running this program again.
     koze_local::init();
     match start() {
         Ok(text) => {
@@ -72,7 +72,7 @@ fn start() -> Result<String, Error> {
         return Err(Error::NoPrompt);
     }
     let client = Client::from_env()?;
-    // The sandboxes go with this directory; an agent that is to find them again keeps it.
+    // The sandboxes are deleted with this directory. Keep it to find them again.
     let state = tempfile::tempdir()?;
     let size = Size { memory_mib: 1024, disk_mb: 4000 };
     let profiles = Profiles::new(vec![Profile::new("shell", "docker.io/library/debian:13", size)], "shell")?;
@@ -94,7 +94,7 @@ async fn converse(client: &Client, session: &Session<Local>, prompt: &str) -> Re
             Some("tool_use") => {
                 messages.push(json!({ "role": "user", "content": call_tools(session, content).await }));
             }
-            // The model goes on where it paused.
+            // The model continues where it paused.
             Some("pause_turn") => {}
             Some("end_turn" | "stop_sequence") => return Ok(text(content)),
             Some("max_tokens") => return Err(Error::Cut(text(content))),
@@ -105,7 +105,7 @@ async fn converse(client: &Client, session: &Session<Local>, prompt: &str) -> Re
     Err(Error::Steps)
 }
 
-/// Calls all tools that an answer asks for at once; the results are in the order in which they were asked for.
+/// Calls all tools that an answer requests, at the same time. Returns the results in the order of the requests.
 async fn call_tools(session: &Session<Local>, content: &Value) -> Vec<Value> {
     let calls = blocks(content, "tool_use").map(async |block| {
         let name = block["name"].as_str().unwrap_or_default();
@@ -150,7 +150,7 @@ impl Client {
         })
     }
 
-    /// The model's answer. Where the API is busy or fails, it is asked again, and not for ever.
+    /// Returns the model's answer. Repeats the request a few times if the API is busy or fails.
     async fn ask(&self, tools: &[Value], messages: &[Value]) -> Result<Value, Error> {
         let body =
             json!({ "model": self.model, "max_tokens": MAX_TOKENS, "tools": tools, "messages": messages });
@@ -171,19 +171,19 @@ impl Client {
         unreachable!("the last attempt returns")
     }
 
-    /// One request: the status, how long the API wants us to wait, and what it says.
+    /// Sends one request. Returns the status, how long the API asks to wait, and the body.
     async fn post(&self, body: Value) -> Result<(u16, Option<Duration>, Value), Error> {
         let request = self
             .http
             .post(&self.url)
             .header("x-api-key", &self.key)
             .header("anthropic-version", "2023-06-01");
-        // The client blocks, and the sandboxes must not wait for it.
+        // The client blocks its thread, and sandboxes must not wait for it.
         let sent = tokio::task::spawn_blocking(move || {
             let mut response = request.send_json(body)?;
             let seconds =
                 response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
-            // An error of a proxy's may be no JSON.
+            // The error of a proxy may not be JSON.
             let answer = response.body_mut().read_json().unwrap_or_default();
             Ok((response.status().as_u16(), seconds.map(Duration::from_secs), answer))
         });

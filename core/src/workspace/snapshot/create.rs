@@ -97,7 +97,7 @@ impl<P: Provider> Source<P> {
         }
     }
 
-    /// Archives a layer first, because the file begins with the size and the hash of the archive.
+    /// Exports a layer. Archives it first, because the file begins with the size and the hash of the archive.
     async fn export_layer(&self, tar: Tar, store: P::Store, snapshot: Snapshot) -> Result<Pieces> {
         let key = index::archive(&SnapshotId::random(), now())?;
         let archive = Unlisted::new(store.clone(), key.clone());
@@ -108,7 +108,7 @@ impl<P: Provider> Source<P> {
         archive::same(&contents, &snapshot.contents)?;
         let snapshot = Snapshot { archive_bytes, sha256: Some(sha256), ..snapshot };
         let content = archive::of_store(store, key, &snapshot);
-        // It is deleted with the stream.
+        // The temporary archive is deleted with the stream.
         exported(content.inspect(move |_| _ = &archive), &snapshot)
     }
 
@@ -121,7 +121,7 @@ impl<P: Provider> Source<P> {
             id: SnapshotId::random(),
             workspace: self.config.name.clone(),
             expires: expires(self.snapshots(), now),
-            // A snapshot of another store is not there to be asked for.
+            // The parent is in the store that the file is from.
             parent: None,
             created: origin.created.min(now),
             ..origin
@@ -138,7 +138,7 @@ impl<P: Provider> Source<P> {
         Index(store).sweep(now).await?;
         self.sweep_derived(now).await?;
         let list = Index(store).list().await?;
-        // Before anything is read.
+        // Check this before anything is read.
         index::room(&list, self.snapshots(), 0)?;
         Ok(list)
     }
