@@ -27,7 +27,7 @@ const FILES: [&str; 9] = [
 
 /// A project with one sandbox and the registry, after a build, then with scripts if `asked`.
 fn project(asked: bool) -> Project {
-    of_fixture("bare/before", asked)
+    of_fixture("bare", asked)
 }
 
 fn of_fixture(name: &str, asked: bool) -> Project {
@@ -187,7 +187,7 @@ fn it_gets_its_own_tag_and_binding() {
 
 #[test]
 fn in_every_environment() {
-    let project = of_fixture("environments/before", true);
+    let project = of_fixture("environments", true);
     let bound = |level: &Value| {
         let bindings = level["durable_objects"]["bindings"].as_array().expect("bindings");
         bindings
@@ -205,7 +205,7 @@ fn in_every_environment() {
 
 #[test]
 fn in_toml() {
-    let project = of_fixture("toml/before", false);
+    let project = of_fixture("toml", false);
     let before = project.snapshot();
     ask(&project);
     built(&project);
