@@ -63,7 +63,7 @@ export const mutations = [
   naive("time-not-kept", "kozeExec", NAIVE_EXEC, "a timeout kills a program with its descendants"),
   naive("output-unbounded", "kozeExec", NAIVE_EXEC, "an output is bounded"),
   naive("nothing-reaped", "kozeExec", NAIVE_EXEC, "exited processes are reaped"),
-  sdk("home-of-the-user", `{ HOME, ...this.envVars`, `{ ...this.envVars`, "programs and tools have one home, also those of root"),
+  sdk("home-of-the-user", `{ HOME, ...offline(this)`, `{ ...offline(this)`, "programs and tools have one home, also those of root"),
   waiting("canceled-and-goes-on", `all.forEach((controller) => controller.abort(new Canceled()))`, `undefined`, "a canceled program is killed with its descendants"),
   // Processes.
   operations("lookups-start-it", `if (!this.#isRunning()) throw`, `if (false) throw`, "a process ends with its container, and a lookup starts none"),
