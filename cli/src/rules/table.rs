@@ -238,7 +238,7 @@ koze_model::rule_table! {
         "K065" Error NoSuchSandbox { name: String, known: Vec<String> }
             format!("there is no sandbox `{name}`")
             => if known.is_empty() { "the project has no sandboxes: create one with `koze add shell`".to_owned() } else { format!("use the name of a file or a class: the files are those of {}", listed(&known.iter().map(String::as_str).collect::<Vec<_>>())) },
-            why "The command changes a sandbox file, and there is none with this name.",
+            why "The command changes a sandbox file, so it needs an existing one.",
             eg "koze rename bash zsh   # in a project without src/server/bash.sandbox.rs";
         /// koze does not look for sandboxes in this directory.
         "K066" Error BadSandboxDir { dir: String }
@@ -256,7 +256,7 @@ koze_model::rule_table! {
         "K068" Error NothingToMigrate { config: String }
             format!("`{config}` has no container of the class `Sandbox`")
             => "there is nothing to migrate: `koze build` updates other containers, and `koze add NAME` creates a new sandbox",
-            why "The command converts containers of the class `Sandbox`, and there is none.",
+            why "The command converts containers of the class `Sandbox`, so it needs at least one.",
             eg "koze migrate   # for a second time";
         /// The package has no library that could declare the generated module.
         "K069" Error NoLibrary { file: String }
@@ -277,7 +277,7 @@ koze_model::rule_table! {
         "K071" Error NoImage {}
             "no sandbox of this project serves agents"
             => "create one with `koze add shell`, or remove `tools` from the attribute of an existing one, or set it to `[\"agent\"]`",
-            why "The tools of agents run in a sandbox, and there is none for them.",
+            why "The tools of agents run in a sandbox, so a project needs one that serves them.",
             eg "koze tools   # in a project without a sandbox";
 
         // koze's own classes.

@@ -10,11 +10,11 @@ use koze_core::tool::{Input, ReadError};
 use koze_core::{Code, Error, ToolResult};
 use tokio::sync::mpsc;
 
-use super::answer::{Answer, json_text};
-use super::answer::{refuse_error, refuse_method, refused};
+use super::answer::{Answer, json_text, refuse_error, refuse_method, refused};
 use super::route::decoded;
 use super::supervised::Supervised;
 use crate::mcp::MAX_REQUEST;
+use crate::mcp::server::Backend as _;
 
 /// A tool that a request calls.
 #[derive(Debug)]
@@ -92,11 +92,7 @@ async fn run(
     progress: Option<Progress>,
 ) -> ToolResult {
     match input {
-        Ok(input) => {
-            let offering = backend.current_offer().offering.clone();
-            let toolset = offering.toolset.as_deref();
-            backend.client().call_reporting(offering.profiles, toolset, tool, input, progress).await.into()
-        }
+        Ok(input) => backend.call(tool, input, progress).await.into(),
         Err(error) => Err(error).into(),
     }
 }

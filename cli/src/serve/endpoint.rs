@@ -1,4 +1,4 @@
-//! The HTTP endpoint: checks who asks, and routes requests.
+//! The HTTP endpoint: authenticates clients, and routes requests.
 
 use std::sync::Arc;
 use std::time::Duration;

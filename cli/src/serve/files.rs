@@ -15,8 +15,7 @@ use koze_core::files::http::{self, Conditions, Head, Refused};
 use koze_core::{Code, Error, Profiles};
 use tokio::sync::mpsc;
 
-use super::answer::{Answer, Body, whole};
-use super::answer::{refuse_error, refuse_method, refused};
+use super::answer::{Answer, Body, refuse_error, refuse_method, refused, whole};
 use super::route::decoded;
 use super::supervised::Supervised;
 use super::trees;

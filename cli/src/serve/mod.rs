@@ -3,7 +3,7 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `endpoint` | checks who asks, and routes requests |
+//! | `endpoint` | authenticates clients, and routes requests |
 //! | `origins` | CORS |
 //! | `calls`, `files`, `trees`, `sandboxes` | the routes below `/sessions` |
 //! | `route` | the parts of a URL |
