@@ -35,19 +35,30 @@ impl Written {
     }
 }
 
+/// How many times the processes are listed again, for those that were started while others were killed.
+const ROUNDS: u32 = 8;
+
 /// Kills the sessions of `writers`: a script, and all that it started. `all` are the processes of the sandbox, of which the
 /// first is koze's.
 pub(super) fn kill_sessions(all: &[u32], writers: &[u32], budget: &mut Budget) -> Result<(), Over> {
     let sessions: Vec<u32> = writers.iter().filter_map(|pid| session(*pid)).collect();
-    let has_writer = |pid: &u32| session(*pid).is_some_and(|session| sessions.contains(&session));
-    let writing = all[1..].iter().filter(|pid| has_writer(pid));
-    let opened: Vec<(u32, OwnedFd)> = writing.filter_map(|pid| Some((*pid, open(*pid)?))).collect();
-    // The ID may have become that of another process of the host before it was opened, but not since then.
-    let still = usage::tree(all[0], budget)?;
-    for (pid, process) in opened {
-        if still.contains(&pid) {
-            let _ = pidfd_send_signal(process, Signal::KILL);
+    let mut listed = all.to_vec();
+    for _ in 0..ROUNDS {
+        let has_writer = |pid: &u32| session(*pid).is_some_and(|session| sessions.contains(&session));
+        let writing = listed.iter().skip(1).filter(|pid| has_writer(pid));
+        let opened: Vec<(u32, OwnedFd)> = writing.filter_map(|pid| Some((*pid, open(*pid)?))).collect();
+        if opened.is_empty() {
+            break;
         }
+        // The ID may have become that of another process of the host before it was opened, but not since then.
+        listed = usage::tree(all[0], budget)?;
+        for (pid, process) in opened {
+            if listed.contains(&pid) {
+                let _ = pidfd_send_signal(process, Signal::KILL);
+            }
+        }
+        // What a process started after it was listed goes on without it.
+        listed = usage::tree(all[0], budget)?;
     }
     Ok(())
 }
@@ -57,9 +68,11 @@ fn open(pid: u32) -> Option<OwnedFd> {
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// Returns the ID of the session of a process.
+/// Returns the ID of the session of a process that has not ended.
 fn session(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before it may contain anything, including parentheses. State, parent and group come before the session.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(3)?.parse().ok()
+    // The name before it may contain anything, including parentheses. After the state come parent, group and session.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let has_ended = fields.next() == Some("Z");
+    if has_ended { None } else { fields.nth(2)?.parse().ok() }
 }
