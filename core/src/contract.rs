@@ -1,11 +1,18 @@
 //! The contract of a sandbox's Durable Object class, whatever its backend.
 //!
-//! This module is its only definition. The Rust client calls these methods; the classes of the Worker entry are checked
-//! against `contract.d.ts`, which a test generates from these types. Bytes are a `Uint8Array`, durations are in
-//! milliseconds, sizes are in bytes, paths are those of [`Place`](crate::sandbox::Place), and no value contains a
-//! function. The only function that a method takes besides its input is `waiting`.
+//! A class has one method, `koze`, which takes a request: an operation and its input, such as
+//! `{ stat: { root: "/", path: "/tmp" } }`. Operations that read a stream have methods of their own beside it, `kozeUnpack` and
+//! `kozeExtract`.
+//!
+//! This module is the only definition of the operations. The Rust client sends these requests; the classes of the Worker entry
+//! are checked against `contract.d.ts`, which a test generates from these types. Bytes are a `Uint8Array`, durations are in
+//! milliseconds, sizes are in bytes, paths are those of [`Place`](crate::sandbox::Place), and no value contains a function. The
+//! only function that a method takes besides its input is `waiting`.
 //!
 //! A method returns a [`Reply`] and never throws: exceptions come from the platform.
+//!
+//! Until koze 0.2, each operation was a method of its own, such as `kozeStat`. While a deployment is rolled out, older and newer
+//! versions of a Worker call each other, so classes still have these methods, and clients use them where `koze` is missing.
 
 mod files;
 mod process;
@@ -15,11 +22,11 @@ use serde_bytes::ByteBuf;
 
 pub use koze_protocol::edit::Edited;
 pub use koze_protocol::search::Searched;
-pub use koze_protocol::{Code, Entry, Stat};
+pub use koze_protocol::{Change, Code, Entry, Stat};
 
 pub use self::files::{
-    Edit, Entries, Extracted, LARGEST_PIECE, Lines, MakeLink, Pack, Path, Piece, Read, ReadLines, Rename,
-    Search, SetMode, Unpack, Unpacked, Write, Written,
+    Edit, Entries, Extracted, LARGEST_PIECE, Lines, Pack, Path, Piece, Read, ReadLines, Search, Unpack,
+    Unpacked, Write, Written,
 };
 pub use self::process::{
     Chunk, Ended, OneProcess, OutputStream, ProcessInfo, ProcessOutput, Processes, ReadProcess,
@@ -36,123 +43,124 @@ pub const SCRIPTS_BINDING: &str = "KOZE_SCRIPTS";
 /// The largest integer that JavaScript represents exactly, which exceeds any file size.
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// The methods: their names in Rust and in JavaScript, their input and their output. A second parameter is named: a
-/// function that returns a promise, or the given type.
+/// The operations: their names, their input and their result. What a call passes besides the input is named: `waiting`, a
+/// function that returns a promise, and `stream`, for which the operation has its own method.
 ///
 /// `$with` is a macro that receives all of them.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! contract_methods {
+macro_rules! contract_operations {
     ($with:ident) => {
         $with! {
-            /// Creates the sandbox of this object, unless it exists. Before that, every method but `kozeStatus`,
-            /// `kozeCancel` and `kozeDestroy` returns `unopened` and does nothing.
-            open "kozeOpen" Open => Opened;
+            /// Creates the sandbox of this object, unless it exists. Before that, every operation but
+            /// `status`, `cancel` and `destroy` returns `unopened` and does nothing.
+            open Open => Opened;
             /// Runs a program until it exits or times out. It starts in `workingDir` with a fresh environment of the
             /// sandbox and an empty standard input. Background processes that it starts keep running.
             ///
             /// `waiting` is called at most once, after the program has run for a while. Its promise resolves when the
             /// caller stops waiting, and rejects when the caller is gone. In both cases the program and its descendants
-            /// are killed, and the method returns `unavailable`.
-            exec "kozeExec" Exec, waiting => Output;
-            /// Cancels the calls of `kozeExec`, `kozeSearch`, `kozeUnpack` and `kozeExtract` with this name: their programs are
-            /// killed as above, and what `kozeUnpack` has created is removed. A call that arrives later is canceled on arrival.
+            /// are killed, and the result is `unavailable`.
+            exec Exec, waiting => Output;
+            /// Cancels the calls of `exec`, `search`, `unpack` and `extract` with this name: their programs are
+            /// killed as above, and what `unpack` has created is removed. A call that arrives later is canceled on arrival.
             /// Canceling starts nothing, and succeeds for finished calls.
-            cancel "kozeCancel" Cancel => Done;
-            /// Starts a program that keeps running after the call, and returns its ID. The program is started as by `kozeExec`,
+            cancel Cancel => Done;
+            /// Starts a program that keeps running after the call, and returns its ID. The program is started as by `exec`,
             /// with pipes or a terminal, and its output is kept in a buffer. It ends when the sandbox sleeps or is destroyed.
             /// A process that has exited is kept until others need its space.
             ///
-            /// The next methods return `not_found` if the process does not exist, and do not start the container.
-            start "kozeStart" Start => Started;
+            /// The next operations return `not_found` if the process does not exist, and do not start the container.
+            start Start => Started;
             /// Returns a process that is running or kept.
-            process "kozeProcess" OneProcess => ProcessInfo;
+            process OneProcess => ProcessInfo;
             /// Lists the processes that are running or kept, the oldest first.
-            processes "kozeProcesses" Nothing => Processes;
+            processes Nothing => Processes;
             /// Returns the output of a process from a cursor on. Waits until there is output, the process has ended, or the
             /// time is up. A cursor beyond the output is `invalid_input`. If the buffer blocks the program, output before the
             /// cursor is discarded to make room.
             ///
-            /// `waiting` is as for `kozeExec`, but nothing is killed.
-            read_process "kozeReadProcess" ReadProcess, waiting => ProcessOutput;
+            /// `waiting` is as for `exec`, but nothing is killed.
+            read_process ReadProcess, waiting => ProcessOutput;
             /// Writes to the standard input of a process, or types on its terminal, until everything is written or the time is
             /// up. Returns `invalid_input` if the input is closed. `waiting` is as above.
-            write_process "kozeWriteProcess" WriteProcess, waiting => Taken;
+            write_process WriteProcess, waiting => Taken;
             /// Closes the standard input of a process, or types the end-of-file character. Succeeds if it is already closed.
-            close_process "kozeCloseProcess" OneProcess => Done;
+            close_process OneProcess => Done;
             /// Sends a signal to the process group of a process; KILL also goes to all its descendants. Does nothing if the
             /// process has ended.
-            signal_process "kozeSignalProcess" SignalProcess => Done;
+            signal_process SignalProcess => Done;
             /// Sets the size of the terminal of a process.
-            resize_process "kozeResizeProcess" ResizeProcess => Done;
+            resize_process ResizeProcess => Done;
             /// Waits until a process has ended, or the time is up. `waiting` is as above.
-            wait_process "kozeWaitProcess" WaitProcess, waiting => Ended;
+            wait_process WaitProcess, waiting => Ended;
             /// Reads part of a file: at most `limit` bytes from `offset`, fewer only at the end of the file.
-            read "kozeRead" Read => Piece;
+            read Read => Piece;
             /// Writes a file, and creates missing parent directories. The file is replaced or appended to atomically,
             /// keeps its permission bits, and is unchanged if writing fails.
-            write "kozeWrite" Write => Written;
+            write Write => Written;
             /// Replaces text in a file atomically, serialized with every other write, append and edit of the same path. The
             /// file keeps its permission bits and all other bytes, and is unchanged if the edit fails.
-            edit "kozeEdit" Edit => Edited;
+            edit Edit => Edited;
             /// Reads lines of a text file, from its start to the end of the range and no further.
-            read_lines "kozeReadLines" ReadLines => Lines;
+            read_lines ReadLines => Lines;
             /// Searches the lines of a file, or of the files of a directory, without following links below it.
             ///
-            /// `waiting` is as for `kozeExec`: the search ends with its caller. A class that cannot search returns
-            /// `unstreamed`, or lacks this method.
-            search "kozeSearch" Search, waiting => Searched;
+            /// `waiting` is as for `exec`: the search ends with its caller. A class that cannot search returns
+            /// `unstreamed`, or lacks this operation.
+            search Search, waiting => Searched;
             /// Lists a directory in no particular order, without `.` and `..`.
-            list "kozeList" Path => Entries;
+            list Path => Entries;
             /// Describes a path; a final symbolic link is not followed.
-            stat "kozeStat" Path => Stat;
-            /// Creates a directory and its parents. Succeeds if it exists.
-            make_dir "kozeMakeDir" Path => Done;
-            /// Creates a symbolic link.
-            make_link "kozeMakeLink" MakeLink => Done;
-            /// Sets the permission bits of a file or directory.
-            set_mode "kozeSetMode" SetMode => Done;
-            /// Removes a file, a directory with its content, or a symbolic link itself.
-            remove "kozeRemove" Path => Done;
-            /// Renames a file or directory; a file at `to` is replaced atomically.
-            rename "kozeRename" Rename => Done;
-            /// Starts to serialize a file, or a directory with its content, and returns the stream. Only `kozeUnpack`
+            stat Path => Stat;
+            /// Changes the files.
+            change Change => Done;
+            /// Starts to serialize a file, or a directory with its content, and returns the stream. Only `unpack`
             /// of a class of the same backend can read it. A stream that ends early contains the reason.
             ///
-            /// A class without streams returns `unstreamed`, or lacks this method and the next.
-            pack "kozePack" Pack => Packed;
+            /// A class without streams returns `unstreamed`, or lacks this operation and the next.
+            pack Pack => Packed;
             /// Creates the files of a stream at a path that does not exist, with missing parent directories. They are
             /// created completely or not at all, including permission bits, links and empty directories. The stream is
             /// read to its end, or canceled.
             ///
-            /// `waiting` is as for `kozeExec`. When its promise settles, the stream and its sender end as well.
-            unpack "kozeUnpack" Unpack, stream "ReadableStream<Uint8Array>", waiting => Unpacked;
+            /// `waiting` is as for `exec`. When its promise settles, the stream and its sender end as well.
+            unpack Unpack, stream, waiting => Unpacked;
             /// Starts to archive a directory, and returns the stream: the tar archive in pieces of at most 64 KiB, each preceded by
             /// its length (four bytes, little-endian). It ends with a length of 0 and a last piece, which is JSON: `{"ok":
             /// {"entries", "bytes", "skipped"}}`, or `{"failed": {"why", "text"}}` with a code. Without `ok`, the archive is
             /// incomplete. Sockets, pipes and devices are left out, and counted as `skipped`. Canceling the stream stops the work.
             ///
-            /// A class without archives returns `unstreamed`, or lacks this method and the next. One that returns a stream
+            /// A class without archives returns `unstreamed`, or lacks this operation and the next. One that returns a stream
             /// here also has the next.
-            archive "kozeArchive" Path => Packed;
+            archive Path => Packed;
             /// Creates the files of a tar archive, which is sent without lengths, in an existing directory. A failed call may
             /// leave some of them. Nothing is created outside the directory, and an incomplete archive is `unavailable`. The
             /// stream is read to its end, or canceled.
             ///
-            /// `waiting` is as for `kozeUnpack`.
-            extract "kozeExtract" Unpack, stream "ReadableStream<Uint8Array>", waiting => Extracted;
+            /// `waiting` is as for `unpack`.
+            extract Unpack, stream, waiting => Extracted;
             /// Opens a port. The object's `fetch` then accepts requests to it that carry the headers `koze-port` and
             /// `koze-nonce`, and no others. An open port stays as it is.
-            expose "kozeExpose" Expose => Exposed;
+            expose Expose => Exposed;
             /// Returns whether the sandbox was opened and whether it runs. Starts nothing.
-            status "kozeStatus" Nothing => State;
+            status Nothing => State;
             /// Destroys the sandbox, its files and everything that the object stores. Succeeds if it does not exist.
-            destroy "kozeDestroy" Nothing => Done;
+            destroy Nothing => Done;
         }
     };
 }
 #[doc(hidden)]
-pub use contract_methods as methods;
+pub use contract_operations as operations;
+
+/// Returns the name of an operation's own method in JavaScript, such as `kozeUnpack`.
+pub fn method_of(operation: &str) -> String {
+    let capitalized = operation.split('_').map(|word| {
+        let (first, rest) = word.split_at(1);
+        first.to_ascii_uppercase() + rest
+    });
+    std::iter::once("koze".to_owned()).chain(capitalized).collect()
+}
 
 /// The return value of every method: in JavaScript `{ok: true, value}` or `{ok: false, error}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -298,12 +306,12 @@ pub struct State {
     pub status: Status,
 }
 
-/// The input of a method without parameters.
+/// The input of an operation without parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Nothing {}
 
-/// The output of a method without a result.
+/// The result of an operation that has none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Done {}
@@ -332,6 +340,9 @@ mod tests {
 
 /** The return value of every method. */
 export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
+
+/** Is called at most once, after a while. Its promise settles when the caller stops waiting. */
+export type Waiting = () => PromiseLike<unknown>;
 ";
 
     /// The input and output types of the methods, by name.
@@ -352,37 +363,77 @@ export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
     }
 
     macro_rules! declare {
-        ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident $(, $more:ident $($type:literal)?)* => $output:ident;)+) => {{
+        ($($(#[doc = $doc:literal])+ $operation:ident $input:ident $(, $more:ident)* => $output:ident;)+) => {{
             let config = Config::default();
-            let (mut types, mut methods) = (Types::default(), String::new());
-            types.visit::<Failure>();
-            $(
-                types.visit::<$input>();
-                types.visit::<$output>();
-                let (input, output) = (<$input as TS>::name(&config), <$output as TS>::name(&config));
-                methods += "  /**\n";
-                $(let _ = writeln!(methods, "   *{}", $doc);)+
-                let more = [$((stringify!($more), [$($type)?].first().copied())),*];
-                let more: [(&str, Option<&str>); _] = more;
-                let more = more.map(|(name, of)| match of {
-                    Some(of) => format!(", {name}: {of}"),
-                    None => format!(", {name}?: () => Promise<unknown>"),
-                });
-                let more = more.concat();
-                let _ = writeln!(methods, "   */\n  {}(input: {input}{more}): Promise<Reply<{output}>>;", $name);
-            )+
-            (types, methods)
+            let mut declared = Declared::default();
+            declared.types.visit::<Failure>();
+            $({
+                declared.types.visit::<$input>();
+                declared.types.visit::<$output>();
+                let (input, value) = (<$input as TS>::name(&config), <$output as TS>::name(&config));
+                let more: &[&str] = &[$(stringify!($more)),*];
+                declared.add(stringify!($operation), &[$($doc),+], &input, more, &value);
+            })+
+            declared
         }};
+    }
+
+    /// What `contract.d.ts` declares.
+    #[derive(Default)]
+    struct Declared {
+        types: Types,
+        operations: String,
+        methods: String,
+    }
+
+    impl Declared {
+        fn add(&mut self, operation: &str, docs: &[&str], input: &str, more: &[&str], value: &str) {
+            let docs: String = docs.iter().map(|doc| format!("   *{doc}\n")).collect();
+            let docs = format!("  /**\n{docs}   */\n");
+            if more.contains(&"stream") {
+                let method = method_of(operation);
+                let _ = writeln!(
+                    self.methods,
+                    "{docs}  {method}(input: {input}, stream: ReadableStream<Uint8Array>, waiting?: Waiting): Promise<Reply<{value}>>;"
+                );
+            } else {
+                let _ =
+                    writeln!(self.operations, "{docs}  {operation}: {{ input: {input}; value: {value} }};");
+            }
+        }
+    }
+
+    /// Returns the text of the file.
+    fn declaration(declared: Declared) -> String {
+        let Declared { types, operations, methods } = declared;
+        let types: Vec<String> = types.0.into_values().collect();
+        format!(
+            "{HEAD}
+/** The operations that a class answers, with their inputs and results. */
+export interface Operations {{
+{operations}}}
+
+/** An operation and its input, such as `{{ stat: {{ root: \"/\", path: \"/tmp\" }} }}`. */
+export type Request = {{ [N in keyof Operations]: {{ [K in N]: Operations[N][\"input\"] }} }}[keyof Operations];
+
+/** The result of a request. */
+export type Result<R extends Request> =
+  {{ [N in keyof Operations]: R extends {{ [K in N]: unknown }} ? Operations[N][\"value\"] : never }}[keyof Operations];
+
+/** The methods of a sandbox class. */
+export interface Contract {{
+  /** Answers a request. */
+  koze<R extends Request>(request: R, waiting?: Waiting): Promise<Reply<Result<R>>>;
+{methods}}}
+
+{}",
+            types.join("\n")
+        )
     }
 
     #[test]
     fn javascript_is_checked_against_the_same_types() {
-        let (types, methods) = methods!(declare);
-        let types: Vec<String> = types.0.into_values().collect();
-        let text = format!(
-            "{HEAD}\n/** The methods of a sandbox class. */\nexport interface Contract {{\n{methods}}}\n\n{}",
-            types.join("\n")
-        );
+        let text = declaration(operations!(declare));
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/files/worker/contract.d.ts");
         if std::env::var_os("KOZE_BLESS").is_some() {
             std::fs::write(path, &text).unwrap();
@@ -392,5 +443,10 @@ export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
             there == text,
             "contract.d.ts differs from these types. Run the test with KOZE_BLESS=1 to update it"
         );
+    }
+
+    #[test]
+    fn methods_have_the_names_of_operations() {
+        assert_eq!(["stat", "make_dir"].map(method_of), ["kozeStat", "kozeMakeDir"]);
     }
 }

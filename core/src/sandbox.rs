@@ -11,7 +11,7 @@ pub use koze_protocol::edit::{
 };
 pub use koze_protocol::lines::{InvalidRange, LineRange, LineReader, Lines, MAX_CHARS, MAX_UNSIZED};
 pub use koze_protocol::search::{End, Include, Match, Search, Searched};
-pub use koze_protocol::{Entry, Kind, Stat};
+pub use koze_protocol::{Change, Entry, Kind, Stat};
 
 use crate::archive::{self, Bytes, Contents, Tar};
 use crate::error::{Code, Error, Result};
@@ -139,20 +139,35 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
     /// Returns the metadata of a path. Does not follow a symbolic link in the last component.
     fn stat(&self, path: Place<'_>) -> impl Future<Output = Result<Stat>> + MaybeSend;
 
+    /// Changes the files. Each of the changes below has its own function.
+    fn change(&self, change: Change) -> impl Future<Output = Result<()>> + MaybeSend;
+
     /// Creates a directory and its parents. Succeeds if the directory already exists.
-    fn make_dir(&self, path: Place<'_>) -> impl Future<Output = Result<()>> + MaybeSend;
+    fn make_dir(&self, path: Place<'_>) -> impl Future<Output = Result<()>> + MaybeSend {
+        self.change(Change::MakeDir(path.owned()))
+    }
 
     /// Creates a symbolic link to `target`, which may be any text and need not exist.
-    fn make_link(&self, path: Place<'_>, target: &str) -> impl Future<Output = Result<()>> + MaybeSend;
+    fn make_link(&self, path: Place<'_>, target: &str) -> impl Future<Output = Result<()>> + MaybeSend {
+        let (root, path) = (path.root.to_owned(), path.path.to_owned());
+        self.change(Change::MakeLink { root, path, target: target.to_owned() })
+    }
 
     /// Sets the permission bits of a file or directory.
-    fn set_mode(&self, path: Place<'_>, mode: u32) -> impl Future<Output = Result<()>> + MaybeSend;
+    fn set_mode(&self, path: Place<'_>, mode: u32) -> impl Future<Output = Result<()>> + MaybeSend {
+        let (root, path) = (path.root.to_owned(), path.path.to_owned());
+        self.change(Change::SetMode { root, path, mode })
+    }
 
     /// Removes a file, a symbolic link, or a directory with its contents. Does not follow a symbolic link.
-    fn remove(&self, path: Place<'_>) -> impl Future<Output = Result<()>> + MaybeSend;
+    fn remove(&self, path: Place<'_>) -> impl Future<Output = Result<()>> + MaybeSend {
+        self.change(Change::Remove(path.owned()))
+    }
 
     /// Renames a file or directory. Replaces an existing file at `to` atomically.
-    fn rename(&self, from: Place<'_>, to: Place<'_>) -> impl Future<Output = Result<()>> + MaybeSend;
+    fn rename(&self, from: Place<'_>, to: Place<'_>) -> impl Future<Output = Result<()>> + MaybeSend {
+        self.change(Change::Rename { from: from.owned(), to: to.owned() })
+    }
 
     /// Copies a file, or a directory with its contents, to a path of another sandbox that does not exist yet. Returns the
     /// bytes of all files. A failed copy may leave a partial result at the target.

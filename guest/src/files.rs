@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
+use koze_protocol::Change;
 use rustix::fs::{Access, AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -349,13 +350,31 @@ fn version(stat: &rustix::fs::Stat) -> u64 {
     hasher.finish() >> 12
 }
 
+/// Makes a change.
+pub(crate) fn change(change: &Change) -> Result<(), Fault> {
+    match change {
+        Change::MakeDir(place) => make_dir(place),
+        Change::MakeLink { root, path, target } => make_link(&within(root, path), target),
+        Change::SetMode { root, path, mode } => set_mode(&within(root, path), *mode),
+        Change::Remove(place) => remove(place),
+        Change::Rename { from, to } => {
+            let is_renamed = rename(from, to)?;
+            if is_renamed { Ok(()) } else { copy_over(from, to) }
+        }
+    }
+}
+
+fn within(root: &str, path: &str) -> Place {
+    Place { root, path }.owned()
+}
+
 /// Creates a directory and its parents.
-pub(crate) fn make_dir(place: &Place) -> Result<(), Fault> {
+fn make_dir(place: &Place) -> Result<(), Fault> {
     place::make_dir(place).map(drop)
 }
 
 /// Creates a symbolic link.
-pub(crate) fn make_link(place: &Place, target: &str) -> Result<(), Fault> {
+fn make_link(place: &Place, target: &str) -> Result<(), Fault> {
     if target.is_empty() || target.contains('\0') {
         return Err(Fault::new(
             Code::InvalidInput,
@@ -368,7 +387,7 @@ pub(crate) fn make_link(place: &Place, target: &str) -> Result<(), Fault> {
 }
 
 /// Sets permission bits.
-pub(crate) fn set_mode(place: &Place, mode: u32) -> Result<(), Fault> {
+fn set_mode(place: &Place, mode: u32) -> Result<(), Fault> {
     if mode > 0o7777 {
         return Err(Fault::new(Code::InvalidInput, "a mode must be at most 7777 in octal"));
     }
@@ -378,7 +397,7 @@ pub(crate) fn set_mode(place: &Place, mode: u32) -> Result<(), Fault> {
 }
 
 /// Removes a file, a link, or a directory with its content.
-pub(crate) fn remove(place: &Place) -> Result<(), Fault> {
+fn remove(place: &Place) -> Result<(), Fault> {
     let (directory, name) = place::entry(place)?;
     tree::remove(directory.descriptor.as_fd(), &name, false).map_err(|error| fault(&error, &place.path))
 }

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use koze_protocol::Change;
 use koze_protocol::search::{Search, Searched};
 use koze_protocol::tar::Contents;
 pub use koze_protocol::{Code, Entry, Kind, Place, Stat};
@@ -85,16 +86,8 @@ pub enum Request {
     List(Place, i64),
     /// Describe a path. Returns [`Answer::Found`].
     Stat(Place),
-    /// Create a directory and its parents. Returns [`Answer::Done`].
-    MakeDir(Place),
-    /// Create a symbolic link. Returns [`Answer::Done`].
-    MakeLink(Place, String),
-    /// Set permission bits. Returns [`Answer::Done`].
-    SetMode(Place, u32),
-    /// Remove a file, a link, or a directory with its content. Returns [`Answer::Done`].
-    Remove(Place),
-    /// Rename the first path to the second. Returns [`Answer::Done`].
-    Rename(Place, Place),
+    /// Change the files. Returns [`Answer::Done`].
+    Change(Change),
     /// Serialize a file or tree to the descriptor that is passed with the request. Returns [`Answer::Done`].
     Pack {
         /// The file or tree.
@@ -224,7 +217,7 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        let request = Request::Remove(Place { root: "/".into(), path: "/a\nb".into() });
+        let request = Request::Change(Change::Remove(Place { root: "/".into(), path: "/a\nb".into() }));
         let bytes = encode(7, &request).unwrap();
         assert_eq!(length(&bytes).unwrap(), bytes.len() - 4);
         assert_eq!(decode::<Request>(&bytes[4..]).unwrap(), (7, request));

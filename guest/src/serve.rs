@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use koze_protocol::Change;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Pid;
 
@@ -138,21 +139,19 @@ impl Guest {
                 files::list(&place, from).map(|(page, next)| Answer::Listed(page, next))
             }
             Request::Stat(place) => files::stat(&place).map(Answer::Found),
-            Request::MakeDir(place) => files::make_dir(&place).map(|()| Answer::Done),
-            Request::MakeLink(place, target) => files::make_link(&place, &target).map(|()| Answer::Done),
-            Request::SetMode(place, mode) => files::set_mode(&place, mode).map(|()| Answer::Done),
-            long @ (Request::Remove(_)
+            long @ (Request::Change(Change::Remove(_))
             | Request::Pack { .. }
             | Request::Unpack { .. }
             | Request::Archive(_)
             | Request::HandOver(_)
             | Request::Extract { .. }
             | Request::Search(..)) => return self.long(number, long, descriptors),
-            Request::Rename(from, to) => match files::rename(&from, &to) {
+            Request::Change(Change::Rename { from, to }) => match files::rename(&from, &to) {
                 Ok(true) => Ok(Answer::Done),
                 Ok(false) => return self.copy_over(number, &from, &to),
                 Err(fault) => Err(fault),
             },
+            Request::Change(change) => files::change(&change).map(|()| Answer::Done),
             Request::Listen(at) => return self.hand_over(number, net::listen(at)),
             Request::Connect(to) => return self.hand_over(number, net::connect(to)),
         };
@@ -164,7 +163,7 @@ impl Guest {
         let mut descriptors = descriptors.into_iter();
         let mut file = || descriptors.next().map(File::from).ok_or_else(alone);
         self.aside(number, || match request {
-            Request::Remove(place) => files::remove(&place).map(|()| Answer::Done),
+            Request::Change(change) => files::change(&change).map(|()| Answer::Done),
             Request::Pack { place, except } => {
                 stream::pack(&place, &except, BufWriter::new(file()?)).map(|()| Answer::Done)
             }

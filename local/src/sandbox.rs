@@ -17,7 +17,7 @@ use super::{archive, engine, exec, files, search, staging, transfer};
 use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{
-    Capabilities, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
+    Capabilities, Change, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
     ProcessInfo, Program, Sandbox, Search, Searched, Stat, Status, Write as How, rejected,
 };
 use koze_core::transfer::pieces;
@@ -190,24 +190,8 @@ impl Sandbox for LocalSandbox {
         }
     }
 
-    async fn make_dir(&self, path: Place<'_>) -> Result<()> {
-        self.ask(Request::MakeDir(path.owned())).await.map(drop)
-    }
-
-    async fn make_link(&self, path: Place<'_>, target: &str) -> Result<()> {
-        self.ask(Request::MakeLink(path.owned(), target.to_owned())).await.map(drop)
-    }
-
-    async fn set_mode(&self, path: Place<'_>, mode: u32) -> Result<()> {
-        self.ask(Request::SetMode(path.owned(), mode)).await.map(drop)
-    }
-
-    async fn remove(&self, path: Place<'_>) -> Result<()> {
-        self.ask(Request::Remove(path.owned())).await.map(drop)
-    }
-
-    async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
-        self.ask(Request::Rename(from.owned(), to.owned())).await.map(drop)
+    async fn change(&self, change: Change) -> Result<()> {
+        self.ask(Request::Change(change)).await.map(drop)
     }
 
     /// Copies to another sandbox of this machine as a stream, and to any other in pieces.

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
+use koze_core::sandbox::Change;
 use koze_guest::message::{Place, Request};
 use sha2::{Digest, Sha256};
 
@@ -44,7 +45,7 @@ pub(super) fn left(directory: &Path) -> Vec<Note> {
 /// Removes the recorded paths. If the sandbox ends meanwhile, its next start does so.
 pub(super) async fn sweep(running: &Running, left: Vec<Note>) {
     for Note { file, path } in left {
-        let gone = running.call(&Request::Remove(Place { root: "/".into(), path })).await;
+        let gone = running.call(&Request::Change(Change::Remove(Place { root: "/".into(), path }))).await;
         if matches!(gone, Err(Error { code: Code::Unavailable, .. })) {
             return;
         }

@@ -4,6 +4,7 @@
 //! The forms on the wire are part of these types. A guest and a class of different versions of koze can meet, so a name,
 //! the order of variants and the order of fields never change.
 
+mod change;
 mod code;
 #[cfg(feature = "text")]
 pub mod edit;
@@ -19,6 +20,7 @@ pub mod tar;
 #[cfg(feature = "words")]
 pub mod words;
 
+pub use change::Change;
 pub use code::Code;
 pub use family::Family;
 pub use files::{Entry, Kind, Misfit, Place, Stat};

@@ -40,22 +40,22 @@ const value = (reply) => {
 };
 const TRUE = ["bash", "-c", "true"];
 const work = {
-  guest: (box) => box.kozeExec({ argv: TRUE, workingDir: "/", env: [], timeoutMs: 60_000, maxOutput: 1000 }).then(value),
+  guest: (box) => box.koze({ exec: { argv: TRUE, workingDir: "/", env: [], timeoutMs: 60_000, maxOutput: 1000 } }).then(value),
   exec: (box) => box.exec(TRUE),
-  coldGuest: (box) => box.kozeOpen({ sleepAfterMs: null }).then(() => work.guest(box)),
+  coldGuest: (box) => box.koze({ open: { sleepAfterMs: null } }).then(() => work.guest(box)),
   coldExec: (box) => box.start().then(() => box.exec(TRUE)),
-  destroy: (box) => box.kozeDestroy({}).then(value),
+  destroy: (box) => box.koze({ destroy: {} }).then(value),
   end: (box) => box.end(),
   async write(box) {
     const bytes = new Uint8Array(${PIECE}).fill(120);
     for (let at = 0; at < ${SIZE}; at += bytes.length) {
-      value(await box.kozeWrite({ root: "/", path: "/tmp/large", bytes, append: at > 0 }));
+      value(await box.koze({ write: { root: "/", path: "/tmp/large", bytes, append: at > 0 } }));
     }
   },
   async read(box) {
     let size = 0;
     for (let offset = 0; offset < ${SIZE}; offset += ${PIECE}) {
-      size += value(await box.kozeRead({ root: "/", path: "/tmp/large", offset, limit: ${PIECE} })).bytes.length;
+      size += value(await box.koze({ read: { root: "/", path: "/tmp/large", offset, limit: ${PIECE} } })).bytes.length;
     }
     if (size !== ${SIZE}) throw new Error("read " + size);
   },

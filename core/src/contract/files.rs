@@ -149,40 +149,6 @@ pub struct Entries {
     pub entries: Vec<Entry>,
 }
 
-/// A symbolic link to create.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
-pub struct MakeLink {
-    /// As in [`Path`].
-    pub root: String,
-    /// As in [`Path`].
-    pub path: String,
-    /// Its target, which may be any string.
-    pub target: String,
-}
-
-/// Permission bits to set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
-pub struct SetMode {
-    /// As in [`Path`].
-    pub root: String,
-    /// As in [`Path`].
-    pub path: String,
-    /// The bits.
-    pub mode: u32,
-}
-
-/// A file or directory to rename.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
-pub struct Rename {
-    /// The current path.
-    pub from: Path,
-    /// The new path.
-    pub to: Path,
-}
-
 /// A file or directory to serialize.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]

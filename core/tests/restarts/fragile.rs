@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use koze_core::provider::memory::{MemoryProcess, MemorySandbox};
 use koze_core::sandbox::{
-    Capabilities, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
+    Capabilities, Change, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
     ProcessInfo, Program, Sandbox, Stat, Status, Write,
 };
 use koze_core::{Code, Result};
@@ -101,28 +101,15 @@ impl Sandbox for Fragile {
         self.call().await.stat(path).await
     }
 
-    async fn make_dir(&self, path: Place<'_>) -> Result<()> {
-        self.call().await.make_dir(path).await
-    }
-
-    async fn make_link(&self, path: Place<'_>, target: &str) -> Result<()> {
-        self.call().await.make_link(path, target).await
-    }
-
-    async fn set_mode(&self, path: Place<'_>, mode: u32) -> Result<()> {
-        self.call().await.set_mode(path, mode).await
-    }
-
-    async fn remove(&self, path: Place<'_>) -> Result<()> {
-        self.call().await.remove(path).await
-    }
-
-    async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
-        let renamed = self.call().await.rename(from, to).await;
-        let is_missing = matches!(&renamed, Err(error) if error.code == Code::NotFound);
-        assert!(renamed.is_ok() || is_missing, "{renamed:?}");
-        self.renamed.store(renamed.is_ok(), Ordering::SeqCst);
-        renamed
+    async fn change(&self, change: Change) -> Result<()> {
+        let is_rename = matches!(change, Change::Rename { .. });
+        let changed = self.call().await.change(change).await;
+        if is_rename {
+            let is_missing = matches!(&changed, Err(error) if error.code == Code::NotFound);
+            assert!(changed.is_ok() || is_missing, "{changed:?}");
+            self.renamed.store(changed.is_ok(), Ordering::SeqCst);
+        }
+        changed
     }
 
     async fn expose(&self, port: u16) -> Result<String> {

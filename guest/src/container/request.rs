@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use koze_protocol::Change;
 use koze_protocol::edit::Edited;
 use koze_protocol::lines::LineRange;
 use koze_protocol::tar::Contents;
@@ -36,7 +37,7 @@ pub struct Welcome {
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Request {
     /// Run a program until it exits. Streams 1 and 2: its kept standard output and error. Returns [`Done::Ended`].
     Exec(Exec),
@@ -53,16 +54,9 @@ pub enum Request {
     List(Place),
     /// Describe a path; a final link is not followed. Returns [`Done::Stat`].
     Stat(Place),
-    /// Create a directory and its parents. Returns [`Done::Nothing`].
-    MakeDir(Place),
-    /// Create a symbolic link. Returns [`Done::Nothing`].
-    MakeLink(MakeLink),
-    /// Set permission bits. Returns [`Done::Nothing`].
-    SetMode(SetMode),
-    /// Remove a file, a link, or a directory with its content. Returns [`Done::Nothing`].
-    Remove(Place),
-    /// Rename a file or directory. Returns [`Done::Nothing`].
-    Rename(Rename),
+    /// Change the files. It is written without this name, such as `{"set_mode": …}`. Returns [`Done::Nothing`].
+    #[serde(skip)]
+    Change(Change),
     /// Serialize a file or tree in a format that only guests read. Stream 1: the serialized bytes. Returns
     /// [`Done::Nothing`].
     Pack(Pack),
@@ -169,37 +163,6 @@ pub struct ReadLines {
     /// Which lines.
     #[serde(flatten)]
     pub range: LineRange,
-}
-
-/// A symbolic link to create.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct MakeLink {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// Its target.
-    pub target: String,
-}
-
-/// Permission bits to set.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct SetMode {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// The bits.
-    pub mode: u32,
-}
-
-/// A rename.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Rename {
-    /// The current path.
-    pub from: Place,
-    /// The new path.
-    pub to: Place,
 }
 
 /// A file or tree to serialize.
@@ -421,5 +384,6 @@ pub struct ProcessInfo {
     pub label: Option<String>,
 }
 
+mod changes;
 #[cfg(test)]
 mod tests;

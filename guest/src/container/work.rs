@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 
-use koze_protocol::Misfit;
 use koze_protocol::lines::{LineReader, Lines, MAX_UNSIZED};
+use koze_protocol::{Change, Misfit};
 
 use super::Guest;
 use super::budget::Held;
@@ -15,9 +15,7 @@ use super::edit;
 use super::environment;
 use super::exec::exec;
 use super::frame::PIECE;
-use super::request::{
-    Done, Exec, Listed, MakeLink, OneProcess, Pack, Read, ReadLines, Rename, Request, Search, SetMode, Write,
-};
+use super::request::{Done, Exec, Listed, OneProcess, Pack, Read, ReadLines, Request, Search, Write};
 use super::staging::Staging;
 use super::streams::Stopped;
 use crate::files::{self, Made};
@@ -54,15 +52,7 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
         Request::ReadLines(what) => lines(call, what)?,
         Request::List(place) => list(call, &place)?,
         Request::Stat(place) => files::stat(&place).map(Done::Stat)?,
-        Request::MakeDir(place) => files::make_dir(&place).map(nothing)?,
-        Request::MakeLink(MakeLink { root, path, target }) => {
-            files::make_link(&Place { root, path }, &target).map(nothing)?
-        }
-        Request::SetMode(SetMode { root, path, mode }) => {
-            files::set_mode(&Place { root, path }, mode).map(nothing)?
-        }
-        Request::Remove(place) => files::remove(&place).map(nothing)?,
-        Request::Rename(Rename { from, to }) => {
+        Request::Change(Change::Rename { from, to }) => {
             // An edit of the target must not undo it.
             let renamed = {
                 let _one = guest.one_writer();
@@ -73,6 +63,7 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
             }
             Done::Nothing {}
         }
+        Request::Change(change) => files::change(&change).map(nothing)?,
         Request::Pack(what) => pack(call, what)?,
         Request::Unpack(place) => unpack(call, &place)?,
         Request::Archive(place) => archive(call, &place)?,

@@ -199,6 +199,30 @@ export class Calls {
 }
 
 /**
+ * The operations, and changes of files, that had methods of their own until koze 0.2, such as `kozeStat`. While a deployment is
+ * rolled out, an older version of the Worker calls these.
+ */
+const OLD_METHODS = [
+  ...["open", "exec", "cancel", "start", "process", "processes", "read_process", "write_process", "close_process"],
+  ...["signal_process", "resize_process", "wait_process", "read", "write", "edit", "read_lines", "search", "list"],
+  ...["stat", "pack", "archive", "expose", "status", "destroy"],
+];
+const OLD_CHANGES = ["make_dir", "make_link", "set_mode", "remove", "rename"];
+
+/** Adds these methods to a class. @param {{ prototype: Pick<koze.Contract, "koze"> }} Class */
+export function addOldMethods({ prototype }) {
+  for (const name of [...OLD_METHODS, ...OLD_CHANGES]) {
+    const method = `koze_${name}`.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
+    /** @this {Pick<koze.Contract, "koze">} @param {any} input @param {koze.Waiting} [waiting] */
+    const value = function (input, waiting) {
+      const request = { [name]: input };
+      return this.koze(/** @type {any} */ (OLD_CHANGES.includes(name) ? { change: request } : request), waiting);
+    };
+    Object.defineProperty(prototype, method, { value });
+  }
+}
+
+/**
  * The hosts that the network policy of a sandbox has refused: to a program, a refusal looks like any other failure. They are in the
  * standard error of programs that fail, with the same text as in local sandboxes.
  */
@@ -348,16 +372,4 @@ export function checkPiece(bytes) {
   if (bytes.length > LARGEST_PIECE) {
     throw new Fault("too_large", `one call writes at most ${LARGEST_PIECE} bytes, not ${bytes.length}`);
   }
-}
-
-/** @param {string} target the target of a link */
-export function checkTarget(target) {
-  if (!target || target.includes("\0")) {
-    throw new Fault("invalid_input", "the target of a symbolic link must not be empty or contain a NUL byte");
-  }
-}
-
-/** @param {number} mode */
-export function checkMode(mode) {
-  if (!(mode >= 0 && mode <= 0o7777)) throw new Fault("invalid_input", "a mode must be at most 7777 in octal");
 }

@@ -3,173 +3,173 @@
 /** The return value of every method. */
 export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
 
-/** The methods of a sandbox class. */
-export interface Contract {
+/** Is called at most once, after a while. Its promise settles when the caller stops waiting. */
+export type Waiting = () => PromiseLike<unknown>;
+
+/** The operations that a class answers, with their inputs and results. */
+export interface Operations {
   /**
-   * Creates the sandbox of this object, unless it exists. Before that, every method but `kozeStatus`,
-   * `kozeCancel` and `kozeDestroy` returns `unopened` and does nothing.
+   * Creates the sandbox of this object, unless it exists. Before that, every operation but
+   * `status`, `cancel` and `destroy` returns `unopened` and does nothing.
    */
-  kozeOpen(input: Open): Promise<Reply<Opened>>;
+  open: { input: Open; value: Opened };
   /**
    * Runs a program until it exits or times out. It starts in `workingDir` with a fresh environment of the
    * sandbox and an empty standard input. Background processes that it starts keep running.
    *
    * `waiting` is called at most once, after the program has run for a while. Its promise resolves when the
    * caller stops waiting, and rejects when the caller is gone. In both cases the program and its descendants
-   * are killed, and the method returns `unavailable`.
+   * are killed, and the result is `unavailable`.
    */
-  kozeExec(input: Exec, waiting?: () => Promise<unknown>): Promise<Reply<Output>>;
+  exec: { input: Exec; value: Output };
   /**
-   * Cancels the calls of `kozeExec`, `kozeSearch`, `kozeUnpack` and `kozeExtract` with this name: their programs are
-   * killed as above, and what `kozeUnpack` has created is removed. A call that arrives later is canceled on arrival.
+   * Cancels the calls of `exec`, `search`, `unpack` and `extract` with this name: their programs are
+   * killed as above, and what `unpack` has created is removed. A call that arrives later is canceled on arrival.
    * Canceling starts nothing, and succeeds for finished calls.
    */
-  kozeCancel(input: Cancel): Promise<Reply<Done>>;
+  cancel: { input: Cancel; value: Done };
   /**
-   * Starts a program that keeps running after the call, and returns its ID. The program is started as by `kozeExec`,
+   * Starts a program that keeps running after the call, and returns its ID. The program is started as by `exec`,
    * with pipes or a terminal, and its output is kept in a buffer. It ends when the sandbox sleeps or is destroyed.
    * A process that has exited is kept until others need its space.
    *
-   * The next methods return `not_found` if the process does not exist, and do not start the container.
+   * The next operations return `not_found` if the process does not exist, and do not start the container.
    */
-  kozeStart(input: Start): Promise<Reply<Started>>;
+  start: { input: Start; value: Started };
   /**
    * Returns a process that is running or kept.
    */
-  kozeProcess(input: OneProcess): Promise<Reply<ProcessInfo>>;
+  process: { input: OneProcess; value: ProcessInfo };
   /**
    * Lists the processes that are running or kept, the oldest first.
    */
-  kozeProcesses(input: Nothing): Promise<Reply<Processes>>;
+  processes: { input: Nothing; value: Processes };
   /**
    * Returns the output of a process from a cursor on. Waits until there is output, the process has ended, or the
    * time is up. A cursor beyond the output is `invalid_input`. If the buffer blocks the program, output before the
    * cursor is discarded to make room.
    *
-   * `waiting` is as for `kozeExec`, but nothing is killed.
+   * `waiting` is as for `exec`, but nothing is killed.
    */
-  kozeReadProcess(input: ReadProcess, waiting?: () => Promise<unknown>): Promise<Reply<ProcessOutput>>;
+  read_process: { input: ReadProcess; value: ProcessOutput };
   /**
    * Writes to the standard input of a process, or types on its terminal, until everything is written or the time is
    * up. Returns `invalid_input` if the input is closed. `waiting` is as above.
    */
-  kozeWriteProcess(input: WriteProcess, waiting?: () => Promise<unknown>): Promise<Reply<Taken>>;
+  write_process: { input: WriteProcess; value: Taken };
   /**
    * Closes the standard input of a process, or types the end-of-file character. Succeeds if it is already closed.
    */
-  kozeCloseProcess(input: OneProcess): Promise<Reply<Done>>;
+  close_process: { input: OneProcess; value: Done };
   /**
    * Sends a signal to the process group of a process; KILL also goes to all its descendants. Does nothing if the
    * process has ended.
    */
-  kozeSignalProcess(input: SignalProcess): Promise<Reply<Done>>;
+  signal_process: { input: SignalProcess; value: Done };
   /**
    * Sets the size of the terminal of a process.
    */
-  kozeResizeProcess(input: ResizeProcess): Promise<Reply<Done>>;
+  resize_process: { input: ResizeProcess; value: Done };
   /**
    * Waits until a process has ended, or the time is up. `waiting` is as above.
    */
-  kozeWaitProcess(input: WaitProcess, waiting?: () => Promise<unknown>): Promise<Reply<Ended>>;
+  wait_process: { input: WaitProcess; value: Ended };
   /**
    * Reads part of a file: at most `limit` bytes from `offset`, fewer only at the end of the file.
    */
-  kozeRead(input: Read): Promise<Reply<Piece>>;
+  read: { input: Read; value: Piece };
   /**
    * Writes a file, and creates missing parent directories. The file is replaced or appended to atomically,
    * keeps its permission bits, and is unchanged if writing fails.
    */
-  kozeWrite(input: Write): Promise<Reply<Written>>;
+  write: { input: Write; value: Written };
   /**
    * Replaces text in a file atomically, serialized with every other write, append and edit of the same path. The
    * file keeps its permission bits and all other bytes, and is unchanged if the edit fails.
    */
-  kozeEdit(input: Edit): Promise<Reply<Edited>>;
+  edit: { input: Edit; value: Edited };
   /**
    * Reads lines of a text file, from its start to the end of the range and no further.
    */
-  kozeReadLines(input: ReadLines): Promise<Reply<Lines>>;
+  read_lines: { input: ReadLines; value: Lines };
   /**
    * Searches the lines of a file, or of the files of a directory, without following links below it.
    *
-   * `waiting` is as for `kozeExec`: the search ends with its caller. A class that cannot search returns
-   * `unstreamed`, or lacks this method.
+   * `waiting` is as for `exec`: the search ends with its caller. A class that cannot search returns
+   * `unstreamed`, or lacks this operation.
    */
-  kozeSearch(input: SearchFiles, waiting?: () => Promise<unknown>): Promise<Reply<Searched>>;
+  search: { input: SearchFiles; value: Searched };
   /**
    * Lists a directory in no particular order, without `.` and `..`.
    */
-  kozeList(input: Path): Promise<Reply<Entries>>;
+  list: { input: Path; value: Entries };
   /**
    * Describes a path; a final symbolic link is not followed.
    */
-  kozeStat(input: Path): Promise<Reply<Stat>>;
+  stat: { input: Path; value: Stat };
   /**
-   * Creates a directory and its parents. Succeeds if it exists.
+   * Changes the files.
    */
-  kozeMakeDir(input: Path): Promise<Reply<Done>>;
+  change: { input: Change; value: Done };
   /**
-   * Creates a symbolic link.
-   */
-  kozeMakeLink(input: MakeLink): Promise<Reply<Done>>;
-  /**
-   * Sets the permission bits of a file or directory.
-   */
-  kozeSetMode(input: SetMode): Promise<Reply<Done>>;
-  /**
-   * Removes a file, a directory with its content, or a symbolic link itself.
-   */
-  kozeRemove(input: Path): Promise<Reply<Done>>;
-  /**
-   * Renames a file or directory; a file at `to` is replaced atomically.
-   */
-  kozeRename(input: Rename): Promise<Reply<Done>>;
-  /**
-   * Starts to serialize a file, or a directory with its content, and returns the stream. Only `kozeUnpack`
+   * Starts to serialize a file, or a directory with its content, and returns the stream. Only `unpack`
    * of a class of the same backend can read it. A stream that ends early contains the reason.
    *
-   * A class without streams returns `unstreamed`, or lacks this method and the next.
+   * A class without streams returns `unstreamed`, or lacks this operation and the next.
    */
-  kozePack(input: Pack): Promise<Reply<Packed>>;
-  /**
-   * Creates the files of a stream at a path that does not exist, with missing parent directories. They are
-   * created completely or not at all, including permission bits, links and empty directories. The stream is
-   * read to its end, or canceled.
-   *
-   * `waiting` is as for `kozeExec`. When its promise settles, the stream and its sender end as well.
-   */
-  kozeUnpack(input: Unpack, stream: ReadableStream<Uint8Array>, waiting?: () => Promise<unknown>): Promise<Reply<Unpacked>>;
+  pack: { input: Pack; value: Packed };
   /**
    * Starts to archive a directory, and returns the stream: the tar archive in pieces of at most 64 KiB, each preceded by
    * its length (four bytes, little-endian). It ends with a length of 0 and a last piece, which is JSON: `{"ok":
    * {"entries", "bytes", "skipped"}}`, or `{"failed": {"why", "text"}}` with a code. Without `ok`, the archive is
    * incomplete. Sockets, pipes and devices are left out, and counted as `skipped`. Canceling the stream stops the work.
    *
-   * A class without archives returns `unstreamed`, or lacks this method and the next. One that returns a stream
+   * A class without archives returns `unstreamed`, or lacks this operation and the next. One that returns a stream
    * here also has the next.
    */
-  kozeArchive(input: Path): Promise<Reply<Packed>>;
+  archive: { input: Path; value: Packed };
+  /**
+   * Opens a port. The object's `fetch` then accepts requests to it that carry the headers `koze-port` and
+   * `koze-nonce`, and no others. An open port stays as it is.
+   */
+  expose: { input: Expose; value: Exposed };
+  /**
+   * Returns whether the sandbox was opened and whether it runs. Starts nothing.
+   */
+  status: { input: Nothing; value: State };
+  /**
+   * Destroys the sandbox, its files and everything that the object stores. Succeeds if it does not exist.
+   */
+  destroy: { input: Nothing; value: Done };
+}
+
+/** An operation and its input, such as `{ stat: { root: "/", path: "/tmp" } }`. */
+export type Request = { [N in keyof Operations]: { [K in N]: Operations[N]["input"] } }[keyof Operations];
+
+/** The result of a request. */
+export type Result<R extends Request> =
+  { [N in keyof Operations]: R extends { [K in N]: unknown } ? Operations[N]["value"] : never }[keyof Operations];
+
+/** The methods of a sandbox class. */
+export interface Contract {
+  /** Answers a request. */
+  koze<R extends Request>(request: R, waiting?: Waiting): Promise<Reply<Result<R>>>;
+  /**
+   * Creates the files of a stream at a path that does not exist, with missing parent directories. They are
+   * created completely or not at all, including permission bits, links and empty directories. The stream is
+   * read to its end, or canceled.
+   *
+   * `waiting` is as for `exec`. When its promise settles, the stream and its sender end as well.
+   */
+  kozeUnpack(input: Unpack, stream: ReadableStream<Uint8Array>, waiting?: Waiting): Promise<Reply<Unpacked>>;
   /**
    * Creates the files of a tar archive, which is sent without lengths, in an existing directory. A failed call may
    * leave some of them. Nothing is created outside the directory, and an incomplete archive is `unavailable`. The
    * stream is read to its end, or canceled.
    *
-   * `waiting` is as for `kozeUnpack`.
+   * `waiting` is as for `unpack`.
    */
-  kozeExtract(input: Unpack, stream: ReadableStream<Uint8Array>, waiting?: () => Promise<unknown>): Promise<Reply<Extracted>>;
-  /**
-   * Opens a port. The object's `fetch` then accepts requests to it that carry the headers `koze-port` and
-   * `koze-nonce`, and no others. An open port stays as it is.
-   */
-  kozeExpose(input: Expose): Promise<Reply<Exposed>>;
-  /**
-   * Returns whether the sandbox was opened and whether it runs. Starts nothing.
-   */
-  kozeStatus(input: Nothing): Promise<Reply<State>>;
-  /**
-   * Destroys the sandbox, its files and everything that the object stores. Succeeds if it does not exist.
-   */
-  kozeDestroy(input: Nothing): Promise<Reply<Done>>;
+  kozeExtract(input: Unpack, stream: ReadableStream<Uint8Array>, waiting?: Waiting): Promise<Reply<Extracted>>;
 }
 
 /**
@@ -180,6 +180,43 @@ export type Cancel = {
  * Their name, as in [`Exec`].
  */
 call: string, };
+
+/**
+ * A change of the files of a sandbox, which has no result.
+ */
+export type Change = { "make_dir": Path } | { "make_link": { 
+/**
+ * As in [`Place`].
+ */
+root: string, 
+/**
+ * As in [`Place`].
+ */
+path: string, 
+/**
+ * Its target, which may be any text and need not exist.
+ */
+target: string, } } | { "set_mode": { 
+/**
+ * As in [`Place`].
+ */
+root: string, 
+/**
+ * As in [`Place`].
+ */
+path: string, 
+/**
+ * The bits, at most 7777 in octal.
+ */
+mode: number, } } | { "remove": Path } | { "rename": { 
+/**
+ * The current path.
+ */
+from: Path, 
+/**
+ * The new path.
+ */
+to: Path, } };
 
 /**
  * A chunk of output.
@@ -200,7 +237,7 @@ length: number, };
 export type Code = "invalid_input" | "not_found" | "already_exists" | "is_directory" | "not_a_directory" | "permission_denied" | "path_escape" | "too_large" | "unsupported" | "unavailable" | "internal" | "unknown_tool" | "edit_conflict" | "binary" | "timeout";
 
 /**
- * The output of a method without a result.
+ * The result of an operation that has none.
  */
 export type Done = Record<symbol, never>;
 
@@ -412,23 +449,6 @@ binary: boolean,
 size: number, };
 
 /**
- * A symbolic link to create.
- */
-export type MakeLink = { 
-/**
- * As in [`Path`].
- */
-root: string, 
-/**
- * As in [`Path`].
- */
-path: string, 
-/**
- * Its target, which may be any string.
- */
-target: string, };
-
-/**
  * A matching line.
  */
 export type Match = { 
@@ -459,7 +479,7 @@ number: number,
 text: string, };
 
 /**
- * The input of a method without parameters.
+ * The input of an operation without parameters.
  */
 export type Nothing = Record<symbol, never>;
 
@@ -713,19 +733,6 @@ abandonedSignal: number | null, };
 export type Reason = Code | Unopened | Unstreamed;
 
 /**
- * A file or directory to rename.
- */
-export type Rename = { 
-/**
- * The current path.
- */
-from: Path, 
-/**
- * The new path.
- */
-to: Path, };
-
-/**
  * A size to set.
  */
 export type ResizeProcess = { 
@@ -841,23 +848,6 @@ binary: Array<string>,
  * Why the search ended.
  */
 end: End, };
-
-/**
- * Permission bits to set.
- */
-export type SetMode = { 
-/**
- * As in [`Path`].
- */
-root: string, 
-/**
- * As in [`Path`].
- */
-path: string, 
-/**
- * The bits.
- */
-mode: number, };
 
 /**
  * A signal to send.

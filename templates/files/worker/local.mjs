@@ -4,14 +4,10 @@
 // the loopback interface and runs the sandbox.
 
 import { DurableObject } from "cloudflare:workers";
-import { askedPort, newNonce } from "./calls.mjs";
+import { addOldMethods, askedPort, newNonce } from "./calls.mjs";
 import { Canceled, Unattended, Waiting } from "./waiting.mjs";
 
-/** @import { Cancel, Contract, Done, Edit, Edited, Entries, Exec, Expose, Exposed, Extracted, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
-/** @import { Lines, Pack, Packed, Path, Piece, Read, ReadLines, Rename, Reply, SearchFiles, Searched, SetMode, Stat, State } from "./contract" */
-/** @import { Ended, OneProcess, ProcessInfo, ProcessOutput, Processes, ReadProcess, ResizeProcess } from "./contract" */
-/** @import { SignalProcess, Start, Started, Taken, WaitProcess, WriteProcess } from "./contract" */
-/** @import { Unpack, Unpacked, Write, Written } from "./contract" */
+/** @import * as koze from "./contract" */
 
 /**
  * The variables that `koze dev` adds to the Worker's own: the URL of its server and the token for it.
@@ -28,7 +24,7 @@ const NONCES = "koze:nonces";
 
 /**
  * The base of every class.
- * @implements {Contract}
+ * @implements {koze.Contract}
  */
 export class KozeSandbox extends DurableObject {
   #ctx;
@@ -50,296 +46,102 @@ export class KozeSandbox extends DurableObject {
   }
 
   /**
-   * @param {Open} input
-   * @returns {Promise<Reply<Opened>>}
+   * Answers a request of the Worker.
+   *
+   * @template {koze.Request} R
+   * @param {R} request
+   * @param {koze.Waiting} [waiting]
+   * @returns {Promise<koze.Reply<koze.Result<R>>>}
    */
-  async kozeOpen(input) {
-    /** @type {Reply<Opened>} */
-    const reply = await this.#call("kozeOpen", input);
-    // The ports of a sandbox that was destroyed from outside are still stored.
-    if (reply.ok && reply.value.created) await this.#ctx.storage.deleteAll();
-    return reply;
+  async koze(request, waiting) {
+    /** @type {[string, any][]} */
+    const [[name, input] = ["nothing", {}]] = Object.entries(request);
+    /** @type {Record<string, (input: any, waiting?: koze.Waiting) => any>} */
+    const special = this.#special;
+    return special[name]?.(input, waiting) ?? this.#call(name, input);
   }
 
   /**
-   * @param {Exec} input
-   * @param {() => PromiseLike<unknown>} [waiting]
-   * @returns {Promise<Reply<Output>>}
+   * The operations that are more than a request to the server.
+   *
+   * @type {{ [N in keyof koze.Operations]?: (input: koze.Operations[N]["input"], waiting?: koze.Waiting) =>
+   *   Promise<koze.Reply<koze.Operations[N]["value"]>> }}
    */
-  kozeExec(input, waiting) {
-    const { call } = input;
-    // The server kills the program when its request is canceled.
-    return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeExec", input, { signal }));
-  }
+  #special = {
+    open: async (input) => {
+      /** @type {koze.Reply<koze.Opened>} */
+      const reply = await this.#call("open", input);
+      // The ports of a sandbox that was destroyed from outside are still stored.
+      if (reply.ok && reply.value.created) await this.#ctx.storage.deleteAll();
+      return reply;
+    },
+    // The server kills the program, or ends the search, when its request is canceled.
+    exec: (input, waiting) => this.#wait("exec", input, { call: input.call, waiting }),
+    search: (input, waiting) => this.#wait("search", input, { call: input.call, waiting }),
+    cancel: async ({ call }) => {
+      this.#waiting.cancel(call);
+      return { ok: true, value: {} };
+    },
+    start: async (input) => {
+      /** @type {koze.Reply<koze.Started>} */
+      const reply = await this.#call("start", input);
+      if (reply.ok && input.attendWithinMs != null) {
+        const { id } = reply.value;
+        const abandon = () => this.#call("signal_process", { id, signal: KILL });
+        this.#unattended.expect(id, input.attendWithinMs, abandon);
+      }
+      return reply;
+    },
+    read_process: (input, waiting) => this.#attend("read_process", input, waiting),
+    wait_process: (input, waiting) => this.#attend("wait_process", input, waiting),
+    write_process: (input, waiting) => {
+      const { call, bytes } = input;
+      return this.#wait("write_process", { ...input, bytes: [] }, { call, waiting }, bytes);
+    },
+    write: (input) => this.#call("write", { ...input, bytes: [] }, { bytes: input.bytes }),
+    edit: ({ old, new: replacement, ...input }) => {
+      const bytes = new Uint8Array(old.length + replacement.length);
+      bytes.set(old);
+      bytes.set(replacement, old.length);
+      return this.#call("edit", { ...input, old: old.length }, { bytes });
+    },
+    pack: (input) => this.#outflow("pack", input),
+    archive: (input) => this.#outflow("archive", input),
+    expose: async (input) => {
+      /** @type {koze.Reply<koze.Done>} */
+      const reply = await this.#call("expose", input);
+      if (!reply.ok) return reply;
+      const nonces = await this.#nonces();
+      const nonce = nonces.get(input.port) ?? newNonce();
+      await this.#ctx.storage.put(NONCES, nonces.set(input.port, nonce));
+      return { ok: true, value: { nonce } };
+    },
+    destroy: async (input) => {
+      /** @type {koze.Reply<koze.Done>} */
+      const reply = await this.#call("destroy", input);
+      if (reply.ok) await this.#ctx.storage.deleteAll();
+      return reply;
+    },
+  };
 
   /**
-   * @param {Cancel} input
-   * @returns {Promise<Reply<Done>>}
-   */
-  async kozeCancel({ call }) {
-    this.#waiting.cancel(call);
-    return { ok: true, value: {} };
-  }
-
-  /**
-   * @param {Start} input
-   * @returns {Promise<Reply<Started>>}
-   */
-  async kozeStart(input) {
-    /** @type {Reply<Started>} */
-    const reply = await this.#call("kozeStart", input);
-    if (reply.ok && input.attendWithinMs != null) {
-      const { id } = reply.value;
-      const abandon = () => this.#call("kozeSignalProcess", { id, signal: KILL });
-      this.#unattended.expect(id, input.attendWithinMs, abandon);
-    }
-    return reply;
-  }
-
-  /**
-   * @param {OneProcess} input
-   * @returns {Promise<Reply<ProcessInfo>>}
-   */
-  kozeProcess(input) {
-    return this.#call("kozeProcess", input);
-  }
-
-  /**
-   * @param {Nothing} input
-   * @returns {Promise<Reply<Processes>>}
-   */
-  kozeProcesses(input) {
-    return this.#call("kozeProcesses", input);
-  }
-
-  /**
-   * @param {ReadProcess} input
-   * @param {() => PromiseLike<unknown>} [waiting]
-   * @returns {Promise<Reply<ProcessOutput>>}
-   */
-  kozeReadProcess(input, waiting) {
-    const { id, call, abandonedSignal } = input;
-    // The server sends the signal when its request is canceled.
-    if (abandonedSignal != null) this.#unattended.attend(id);
-    return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeReadProcess", input, { signal }));
-  }
-
-  /**
-   * @param {WriteProcess} input
-   * @param {() => PromiseLike<unknown>} [waiting]
-   * @returns {Promise<Reply<Taken>>}
-   */
-  kozeWriteProcess(input, waiting) {
-    const { call, bytes } = input;
-    return this.#waiting.during({ call, waiting }, (signal) =>
-      this.#call("kozeWriteProcess", { ...input, bytes: [] }, { bytes, signal }),
-    );
-  }
-
-  /**
-   * @param {OneProcess} input
-   * @returns {Promise<Reply<Done>>}
-   */
-  kozeCloseProcess(input) {
-    return this.#call("kozeCloseProcess", input);
-  }
-
-  /**
-   * @param {SignalProcess} input
-   * @returns {Promise<Reply<Done>>}
-   */
-  kozeSignalProcess(input) {
-    return this.#call("kozeSignalProcess", input);
-  }
-
-  /**
-   * @param {ResizeProcess} input
-   * @returns {Promise<Reply<Done>>}
-   */
-  kozeResizeProcess(input) {
-    return this.#call("kozeResizeProcess", input);
-  }
-
-  /**
-   * @param {WaitProcess} input
-   * @param {() => PromiseLike<unknown>} [waiting]
-   * @returns {Promise<Reply<Ended>>}
-   */
-  kozeWaitProcess(input, waiting) {
-    const { id, call, abandonedSignal } = input;
-    if (abandonedSignal != null) this.#unattended.attend(id);
-    return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeWaitProcess", input, { signal }));
-  }
-
-  /**
-   * @param {Read} input
-   * @returns {Promise<Reply<Piece>>}
-   */
-  kozeRead(input) {
-    return this.#call("kozeRead", input);
-  }
-
-  /**
-   * @param {Write} input
-   * @returns {Promise<Reply<Written>>}
-   */
-  kozeWrite(input) {
-    return this.#call("kozeWrite", { ...input, bytes: [] }, { bytes: input.bytes });
-  }
-
-  /**
-   * @param {Edit} input
-   * @returns {Promise<Reply<Edited>>}
-   */
-  kozeEdit({ old, new: replacement, ...input }) {
-    const bytes = new Uint8Array(old.length + replacement.length);
-    bytes.set(old);
-    bytes.set(replacement, old.length);
-    return this.#call("kozeEdit", { ...input, old: old.length }, { bytes });
-  }
-
-  /**
-   * @param {ReadLines} input
-   * @returns {Promise<Reply<Lines>>}
-   */
-  kozeReadLines(input) {
-    return this.#call("kozeReadLines", input);
-  }
-
-  /**
-   * @param {SearchFiles} input
-   * @param {() => PromiseLike<unknown>} [waiting]
-   * @returns {Promise<Reply<Searched>>}
-   */
-  kozeSearch(input, waiting) {
-    const { call } = input;
-    // The server ends the search when its request is canceled.
-    return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeSearch", input, { signal }));
-  }
-
-  /**
-   * @param {Path} input
-   * @returns {Promise<Reply<Entries>>}
-   */
-  kozeList(input) {
-    return this.#call("kozeList", input);
-  }
-
-  /**
-   * @param {Path} input
-   * @returns {Promise<Reply<Stat>>}
-   */
-  kozeStat(input) {
-    return this.#call("kozeStat", input);
-  }
-
-  /**
-   * @param {Path} input
-   * @returns {Promise<Reply<Done>>}
-   */
-  kozeMakeDir(input) {
-    return this.#call("kozeMakeDir", input);
-  }
-
-  /**
-   * @param {MakeLink} input
-   * @returns {Promise<Reply<Done>>}
-   */
-  kozeMakeLink(input) {
-    return this.#call("kozeMakeLink", input);
-  }
-
-  /**
-   * @param {SetMode} input
-   * @returns {Promise<Reply<Done>>}
-   */
-  kozeSetMode(input) {
-    return this.#call("kozeSetMode", input);
-  }
-
-  /**
-   * @param {Path} input
-   * @returns {Promise<Reply<Done>>}
-   */
-  kozeRemove(input) {
-    return this.#call("kozeRemove", input);
-  }
-
-  /**
-   * @param {Rename} input
-   * @returns {Promise<Reply<Done>>}
-   */
-  kozeRename(input) {
-    return this.#call("kozeRename", input);
-  }
-
-  /**
-   * @param {Pack} input
-   * @returns {Promise<Reply<Packed>>}
-   */
-  kozePack(input) {
-    return this.#outflow("kozePack", input);
-  }
-
-  /**
-   * @param {Unpack} input
+   * @param {koze.Unpack} input
    * @param {ReadableStream<Uint8Array>} stream
-   * @param {() => PromiseLike<unknown>} [waiting]
-   * @returns {Promise<Reply<Unpacked>>}
+   * @param {koze.Waiting} [waiting]
+   * @returns {Promise<koze.Reply<koze.Unpacked>>}
    */
   kozeUnpack(input, stream, waiting) {
-    return this.#inflow("kozeUnpack", input, stream, waiting);
+    return this.#inflow("unpack", input, stream, waiting);
   }
 
   /**
-   * @param {Path} input
-   * @returns {Promise<Reply<Packed>>}
-   */
-  kozeArchive(input) {
-    return this.#outflow("kozeArchive", input);
-  }
-
-  /**
-   * @param {Unpack} input
+   * @param {koze.Unpack} input
    * @param {ReadableStream<Uint8Array>} stream
-   * @param {() => PromiseLike<unknown>} [waiting]
-   * @returns {Promise<Reply<Extracted>>}
+   * @param {koze.Waiting} [waiting]
+   * @returns {Promise<koze.Reply<koze.Extracted>>}
    */
   kozeExtract(input, stream, waiting) {
-    return this.#inflow("kozeExtract", input, stream, waiting);
-  }
-
-  /**
-   * @param {Expose} input
-   * @returns {Promise<Reply<Exposed>>}
-   */
-  async kozeExpose(input) {
-    /** @type {Reply<Done>} */
-    const reply = await this.#call("kozeExpose", input);
-    if (!reply.ok) return reply;
-    const nonces = await this.#nonces();
-    const nonce = nonces.get(input.port) ?? newNonce();
-    await this.#ctx.storage.put(NONCES, nonces.set(input.port, nonce));
-    return { ok: true, value: { nonce } };
-  }
-
-  /**
-   * @param {Nothing} input
-   * @returns {Promise<Reply<State>>}
-   */
-  kozeStatus(input) {
-    return this.#call("kozeStatus", input);
-  }
-
-  /**
-   * @param {Nothing} input
-   * @returns {Promise<Reply<Done>>}
-   */
-  async kozeDestroy(input) {
-    /** @type {Reply<Done>} */
-    const reply = await this.#call("kozeDestroy", input);
-    if (reply.ok) await this.#ctx.storage.deleteAll();
-    return reply;
+    return this.#inflow("extract", input, stream, waiting);
   }
 
   /**
@@ -375,14 +177,42 @@ export class KozeSandbox extends DurableObject {
   }
 
   /**
-   * Calls a method that returns a stream.
-   * @param {string} method
-   * @param {object} input
-   * @returns {Promise<Reply<Packed>>}
+   * Calls the server about a process, which gets a signal if the caller is gone before there is an answer.
+   * @template T
+   * @param {string} operation
+   * @param {koze.ReadProcess | koze.WaitProcess} input
+   * @param {koze.Waiting} [waiting]
+   * @returns {Promise<koze.Reply<T>>}
    */
-  async #outflow(method, input) {
+  #attend(operation, input, waiting) {
+    const { id, call, abandonedSignal } = input;
+    // The server sends the signal when its request is canceled.
+    if (abandonedSignal != null) this.#unattended.attend(id);
+    return this.#wait(operation, input, { call, waiting });
+  }
+
+  /**
+   * Calls the server for as long as the caller waits.
+   * @template T
+   * @param {string} operation
+   * @param {object} input
+   * @param {{ call: string | null, waiting: koze.Waiting | undefined }} caller
+   * @param {Uint8Array} [bytes]
+   * @returns {Promise<koze.Reply<T>>}
+   */
+  #wait(operation, input, caller, bytes) {
+    return this.#waiting.during(caller, (signal) => this.#call(operation, input, { ...(bytes && { bytes }), signal }));
+  }
+
+  /**
+   * Calls an operation that returns a stream.
+   * @param {string} operation
+   * @param {object} input
+   * @returns {Promise<koze.Reply<koze.Packed>>}
+   */
+  async #outflow(operation, input) {
     try {
-      const response = await this.#stream(method, input);
+      const response = await this.#stream(operation, input);
       if (!response.ok) return failed(await response.text());
       // A stream is the whole body; a failure has the format of other replies.
       if (!response.headers.has("koze-stream") || !response.body) return answer(await response.arrayBuffer());
@@ -393,20 +223,20 @@ export class KozeSandbox extends DurableObject {
   }
 
   /**
-   * Calls a method that takes a stream, for as long as its caller waits.
+   * Calls an operation that takes a stream, for as long as its caller waits.
    * @template T
-   * @param {string} method
-   * @param {Unpack} input
+   * @param {string} operation
+   * @param {koze.Unpack} input
    * @param {ReadableStream<Uint8Array>} stream
-   * @param {() => PromiseLike<unknown>} [waiting]
-   * @returns {Promise<Reply<T>>}
+   * @param {koze.Waiting} [waiting]
+   * @returns {Promise<koze.Reply<T>>}
    */
-  #inflow(method, input, stream, waiting) {
+  #inflow(operation, input, stream, waiting) {
     const over = new AbortController();
     return this.#waiting.during({ call: input.call, waiting }, async (given) => {
       try {
         const signal = AbortSignal.any([given, over.signal]);
-        const response = await this.#stream(method, input, { body: stream, signal });
+        const response = await this.#stream(operation, input, { body: stream, signal });
         if (!response.ok) return failed(await response.text());
         return answer(await response.arrayBuffer());
       } catch {
@@ -420,29 +250,29 @@ export class KozeSandbox extends DurableObject {
   }
 
   /**
-   * Calls a method that sends or returns a stream as the whole body.
-   * @param {string} method
+   * Calls an operation that sends or returns a stream as the whole body.
+   * @param {string} operation
    * @param {object} input
    * @param {{ body?: ReadableStream<Uint8Array>, signal?: AbortSignal }} [more]
    */
-  #stream(method, input, more) {
+  #stream(operation, input, more) {
     const { token, url } = this.#env.KOZE_LOCAL;
     const encoded = encodeURIComponent(JSON.stringify(input));
-    const headers = { "koze-token": token, "koze-object": this.#object, "koze-method": method, "koze-input": encoded };
+    const headers = { "koze-token": token, "koze-object": this.#object, "koze-operation": operation, "koze-input": encoded };
     return fetch(url, { method: "POST", headers, ...more });
   }
 
   /**
-   * Calls a method of the sandbox. Input and reply are framed: the length of the JSON, the JSON, then bytes.
+   * Calls an operation of the sandbox. Input and reply are framed: the length of the JSON, the JSON, then bytes.
    * @template T
-   * @param {string} method
+   * @param {string} operation
    * @param {object} input
    * @param {{ bytes?: Uint8Array, signal?: AbortSignal }} [more]
-   * @returns {Promise<Reply<T>>}
+   * @returns {Promise<koze.Reply<T>>}
    */
-  async #call(method, input, { bytes = new Uint8Array(), signal } = {}) {
+  async #call(operation, input, { bytes = new Uint8Array(), signal } = {}) {
     const { token, url } = this.#env.KOZE_LOCAL;
-    const headers = { "koze-token": token, "koze-object": this.#object, "koze-method": method };
+    const headers = { "koze-token": token, "koze-object": this.#object, "koze-operation": operation };
     try {
       const body = framed(JSON.stringify(input), bytes);
       const response = await fetch(url, { method: "POST", headers, body, ...(signal && { signal }) });
@@ -454,6 +284,8 @@ export class KozeSandbox extends DurableObject {
     }
   }
 }
+
+addOldMethods(KozeSandbox);
 
 /**
  * Sends a request of a script's `fetch` from this machine, where it is checked. Takes and returns what `kozeFetch` of the class
@@ -468,8 +300,8 @@ export async function fetched({ token, url }, sent, left) {
   const over = new AbortController();
   const leave = () => over.abort();
   left().then(leave, leave);
-  const headers = { "koze-token": token, "koze-method": "kozeFetch" };
-  /** @type {Reply<{ status: number, headers: [string, string][], body: Uint8Array }>} */
+  const headers = { "koze-token": token, "koze-operation": "kozeFetch" };
+  /** @type {koze.Reply<{ status: number, headers: [string, string][], body: Uint8Array }>} */
   let reply;
   try {
     const response = await fetch(url, { method: "POST", headers, body: framed(sent), signal: over.signal });
@@ -491,7 +323,7 @@ export async function fetched({ token, url }, sent, left) {
  */
 export async function browsing({ token, url }, agent, request) {
   const input = request.headers.get("koze-browser") ?? "";
-  const headers = { "koze-token": token, "koze-method": "kozeBrowser", "koze-agent": String(agent), "koze-browser": input, upgrade: "websocket" };
+  const headers = { "koze-token": token, "koze-operation": "kozeBrowser", "koze-agent": String(agent), "koze-browser": input, upgrade: "websocket" };
   try {
     return await fetch(url, { headers });
   } catch {
@@ -501,7 +333,7 @@ export async function browsing({ token, url }, agent, request) {
 
 /** Ends the browser of an agent. @param {Env["KOZE_LOCAL"]} local @param {DurableObjectId} agent */
 export async function closeBrowser({ token, url }, agent) {
-  const headers = { "koze-token": token, "koze-method": "kozeCloseBrowser", "koze-agent": String(agent) };
+  const headers = { "koze-token": token, "koze-operation": "kozeCloseBrowser", "koze-agent": String(agent) };
   // Without the server, there is no browser.
   await fetch(url, { method: "POST", headers }).catch(() => {});
 }
@@ -520,7 +352,7 @@ function framed(text, bytes = new Uint8Array()) {
  * Decodes a framed reply. Its bytes belong to the named fields, one after the other.
  * @template T
  * @param {ArrayBuffer} frame
- * @returns {Reply<T>}
+ * @returns {koze.Reply<T>}
  */
 function answer(frame) {
   let at = 4 + new DataView(frame).getUint32(0);
@@ -536,7 +368,7 @@ function answer(frame) {
 
 /**
  * @param {string} message
- * @returns {{ ok: false, error: Failure }}
+ * @returns {{ ok: false, error: koze.Failure }}
  */
 function failed(message) {
   return { ok: false, error: { code: "unavailable", message: message.trim(), retryable: false } };

@@ -14,23 +14,7 @@ export declare class KozeSandbox<Env = unknown> extends DurableObject<Env> imple
   protected allowedHosts: string[] | undefined;
   protected deniedHosts: string[] | undefined;
 
-  kozeOpen: Contract["kozeOpen"];
-  kozeExec: Contract["kozeExec"];
-  kozeCancel: Contract["kozeCancel"];
-  kozeRead: Contract["kozeRead"];
-  kozeWrite: Contract["kozeWrite"];
-  kozeList: Contract["kozeList"];
-  kozeStat: Contract["kozeStat"];
-  kozeMakeDir: Contract["kozeMakeDir"];
-  kozeMakeLink: Contract["kozeMakeLink"];
-  kozeSetMode: Contract["kozeSetMode"];
-  kozeRemove: Contract["kozeRemove"];
-  kozeRename: Contract["kozeRename"];
-  kozePack: Contract["kozePack"];
+  koze: Contract["koze"];
   kozeUnpack: Contract["kozeUnpack"];
-  kozeArchive: Contract["kozeArchive"];
   kozeExtract: Contract["kozeExtract"];
-  kozeExpose: Contract["kozeExpose"];
-  kozeStatus: Contract["kozeStatus"];
-  kozeDestroy: Contract["kozeDestroy"];
 }

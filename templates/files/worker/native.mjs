@@ -3,7 +3,7 @@
 // A sandbox in a container with koze's own guest. Implements koze's contract.
 
 import { DurableObject } from "cloudflare:workers";
-import { Calls, Fault, answered, forwarded, log } from "./calls.mjs";
+import { Calls, Fault, addOldMethods, answered, forwarded, log } from "./calls.mjs";
 import { Container } from "./container.mjs";
 import { PORT } from "./guest.mjs";
 import { Operations, known } from "./operations.mjs";
@@ -59,7 +59,17 @@ export class KozeSandbox extends DurableObject {
     thrown,
   });
 
-  #operations = new Operations(this.#calls, (request, how) => this.#ask(request, how), () => this.#container.running);
+  #operations = new Operations({
+    calls: this.#calls,
+    ask: (request, how) => this.#ask(request, how),
+    isRunning: () => this.#container.running,
+    destroy: async () => {
+      // Do this first: calls that arrive meanwhile open another sandbox.
+      this.#container.cancelStart();
+      await this.#calls.forget();
+      await this.#container.stop();
+    },
+  });
 
   /** When it was last used, when that was stored, and how many calls are pending. */
   #used = Date.now();
@@ -81,180 +91,41 @@ export class KozeSandbox extends DurableObject {
     });
   }
 
-  /** @param {koze.Open} input @returns {Promise<koze.Reply<koze.Opened>>} */
-  async kozeOpen(input) {
-    return this.#calls.open(input);
-  }
-
-  /** @param {koze.Exec} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Output>>} */
-  async kozeExec(input, waiting) {
-    return this.#operations.exec(input, waiting);
-  }
-
-  /** @param {koze.Cancel} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeCancel(input) {
-    return this.#operations.cancel(input);
-  }
-
-  /** @param {koze.Start} input @returns {Promise<koze.Reply<koze.Started>>} */
-  async kozeStart(input) {
-    return this.#operations.start(input);
-  }
-
-  /** @param {koze.OneProcess} input @returns {Promise<koze.Reply<koze.ProcessInfo>>} */
-  async kozeProcess(input) {
-    return this.#operations.process(input);
-  }
-
-  /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.Processes>>} */
-  async kozeProcesses(_) {
-    return this.#operations.processes();
-  }
-
-  /** @param {koze.ReadProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.ProcessOutput>>} */
-  async kozeReadProcess(input, waiting) {
-    return this.#operations.readProcess(input, waiting);
-  }
-
-  /** @param {koze.WriteProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Taken>>} */
-  async kozeWriteProcess(input, waiting) {
-    return this.#operations.writeProcess(input, waiting);
-  }
-
-  /** @param {koze.OneProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeCloseProcess(input) {
-    return this.#operations.closeProcess(input);
-  }
-
-  /** @param {koze.SignalProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeSignalProcess(input) {
-    return this.#operations.signalProcess(input);
-  }
-
-  /** @param {koze.ResizeProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeResizeProcess(input) {
-    return this.#operations.resizeProcess(input);
-  }
-
-  /** @param {koze.WaitProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Ended>>} */
-  async kozeWaitProcess(input, waiting) {
-    return this.#operations.waitProcess(input, waiting);
-  }
-
-  /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */
-  async kozeRead(input) {
-    return this.#operations.read(input);
-  }
-
-  /** @param {koze.Write} input @returns {Promise<koze.Reply<koze.Written>>} */
-  async kozeWrite(input) {
-    return this.#operations.write(input);
-  }
-
-  /** @param {koze.Edit} input @returns {Promise<koze.Reply<koze.Edited>>} */
-  async kozeEdit(input) {
-    return this.#operations.edit(input);
-  }
-
-  /** @param {koze.ReadLines} input @returns {Promise<koze.Reply<koze.Lines>>} */
-  async kozeReadLines(input) {
-    return this.#operations.readLines(input);
-  }
-
-  /** @param {koze.SearchFiles} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Searched>>} */
-  async kozeSearch(input, waiting) {
-    return this.#operations.search(input, waiting);
-  }
-
-  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Entries>>} */
-  async kozeList(input) {
-    return this.#operations.list(input);
-  }
-
-  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Stat>>} */
-  async kozeStat(input) {
-    return this.#operations.stat(input);
-  }
-
-  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeMakeDir(input) {
-    return this.#operations.makeDir(input);
-  }
-
-  /** @param {koze.MakeLink} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeMakeLink(input) {
-    return this.#operations.makeLink(input);
-  }
-
-  /** @param {koze.SetMode} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeSetMode(input) {
-    return this.#operations.setMode(input);
-  }
-
-  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeRemove(input) {
-    return this.#operations.remove(input);
-  }
-
-  /** @param {koze.Rename} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeRename(input) {
-    return this.#operations.rename(input);
-  }
-
-  /** @param {koze.Pack} input @returns {Promise<koze.Reply<koze.Packed>>} */
-  async kozePack(input) {
-    return this.#operations.pack(input);
+  /**
+   * Answers a request of the Worker.
+   *
+   * @template {koze.Request} R
+   * @param {R} request
+   * @param {koze.Waiting} [waiting]
+   * @returns {Promise<koze.Reply<koze.Result<R>>>}
+   */
+  async koze(request, waiting) {
+    return this.#operations.answer(request, waiting);
   }
 
   /**
    * @param {koze.Unpack} input
    * @param {ReadableStream<Uint8Array>} stream
-   * @param {() => PromiseLike<unknown>} [waiting]
+   * @param {koze.Waiting} [waiting]
    * @returns {Promise<koze.Reply<koze.Unpacked>>}
    */
   async kozeUnpack(input, stream, waiting) {
     return this.#operations.unpack(input, stream, waiting);
   }
 
-  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Packed>>} */
-  async kozeArchive(input) {
-    return this.#operations.archive(input);
-  }
-
   /**
    * @param {koze.Unpack} input
    * @param {ReadableStream<Uint8Array>} stream
-   * @param {() => PromiseLike<unknown>} [waiting]
+   * @param {koze.Waiting} [waiting]
    * @returns {Promise<koze.Reply<koze.Extracted>>}
    */
   async kozeExtract(input, stream, waiting) {
     return this.#operations.extract(input, stream, waiting);
   }
 
-  /** @param {koze.Expose} input @returns {Promise<koze.Reply<koze.Exposed>>} */
-  async kozeExpose(input) {
-    return this.#calls.expose(input);
-  }
-
-  /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.State>>} */
-  async kozeStatus(_) {
-    return this.#calls.status(this.#container.running);
-  }
-
   /** Records that the network policy has refused a host. Called by the entry point of the policy. @param {string} host */
   async kozeRefused(host) {
     this.#calls.refusals.add(host);
-  }
-
-  /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeDestroy(_) {
-    return this.#calls.answer(async () => {
-      // Do this first: calls that arrive meanwhile open another sandbox.
-      this.#container.cancelStart();
-      await this.#calls.forget();
-      await this.#container.stop();
-      return {};
-    });
   }
 
   /**
@@ -328,6 +199,8 @@ export class KozeSandbox extends DurableObject {
     await this.#container.runOn(Math.min(left + LINGER_MS, LONGEST_ALONE_MS));
   }
 }
+
+addOldMethods(KozeSandbox);
 
 /** Converts an error of the guest or the platform. @param {unknown} error @returns {Fault} */
 function thrown(error) {

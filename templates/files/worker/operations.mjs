@@ -3,7 +3,7 @@
 // The requests of a sandbox class to koze's guest, independent of how the container is started.
 
 import { Fault, LARGEST_PIECE, joined, log, notUp, piece } from "./calls.mjs";
-import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
+import { checkPath, checkPiece, checkProgram } from "./calls.mjs";
 import { Lost, Refused } from "./guest.mjs";
 import { Trees, dropped, ifTooOld } from "./trees.mjs";
 import { Canceled, Slots, Unattended, Waiting } from "./waiting.mjs";
@@ -45,11 +45,56 @@ const decoder = new TextDecoder();
  * @returns {Promise<Answer>}
  */
 
-/** The methods of the contract that the guest answers. */
+/**
+ * What a class gives its operations.
+ *
+ * @typedef {object} Host
+ * @property {Calls} calls
+ * @property {Ask} ask
+ * @property {() => boolean} isRunning whether the container runs
+ * @property {() => Promise<void>} destroy deletes the stored state, and ends the container
+ */
+
+/** The operations of the contract, which koze's guest does for a class. */
 export class Operations {
+  #host;
   #calls;
   #ask;
   #isRunning;
+
+  /**
+   * Each operation by its name.
+   *
+   * @type {{ [N in keyof koze.Operations]: (input: koze.Operations[N]["input"], waiting?: koze.Waiting) =>
+   *   koze.Reply<koze.Operations[N]["value"]> | Promise<koze.Reply<koze.Operations[N]["value"]>> }}
+   */
+  #operations = {
+    open: (input) => this.#calls.open(input),
+    exec: (input, waiting) => this.#exec(input, waiting),
+    cancel: (input) => this.#cancel(input),
+    start: (input) => this.#start(input),
+    process: (input) => this.#inspect(input),
+    processes: () => this.#processes(),
+    read_process: (input, waiting) => this.#readProcess(input, waiting),
+    write_process: (input, waiting) => this.#writeProcess(input, waiting),
+    close_process: ({ id }) => this.#processDone({ close_process: { id } }),
+    signal_process: ({ id, signal }) => this.#processDone({ signal_process: { id, signal } }),
+    resize_process: ({ id, rows, columns }) => this.#processDone({ resize_process: { id, rows, columns } }),
+    wait_process: (input, waiting) => this.#waitProcess(input, waiting),
+    read: (input) => this.#read(input),
+    write: (input) => this.#write(input),
+    edit: (input) => this.#edit(input),
+    read_lines: (input) => this.#readLines(input),
+    search: (input, waiting) => this.#search(input, waiting),
+    list: (input) => this.#list(input),
+    stat: (input) => this.#stat(input),
+    change: (input) => this.#change(input),
+    pack: (input) => this.#calls.files([input.path], () => this.#trees.pack(input)),
+    archive: (input) => this.#calls.files([input.path], () => this.#trees.archive(input)),
+    expose: (input) => this.#calls.expose(input),
+    status: () => this.#calls.status(this.#isRunning()),
+    destroy: () => this.#destroy(),
+  };
 
   /** The callers that wait for programs. */
   #waiting = new Waiting();
@@ -61,16 +106,36 @@ export class Operations {
 
   #unattended = new Unattended();
 
-  /** @param {Calls} calls @param {Ask} ask @param {() => boolean} isRunning whether the container runs */
-  constructor(calls, ask, isRunning) {
-    this.#calls = calls;
-    this.#ask = ask;
-    this.#isRunning = isRunning;
-    this.#trees = new Trees(ask, this.#waiting);
+  /** @param {Host} host */
+  constructor(host) {
+    this.#host = host;
+    this.#calls = host.calls;
+    this.#ask = host.ask;
+    this.#isRunning = host.isRunning;
+    this.#trees = new Trees(host.ask, this.#waiting);
   }
 
-  /** @param {koze.Exec} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Output>>} */
-  async exec({ argv, workingDir, env, timeoutMs, maxOutput, call }, waiting) {
+  /**
+   * Answers a request.
+   *
+   * @template {koze.Request} R
+   * @param {R} request
+   * @param {koze.Waiting} [waiting]
+   * @returns {Promise<koze.Reply<koze.Result<R>>>}
+   */
+  async answer(request, waiting) {
+    /** @type {[string, any][]} */
+    const [[name, input] = ["nothing", {}]] = Object.entries(request);
+    /** @type {Record<string, (input: any, waiting?: koze.Waiting) => any>} */
+    const operations = this.#operations;
+    if (Object.hasOwn(operations, name)) return operations[name]?.(input, waiting);
+    return this.#calls.answer(async () => {
+      throw new Fault("unsupported", `the sandbox's class cannot do \`${name}\`: run \`koze build\`, and deploy again`);
+    });
+  }
+
+  /** @param {koze.Exec} input @param {koze.Waiting} [waiting] @returns {Promise<koze.Reply<koze.Output>>} */
+  async #exec({ argv, workingDir, env, timeoutMs, maxOutput, call }, waiting) {
     return this.#calls.opened(async () => {
       checkPath(workingDir);
       checkProgram(argv, env);
@@ -88,13 +153,13 @@ export class Operations {
   }
 
   /** @param {koze.Cancel} input @returns {koze.Reply<koze.Done>} */
-  cancel({ call }) {
+  #cancel({ call }) {
     this.#waiting.cancel(call);
     return { ok: true, value: {} };
   }
 
   /** @param {koze.Start} input @returns {Promise<koze.Reply<koze.Started>>} */
-  async start({ argv, workingDir, env, terminal, buffer, dropOldest, label = null, attendWithinMs = null }) {
+  async #start({ argv, workingDir, env, terminal, buffer, dropOldest, label = null, attendWithinMs = null }) {
     return this.#calls.opened(async () => {
       checkPath(workingDir);
       checkProgram(argv, env);
@@ -109,12 +174,12 @@ export class Operations {
   }
 
   /** @param {koze.OneProcess} input @returns {Promise<koze.Reply<koze.ProcessInfo>>} */
-  async process({ id }) {
+  async #inspect({ id }) {
     return this.#process(async () => info((await this.#ask({ process: { id } })).ok));
   }
 
   /** @returns {Promise<koze.Reply<koze.Processes>>} */
-  async processes() {
+  async #processes() {
     return this.#calls.opened(async () => {
       if (!this.#isRunning()) return { processes: [] };
       const { out } = await this.#ask({ processes: {} }, { most: [LARGEST_PROCESSES, 0] });
@@ -122,8 +187,8 @@ export class Operations {
     });
   }
 
-  /** @param {koze.ReadProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.ProcessOutput>>} */
-  async readProcess({ id, cursor, limit, waitMs, call, abandonedSignal = null }, waiting) {
+  /** @param {koze.ReadProcess} input @param {koze.Waiting} [waiting] @returns {Promise<koze.Reply<koze.ProcessOutput>>} */
+  async #readProcess({ id, cursor, limit, waitMs, call, abandonedSignal = null }, waiting) {
     return this.#process(async () => {
       const most = Math.min(limit, LARGEST_PIECE);
       const isOver = (/** @type {Answer} */ { ok }) => ok.next !== cursor || ok.exit !== null;
@@ -146,8 +211,8 @@ export class Operations {
     });
   }
 
-  /** @param {koze.WriteProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Taken>>} */
-  async writeProcess({ id, bytes, waitMs, call }, waiting) {
+  /** @param {koze.WriteProcess} input @param {koze.Waiting} [waiting] @returns {Promise<koze.Reply<koze.Taken>>} */
+  async #writeProcess({ id, bytes, waitMs, call }, waiting) {
     return this.#process(async () => {
       checkPiece(bytes);
       const { ok } = await this.#poll(this.#writes, { call, waiting }, waitMs, (wait_ms, signal) =>
@@ -157,32 +222,8 @@ export class Operations {
     });
   }
 
-  /** @param {koze.OneProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async closeProcess({ id }) {
-    return this.#process(async () => {
-      await this.#ask({ close_process: { id } });
-      return {};
-    });
-  }
-
-  /** @param {koze.SignalProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async signalProcess({ id, signal }) {
-    return this.#process(async () => {
-      await this.#ask({ signal_process: { id, signal } });
-      return {};
-    });
-  }
-
-  /** @param {koze.ResizeProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async resizeProcess({ id, rows, columns }) {
-    return this.#process(async () => {
-      await this.#ask({ resize_process: { id, rows, columns } });
-      return {};
-    });
-  }
-
-  /** @param {koze.WaitProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Ended>>} */
-  async waitProcess({ id, timeoutMs, call, abandonedSignal = null }, waiting) {
+  /** @param {koze.WaitProcess} input @param {koze.Waiting} [waiting] @returns {Promise<koze.Reply<koze.Ended>>} */
+  async #waitProcess({ id, timeoutMs, call, abandonedSignal = null }, waiting) {
     return this.#process(async () => {
       const isOver = (/** @type {Answer} */ { ok }) => ok.exit !== null;
       const { ok } = await this.#attend(id, abandonedSignal, (attended) => {
@@ -195,7 +236,7 @@ export class Operations {
   }
 
   /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */
-  async read({ root, path, offset, limit }) {
+  async #read({ root, path, offset, limit }) {
     return this.#calls.files([path], async () => {
       const most = Math.min(limit, LARGEST_PIECE);
       const { ok, out: bytes } = await this.#ask({ read: { root, path, offset, limit: most } }, { most: [most, 0] });
@@ -204,7 +245,7 @@ export class Operations {
   }
 
   /** @param {koze.Write} input @returns {Promise<koze.Reply<koze.Written>>} */
-  async write({ root, path, bytes, append, offset = null }) {
+  async #write({ root, path, bytes, append, offset = null }) {
     return this.#calls.files([path], async () => {
       checkPiece(bytes);
       const { ok } = await this.#ask({ write: { root, path, append, offset } }, { data: bytes });
@@ -213,7 +254,7 @@ export class Operations {
   }
 
   /** @param {koze.Edit} input @returns {Promise<koze.Reply<koze.Edited>>} */
-  async edit({ root, path, old, new: replacement, all }) {
+  async #edit({ root, path, old, new: replacement, all }) {
     return this.#calls.files([path], async () => {
       const data = new Uint8Array(old.length + replacement.length);
       data.set(old);
@@ -224,7 +265,7 @@ export class Operations {
   }
 
   /** @param {koze.ReadLines} input @returns {Promise<koze.Reply<koze.Lines>>} */
-  async readLines({ root, path, first, last, maxChars, verbatim }) {
+  async #readLines({ root, path, first, last, maxChars, verbatim }) {
     return this.#calls.files([path], async () => {
       const request = { root, path, first, last, max_chars: maxChars, verbatim };
       const { ok, out } = await this.#ask({ read_lines: request }, { most: [LARGEST_PIECE, 0] });
@@ -234,8 +275,8 @@ export class Operations {
     });
   }
 
-  /** @param {koze.SearchFiles} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Searched>>} */
-  async search({ root, path, search, call }, waiting) {
+  /** @param {koze.SearchFiles} input @param {koze.Waiting} [waiting] @returns {Promise<koze.Reply<koze.Searched>>} */
+  async #search({ root, path, search, call }, waiting) {
     return this.#calls.files([path], async () => {
       try {
         const { out } = await this.#waiting.during({ call, waiting }, (signal) =>
@@ -249,7 +290,7 @@ export class Operations {
   }
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Entries>>} */
-  async list({ root, path }) {
+  async #list({ root, path }) {
     return this.#calls.files([path], async () => {
       const { out } = await this.#ask({ list: { root, path } }, { most: [LARGEST_LIST, 0] });
       const entries = JSON.parse(decoder.decode(out));
@@ -258,44 +299,14 @@ export class Operations {
   }
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Stat>>} */
-  async stat({ root, path }) {
+  async #stat({ root, path }) {
     return this.#calls.files([path], async () => stat((await this.#ask({ stat: { root, path } })).ok));
-  }
-
-  /** @param {koze.Path} input */
-  async makeDir({ root, path }) {
-    return this.#done([path], { make_dir: { root, path } });
-  }
-
-  /** @param {koze.MakeLink} input */
-  async makeLink({ root, path, target }) {
-    return this.#done([path], { make_link: { root, path, target } }, () => checkTarget(target));
-  }
-
-  /** @param {koze.SetMode} input */
-  async setMode({ root, path, mode }) {
-    return this.#done([path], { set_mode: { root, path, mode } }, () => checkMode(mode));
-  }
-
-  /** @param {koze.Path} input */
-  async remove({ root, path }) {
-    return this.#done([path], { remove: { root, path } });
-  }
-
-  /** @param {koze.Rename} input */
-  async rename({ from, to }) {
-    return this.#done([from.path, to.path], { rename: { from, to } });
-  }
-
-  /** @param {koze.Pack} input @returns {Promise<koze.Reply<koze.Packed>>} */
-  async pack(input) {
-    return this.#calls.files([input.path], () => this.#trees.pack(input));
   }
 
   /**
    * @param {koze.Unpack} input
    * @param {ReadableStream<Uint8Array>} stream
-   * @param {() => PromiseLike<unknown>} [waiting]
+   * @param {koze.Waiting} [waiting]
    * @returns {Promise<koze.Reply<koze.Unpacked>>}
    */
   async unpack(input, stream, waiting) {
@@ -304,21 +315,24 @@ export class Operations {
     return reply;
   }
 
-  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Packed>>} */
-  async archive(input) {
-    return this.#calls.files([input.path], () => this.#trees.archive(input));
-  }
-
   /**
    * @param {koze.Unpack} input
    * @param {ReadableStream<Uint8Array>} stream
-   * @param {() => PromiseLike<unknown>} [waiting]
+   * @param {koze.Waiting} [waiting]
    * @returns {Promise<koze.Reply<koze.Extracted>>}
    */
   async extract(input, stream, waiting) {
     const reply = await this.#calls.files([input.path], () => this.#trees.extract(input, stream, waiting));
     if (!reply.ok) await dropped(stream);
     return reply;
+  }
+
+  /** @returns {Promise<koze.Reply<koze.Done>>} */
+  async #destroy() {
+    return this.#calls.answer(async () => {
+      await this.#host.destroy();
+      return {};
+    });
   }
 
   /**
@@ -332,6 +346,14 @@ export class Operations {
     return this.#calls.opened(async () => {
       if (!this.#isRunning()) throw new Fault("not_found", "the process ended with its sandbox");
       return work();
+    });
+  }
+
+  /** Sends a request about a process that returns nothing. @param {object} request @returns {Promise<koze.Reply<koze.Done>>} */
+  async #processDone(request) {
+    return this.#process(async () => {
+      await this.#ask(request);
+      return {};
     });
   }
 
@@ -373,7 +395,7 @@ export class Operations {
    *
    * @template T
    * @param {Slots} slots
-   * @param {{ call: string | null, waiting: (() => PromiseLike<unknown>) | undefined }} caller
+   * @param {{ call: string | null, waiting: (koze.Waiting) | undefined }} caller
    * @param {number} waitMs
    * @param {(waitMs: number, signal: AbortSignal) => Promise<T>} work
    * @param {(done: T) => boolean} [isOver] whether there is something
@@ -395,18 +417,12 @@ export class Operations {
     });
   }
 
-  /**
-   * Sends a request that returns nothing.
-   *
-   * @param {string[]} paths
-   * @param {object} request
-   * @param {() => void} [check] validates the rest of the input
-   * @returns {Promise<koze.Reply<koze.Done>>}
-   */
-  async #done(paths, request, check) {
+  /** Changes files. The guest knows a change by the same name. @param {koze.Change} change @returns {Promise<koze.Reply<koze.Done>>} */
+  async #change(change) {
+    const [input] = Object.values(change);
+    const paths = input.from ? [input.from.path, input.to.path] : [input.path];
     return this.#calls.files(paths, async () => {
-      check?.();
-      await this.#ask(request);
+      await this.#ask(change);
       return {};
     });
   }

@@ -5,23 +5,7 @@ import type { Contract } from "./contract.d.ts";
 
 /** A sandbox in a container of Cloudflare's Sandbox SDK. Implements koze's contract. */
 export declare class KozeSandbox<Env = unknown> extends Sandbox<Env> implements Contract {
-  kozeOpen: Contract["kozeOpen"];
-  kozeExec: Contract["kozeExec"];
-  kozeCancel: Contract["kozeCancel"];
-  kozeRead: Contract["kozeRead"];
-  kozeWrite: Contract["kozeWrite"];
-  kozeList: Contract["kozeList"];
-  kozeStat: Contract["kozeStat"];
-  kozeMakeDir: Contract["kozeMakeDir"];
-  kozeMakeLink: Contract["kozeMakeLink"];
-  kozeSetMode: Contract["kozeSetMode"];
-  kozeRemove: Contract["kozeRemove"];
-  kozeRename: Contract["kozeRename"];
-  kozePack: Contract["kozePack"];
+  koze: Contract["koze"];
   kozeUnpack: Contract["kozeUnpack"];
-  kozeArchive: Contract["kozeArchive"];
   kozeExtract: Contract["kozeExtract"];
-  kozeExpose: Contract["kozeExpose"];
-  kozeStatus: Contract["kozeStatus"];
-  kozeDestroy: Contract["kozeDestroy"];
 }

@@ -4,7 +4,7 @@
 // ports and its sleep; koze's guest, which is added to the container, handles the requests of tools.
 
 import { Sandbox } from "@cloudflare/sandbox";
-import { Calls, Fault, HOME, answered, forwarded, log, notUp, offline } from "./calls.mjs";
+import { Calls, Fault, HOME, addOldMethods, answered, forwarded, log, notUp, offline } from "./calls.mjs";
 import { PORT } from "./guest.mjs";
 import { Operations, known } from "./operations.mjs";
 import { Placed } from "./placed.mjs";
@@ -37,7 +37,16 @@ export class KozeSandbox extends Sandbox {
     run: (command, env) => this.#command(command, { HOME, ...offline(this), ...this.envVars, ...env }),
   });
 
-  #operations = new Operations(this.#calls, (request, how) => this.#ask(request, how), () => this.ctx.container?.running === true);
+  #operations = new Operations({
+    calls: this.#calls,
+    ask: (request, how) => this.#ask(request, how),
+    isRunning: () => this.ctx.container?.running === true,
+    destroy: async () => {
+      // Do this first: calls that arrive meanwhile open another sandbox.
+      await Promise.all([this.#placed.forget(), this.#calls.forget()]);
+      await this.destroy();
+    },
+  });
 
   /** The container start in progress, if any. @type {Promise<void> | undefined} */
   #waking;
@@ -65,179 +74,41 @@ export class KozeSandbox extends Sandbox {
     });
   }
 
-  /** @param {koze.Open} input @returns {Promise<koze.Reply<koze.Opened>>} */
-  async kozeOpen(input) {
-    return this.#calls.open(input);
-  }
-
-  /** @param {koze.Exec} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Output>>} */
-  async kozeExec(input, waiting) {
-    return this.#operations.exec(input, waiting);
-  }
-
-  /** @param {koze.Cancel} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeCancel(input) {
-    return this.#operations.cancel(input);
-  }
-
-  /** @param {koze.Start} input @returns {Promise<koze.Reply<koze.Started>>} */
-  async kozeStart(input) {
-    return this.#operations.start(input);
-  }
-
-  /** @param {koze.OneProcess} input @returns {Promise<koze.Reply<koze.ProcessInfo>>} */
-  async kozeProcess(input) {
-    return this.#operations.process(input);
-  }
-
-  /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.Processes>>} */
-  async kozeProcesses(_) {
-    return this.#operations.processes();
-  }
-
-  /** @param {koze.ReadProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.ProcessOutput>>} */
-  async kozeReadProcess(input, waiting) {
-    return this.#operations.readProcess(input, waiting);
-  }
-
-  /** @param {koze.WriteProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Taken>>} */
-  async kozeWriteProcess(input, waiting) {
-    return this.#operations.writeProcess(input, waiting);
-  }
-
-  /** @param {koze.OneProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeCloseProcess(input) {
-    return this.#operations.closeProcess(input);
-  }
-
-  /** @param {koze.SignalProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeSignalProcess(input) {
-    return this.#operations.signalProcess(input);
-  }
-
-  /** @param {koze.ResizeProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeResizeProcess(input) {
-    return this.#operations.resizeProcess(input);
-  }
-
-  /** @param {koze.WaitProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Ended>>} */
-  async kozeWaitProcess(input, waiting) {
-    return this.#operations.waitProcess(input, waiting);
-  }
-
-  /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */
-  async kozeRead(input) {
-    return this.#operations.read(input);
-  }
-
-  /** @param {koze.Write} input @returns {Promise<koze.Reply<koze.Written>>} */
-  async kozeWrite(input) {
-    return this.#operations.write(input);
-  }
-
-  /** @param {koze.Edit} input @returns {Promise<koze.Reply<koze.Edited>>} */
-  async kozeEdit(input) {
-    return this.#operations.edit(input);
-  }
-
-  /** @param {koze.ReadLines} input @returns {Promise<koze.Reply<koze.Lines>>} */
-  async kozeReadLines(input) {
-    return this.#operations.readLines(input);
-  }
-
-  /** @param {koze.SearchFiles} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Searched>>} */
-  async kozeSearch(input, waiting) {
-    return this.#operations.search(input, waiting);
-  }
-
-  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Entries>>} */
-  async kozeList(input) {
-    return this.#operations.list(input);
-  }
-
-  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Stat>>} */
-  async kozeStat(input) {
-    return this.#operations.stat(input);
-  }
-
-  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeMakeDir(input) {
-    return this.#operations.makeDir(input);
-  }
-
-  /** @param {koze.MakeLink} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeMakeLink(input) {
-    return this.#operations.makeLink(input);
-  }
-
-  /** @param {koze.SetMode} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeSetMode(input) {
-    return this.#operations.setMode(input);
-  }
-
-  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeRemove(input) {
-    return this.#operations.remove(input);
-  }
-
-  /** @param {koze.Rename} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeRename(input) {
-    return this.#operations.rename(input);
-  }
-
-  /** @param {koze.Pack} input @returns {Promise<koze.Reply<koze.Packed>>} */
-  async kozePack(input) {
-    return this.#operations.pack(input);
+  /**
+   * Answers a request of the Worker.
+   *
+   * @template {koze.Request} R
+   * @param {R} request
+   * @param {koze.Waiting} [waiting]
+   * @returns {Promise<koze.Reply<koze.Result<R>>>}
+   */
+  async koze(request, waiting) {
+    return this.#operations.answer(request, waiting);
   }
 
   /**
    * @param {koze.Unpack} input
    * @param {ReadableStream<Uint8Array>} stream
-   * @param {() => PromiseLike<unknown>} [waiting]
+   * @param {koze.Waiting} [waiting]
    * @returns {Promise<koze.Reply<koze.Unpacked>>}
    */
   async kozeUnpack(input, stream, waiting) {
     return this.#operations.unpack(input, stream, waiting);
   }
 
-  /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Packed>>} */
-  async kozeArchive(input) {
-    return this.#operations.archive(input);
-  }
-
   /**
    * @param {koze.Unpack} input
    * @param {ReadableStream<Uint8Array>} stream
-   * @param {() => PromiseLike<unknown>} [waiting]
+   * @param {koze.Waiting} [waiting]
    * @returns {Promise<koze.Reply<koze.Extracted>>}
    */
   async kozeExtract(input, stream, waiting) {
     return this.#operations.extract(input, stream, waiting);
   }
 
-  /** @param {koze.Expose} input @returns {Promise<koze.Reply<koze.Exposed>>} */
-  async kozeExpose(input) {
-    return this.#calls.expose(input);
-  }
-
-  /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.State>>} */
-  async kozeStatus(_) {
-    return this.#calls.status(this.ctx.container?.running === true);
-  }
-
   /** Records that the network policy has refused a host. Called by the entry point of the policy. @param {string} host */
   async kozeRefused(host) {
     this.#calls.refusals.add(host);
-  }
-
-  /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeDestroy(_) {
-    return this.#calls.answer(async () => {
-      // Do this first: calls that arrive meanwhile open another sandbox.
-      await Promise.all([this.#placed.forget(), this.#calls.forget()]);
-      await this.destroy();
-      return {};
-    });
   }
 
   /**
@@ -327,6 +198,8 @@ export class KozeSandbox extends Sandbox {
     this.renewActivityTimeout();
   }
 }
+
+addOldMethods(KozeSandbox);
 
 // The SDK reaches its container through `fetch`, which this class overrides, so give it the original method.
 const connect = Sandbox.prototype["createClientForTransport"];

@@ -14,24 +14,26 @@ const LARGE = encoder.encode('const answer = "forty-two, 42";\n'.repeat(2048));
 const done = (value) => ({ ok: true, value });
 
 export class Answers extends DurableObject {
-  /** @param {koze.Open} _input @returns {koze.Reply<koze.Opened>} */
-  kozeOpen(_input) {
-    return done({ created: true });
-  }
-
-  /** @returns {koze.Reply<koze.State>} */
-  kozeStatus() {
-    return done({ opened: true, status: "running" });
-  }
-
-  /** Echoes the command. @param {koze.Exec} input @returns {koze.Reply<koze.Output>} */
-  kozeExec(input) {
-    return done({ stdout: encoder.encode(input.argv.at(-1)), stderr: NOTHING, exitCode: 0, timedOut: false });
-  }
-
-  /** Returns a file of 1 kB, or `large.txt` of 64 KiB. @param {koze.Read} input @returns {koze.Reply<koze.Piece>} */
-  kozeRead(input) {
-    const file = input.path.endsWith("/large.txt") ? LARGE : SMALL;
-    return done({ bytes: file.subarray(input.offset, input.offset + input.limit), size: file.length });
+  /**
+   * @param {koze.Request} request
+   * @returns {koze.Reply<any>}
+   */
+  koze(request) {
+    const [name] = Object.keys(request);
+    return OPERATIONS[/** @type {keyof typeof OPERATIONS} */ (name)](/** @type {any} */ (Object.values(request)[0]));
   }
 }
+
+const OPERATIONS = {
+  open: () => done({ created: true }),
+  status: () => done({ opened: true, status: "running" }),
+
+  /** Echoes the command. @param {koze.Exec} input */
+  exec: (input) => done({ stdout: encoder.encode(input.argv.at(-1)), stderr: NOTHING, exitCode: 0, timedOut: false }),
+
+  /** Returns a file of 1 kB, or `large.txt` of 64 KiB. @param {koze.Read} input */
+  read: (input) => {
+    const file = input.path.endsWith("/large.txt") ? LARGE : SMALL;
+    return done({ bytes: file.subarray(input.offset, input.offset + input.limit), size: file.length });
+  },
+};

@@ -1,6 +1,6 @@
 // Replaces the Rust Worker: forwards the requests of a test to objects of the class `ShellSandbox`, or of another one.
 //
-// - `POST /call/<object>/<method>`: the method's input as JSON. In input and answer, `{ "base64": … }` stands for bytes.
+// - `POST /call/<object>/<operation>`: the operation's input as JSON. In input and answer, `{ "base64": … }` stands for bytes.
 // - `/id/<object>`: its ID, which is part of its container's name.
 // - `POST /pieces/<object>`: writes and reads the largest piece of a file, and returns whether they are equal.
 // - `POST /copy/<object>/<to>`: streams from one to the other: `{ pack, unpack, pace }`, the inputs of both methods, and
@@ -32,17 +32,24 @@ function encoded(value) {
   return Object.fromEntries(Object.entries(value).map(([name, value]) => [name, encoded(value)]));
 }
 
+/** Does an operation. Those that take a stream get none. */
+function operate(object, operation, input) {
+  if (operation === "unpack") return object.kozeUnpack(input);
+  if (operation === "extract") return object.kozeExtract(input);
+  return object.koze({ [operation]: input });
+}
+
 async function pieces(object) {
   const bytes = new Uint8Array(LARGEST + 1);
   for (let at = 0; at < bytes.length; at += 4096) crypto.getRandomValues(bytes.subarray(at, at + 4096));
   const place = { root: "/", path: "/workspace/large" };
   const largest = bytes.subarray(0, LARGEST);
-  const written = await object.kozeWrite({ ...place, bytes: largest, append: false });
-  const appended = await object.kozeWrite({ ...place, bytes: bytes.subarray(LARGEST), append: true });
-  const read = await object.kozeRead({ ...place, offset: 0, limit: LARGEST });
-  const rest = await object.kozeRead({ ...place, offset: LARGEST, limit: LARGEST });
-  const tooLarge = await object.kozeWrite({ ...place, bytes, append: false });
-  const tooLong = await object.kozeRead({ ...place, offset: 0, limit: LARGEST + 1 });
+  const written = await object.koze({ write: { ...place, bytes: largest, append: false } });
+  const appended = await object.koze({ write: { ...place, bytes: bytes.subarray(LARGEST), append: true } });
+  const read = await object.koze({ read: { ...place, offset: 0, limit: LARGEST } });
+  const rest = await object.koze({ read: { ...place, offset: LARGEST, limit: LARGEST } });
+  const tooLarge = await object.koze({ write: { ...place, bytes, append: false } });
+  const tooLong = await object.koze({ read: { ...place, offset: 0, limit: LARGEST + 1 } });
   return {
     written,
     appended,
@@ -54,7 +61,7 @@ async function pieces(object) {
 }
 
 async function copy(from, to, { pack, unpack, pace }) {
-  const packed = await from.kozePack(pack);
+  const packed = await from.koze({ pack });
   if (!packed.ok) return packed;
   const reader = packed.value.stream.getReader();
   const pull = async (controller) => {
@@ -77,7 +84,7 @@ export default {
     const [key, binding = "SHELL_SANDBOX"] = name.split(".").reverse();
     const object = env[binding].getByName(key);
     if (what === "id") return new Response(object.id.toString());
-    if (what === "call") return Response.json(encoded(await object[rest[0]](decoded(await request.json()))));
+    if (what === "call") return Response.json(encoded(await operate(object, rest[0], decoded(await request.json()))));
     if (what === "pieces") return Response.json(await pieces(object));
     if (what === "copy") return Response.json(await copy(object, env[binding].getByName(rest[0]), await request.json()));
     const [port, nonce] = what === "port" ? rest.shift().split(".") : [];

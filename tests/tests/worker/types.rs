@@ -55,7 +55,7 @@ fn usage(worker: &Worker) -> String {
     text += "}\nexport async function use(env: Env): Promise<number[]> {\n  const codes: number[] = [];\n";
     for sandbox in &sandboxes {
         let call = match sandbox.backend.as_str() {
-            "native" => "kozeStatus({})).ok ? 0 : 1",
+            "native" => "koze({ status: {} })).ok ? 0 : 1",
             _ => "exec(\"true\")).exitCode",
         };
         let _ = writeln!(
@@ -186,9 +186,14 @@ fn the_local_templates_pass() {
 #[test]
 fn a_local_class_with_another_contract_fails() {
     for (right, wrong, printed) in [
-        ("  kozeRename(input) {", "  kozeRenam(input) {", "kozeRename"),
-        ("@returns {Promise<Reply<Piece>>}", "@returns {Promise<Reply<State>>}", "kozeRead"),
-        ("await this.#call(\"kozeExpose\", input)", "this.#call(\"kozeExpose\", input)", "Reply<Done>"),
+        ("  kozeUnpack(input, stream", "  kozeUnpac(input, stream", "kozeUnpack"),
+        (
+            "@returns {Promise<koze.Reply<koze.Extracted>>}",
+            "@returns {Promise<koze.Reply<koze.State>>}",
+            "kozeExtract",
+        ),
+        ("    write: (input) =>", "    writ: (input) =>", "writ"),
+        ("await this.#call(\"expose\", input)", "this.#call(\"expose\", input)", "Reply<Done>"),
     ] {
         let project = templates();
         let class = project.read("local.mjs");

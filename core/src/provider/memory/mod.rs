@@ -16,7 +16,7 @@ use super::{Info, Opened, Provider, Settings};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SessionId};
 use crate::sandbox::{
-    Capabilities, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
+    Capabilities, Change, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
     ProcessInfo, Program, Sandbox, Stat, Status, Write,
 };
 #[cfg(feature = "script-engine")]
@@ -160,24 +160,8 @@ impl Sandbox for MemorySandbox {
         lock(&self.tree).stat(path)
     }
 
-    async fn make_dir(&self, path: Place<'_>) -> Result<()> {
-        lock(&self.tree).make_dir(path)
-    }
-
-    async fn make_link(&self, path: Place<'_>, target: &str) -> Result<()> {
-        lock(&self.tree).make_link(path, target)
-    }
-
-    async fn set_mode(&self, path: Place<'_>, mode: u32) -> Result<()> {
-        lock(&self.tree).set_mode(path, mode)
-    }
-
-    async fn remove(&self, path: Place<'_>) -> Result<()> {
-        lock(&self.tree).remove(path)
-    }
-
-    async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
-        lock(&self.tree).rename(from, to)
+    async fn change(&self, change: Change) -> Result<()> {
+        lock(&self.tree).change(&change)
     }
 
     async fn expose(&self, _: u16) -> Result<String> {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{
-    Edit, Edited, Entry, Kind, LineRange, LineReader, Lines, Piece, Place, Stat, Write, misfit, rejected,
+    Change, Edit, Edited, Entry, Kind, LineRange, LineReader, Lines, Piece, Place, Stat, Write, misfit,
+    rejected,
 };
 use koze_protocol::Misfit;
 use koze_protocol::edit::Applied;
@@ -141,7 +142,17 @@ impl Tree {
         Ok(stat(self.node(&path, place)?))
     }
 
-    pub(super) fn make_dir(&mut self, place: Place) -> Result<()> {
+    pub(super) fn change(&mut self, change: &Change) -> Result<()> {
+        match change {
+            Change::MakeDir(place) => self.make_dir(place.borrowed()),
+            Change::MakeLink { root, path, target } => self.make_link(Place { root, path }, target),
+            Change::SetMode { root, path, mode } => self.set_mode(Place { root, path }, *mode),
+            Change::Remove(place) => self.remove(place.borrowed()),
+            Change::Rename { from, to } => self.rename(from.borrowed(), to.borrowed()),
+        }
+    }
+
+    fn make_dir(&mut self, place: Place) -> Result<()> {
         let path = self.resolve(place, true)?;
         match self.nodes.get(&path).map(|node| &node.what) {
             Some(What::Directory) => Ok(()),
@@ -154,7 +165,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn make_link(&mut self, place: Place, target: &str) -> Result<()> {
+    fn make_link(&mut self, place: Place, target: &str) -> Result<()> {
         let path = self.resolve(place, false)?;
         if self.nodes.contains_key(&path) {
             return Err(exists(place));
@@ -164,7 +175,7 @@ impl Tree {
         Ok(())
     }
 
-    pub(super) fn set_mode(&mut self, place: Place, mode: u32) -> Result<()> {
+    fn set_mode(&mut self, place: Place, mode: u32) -> Result<()> {
         let path = self.resolve(place, true)?;
         let node = self.nodes.get_mut(&path).ok_or_else(|| not_found(place))?;
         self.changes += 1;
@@ -172,7 +183,7 @@ impl Tree {
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, place: Place) -> Result<()> {
+    fn remove(&mut self, place: Place) -> Result<()> {
         let path = self.resolve(place, false)?;
         self.node(&path, place)?;
         if path.is_empty() {
@@ -189,7 +200,7 @@ impl Tree {
         Ok(())
     }
 
-    pub(super) fn rename(&mut self, from: Place, to: Place) -> Result<()> {
+    fn rename(&mut self, from: Place, to: Place) -> Result<()> {
         let (old, new) = (self.resolve(from, false)?, self.resolve(to, false)?);
         let moved = self.node(&old, from)?.clone();
         if old == new {

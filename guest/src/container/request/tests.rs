@@ -48,19 +48,19 @@ fn requests_as_they_are_written() {
         ),
         (r#"{"list": {"root": "/", "path": "/x"}}"#, Request::List(place())),
         (r#"{"stat": {"root": "/", "path": "/x"}}"#, Request::Stat(place())),
-        (r#"{"make_dir": {"root": "/", "path": "/x"}}"#, Request::MakeDir(place())),
+        (r#"{"make_dir": {"root": "/", "path": "/x"}}"#, Request::Change(Change::MakeDir(place()))),
         (
             r#"{"make_link": {"root": "/", "path": "/x", "target": "y"}}"#,
-            Request::MakeLink(MakeLink { root: root.clone(), path: path.clone(), target: "y".into() }),
+            Request::Change(Change::MakeLink { root: root.clone(), path: path.clone(), target: "y".into() }),
         ),
         (
             r#"{"set_mode": {"root": "/", "path": "/x", "mode": 493}}"#,
-            Request::SetMode(SetMode { root, path, mode: 0o755 }),
+            Request::Change(Change::SetMode { root, path, mode: 0o755 }),
         ),
-        (r#"{"remove": {"root": "/", "path": "/x"}}"#, Request::Remove(place())),
+        (r#"{"remove": {"root": "/", "path": "/x"}}"#, Request::Change(Change::Remove(place()))),
         (
             r#"{"rename": {"from": {"root": "/", "path": "/x"}, "to": {"root": "/", "path": "/x"}}}"#,
-            Request::Rename(Rename { from: place(), to: place() }),
+            Request::Change(Change::Rename { from: place(), to: place() }),
         ),
         (
             r#"{"pack": {"root": "/", "path": "/x", "except": ".y"}}"#,

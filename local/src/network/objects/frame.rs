@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use koze_core::contract::{Failure, Reply};
 
-/// A result of a method: the value with empty byte fields, and the bytes by field name.
+/// A result of an operation: the value with empty byte fields, and the bytes by field name.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) value: Value,

@@ -1,4 +1,4 @@
-//! The methods of the contract, mapped to operations of a local sandbox.
+//! The operations of the contract, on a local sandbox.
 
 use std::time::Duration;
 
@@ -10,66 +10,53 @@ use super::frame::Answer;
 use super::reply::{answer, done, failure, invalid, read, unopened};
 use super::{Object, Shared, process};
 use koze_core::contract::{
-    Done, Entries, Exec, Expose, Failure, LARGEST_PIECE, Lines, MakeLink, Nothing, Open, Opened, Output,
-    Path, Piece, Read, ReadLines, Rename, Search, SetMode, State, Write, Written,
+    Done, Entries, Exec, Expose, Failure, LARGEST_PIECE, Lines, Nothing, Open, Opened, Output, Path, Piece,
+    Read, ReadLines, Search, State, Write, Written,
 };
 use koze_core::error::{Code, Error};
 use koze_core::provider::{Provider, Settings};
 use koze_core::sandbox::{self, Command, Edit, LineRange, Place, Sandbox, Status};
 use koze_core::session::SLEEP_AFTER;
 
-/// Calls a method on the sandbox of an object.
+/// Runs an operation on the sandbox of an object.
 pub(super) async fn call(
     shared: &Shared,
     object: &Object,
-    method: &str,
+    operation: &str,
     input: &[u8],
     bytes: &[u8],
 ) -> Result<Answer, Failure> {
-    match method {
-        "kozeOpen" => return open(shared, object, &read(input)?).await,
-        "kozeStatus" => return status(shared, object, &read(input)?).await,
-        "kozeDestroy" => return destroy(shared, object, &read(input)?).await,
+    match operation {
+        "open" => return open(shared, object, &read(input)?).await,
+        "status" => return status(shared, object, &read(input)?).await,
+        "destroy" => return destroy(shared, object, &read(input)?).await,
         _ => {}
     }
     let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
-    match method {
-        "kozeExec" => exec(&sandbox, read(input)?).await,
-        "kozeStart" | "kozeProcess" | "kozeProcesses" | "kozeReadProcess" | "kozeWriteProcess"
-        | "kozeCloseProcess" | "kozeSignalProcess" | "kozeResizeProcess" | "kozeWaitProcess" => {
-            process::call(&sandbox, method, input, bytes).await
+    match operation {
+        "exec" => exec(&sandbox, read(input)?).await,
+        "start" | "process" | "processes" | "read_process" | "write_process" | "close_process"
+        | "signal_process" | "resize_process" | "wait_process" => {
+            process::call(&sandbox, operation, input, bytes).await
         }
-        "kozeRead" => read_piece(&sandbox, &read(input)?).await,
-        "kozeWrite" => write(&sandbox, &read(input)?, bytes).await,
-        "kozeEdit" => edit(&sandbox, &read(input)?, bytes).await,
-        "kozeReadLines" => read_lines(&sandbox, &read(input)?).await,
-        "kozeSearch" => {
+        "read" => read_piece(&sandbox, &read(input)?).await,
+        "write" => write(&sandbox, &read(input)?, bytes).await,
+        "edit" => edit(&sandbox, &read(input)?, bytes).await,
+        "read_lines" => read_lines(&sandbox, &read(input)?).await,
+        "search" => {
             let Search { root, path, search, call: _ } = read(input)?;
             let found = sandbox.search(Place { root: &root, path: &path }, &search).await;
             answer(&found.map_err(failure)?)
         }
-        "kozeList" => {
+        "list" => {
             let entries = sandbox.list(read::<Path>(input)?.borrowed()).await.map_err(failure)?;
             answer(&Entries { entries })
         }
-        "kozeStat" => answer(&sandbox.stat(read::<Path>(input)?.borrowed()).await.map_err(failure)?),
-        "kozeMakeDir" => done(sandbox.make_dir(read::<Path>(input)?.borrowed()).await),
-        "kozeMakeLink" => {
-            let MakeLink { root, path, target } = read(input)?;
-            done(sandbox.make_link(Place { root: &root, path: &path }, &target).await)
-        }
-        "kozeSetMode" => {
-            let SetMode { root, path, mode } = read(input)?;
-            done(sandbox.set_mode(Place { root: &root, path: &path }, mode).await)
-        }
-        "kozeRemove" => done(sandbox.remove(read::<Path>(input)?.borrowed()).await),
-        "kozeRename" => {
-            let Rename { from, to } = read(input)?;
-            done(sandbox.rename(from.borrowed(), to.borrowed()).await)
-        }
+        "stat" => answer(&sandbox.stat(read::<Path>(input)?.borrowed()).await.map_err(failure)?),
+        "change" => done(sandbox.change(read(input)?).await),
         // The object stores the port and creates its nonce, because requests arrive there.
-        "kozeExpose" => done(exposable(&read(input)?)),
-        other => Err(invalid(format!("the contract has no method `{other}`"))),
+        "expose" => done(exposable(&read(input)?)),
+        other => Err(invalid(format!("the contract has no operation `{other}`"))),
     }
 }
 
@@ -138,7 +125,7 @@ async fn write(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Result<An
     answer(&Written { size })
 }
 
-/// The input of `kozeEdit`: its bytes are the old text and then the new one.
+/// The input of `edit`: its bytes are the old text and then the new one.
 #[derive(Deserialize)]
 struct FramedEdit {
     root: String,

@@ -5,8 +5,8 @@
 //! token.
 //!
 //! Headers describe a request: `koze-token`; `koze-object`, the class and the ID of the object as `Class/id`; and
-//! either `koze-method`, a method of the contract, whose input and result are encoded as a [`frame`] or as a
-//! [`stream`], or `koze-port`, for a client's request to a port of the sandbox. Requests of scripts have a method, but no
+//! either `koze-operation`, an operation of the contract, whose input and result are encoded as a [`frame`] or as a
+//! [`stream`], or `koze-port`, for a client's request to a port of the sandbox. Requests of scripts have an operation, but no
 //! object.
 
 mod browser;
@@ -151,12 +151,12 @@ impl Shared {
             ));
         }
         proof.give();
-        match text(headers, "koze-method") {
+        match text(headers, "koze-operation") {
             Some(browser::CONNECT) => return self.browse(request, after).await,
             Some(browser::CLOSE) => return Ok(framed(frame::write(self.close(headers).await?))),
             _ => {}
         }
-        if text(headers, "koze-method") == Some(script::METHOD) {
+        if text(headers, "koze-operation") == Some(script::METHOD) {
             let body = whole(request).await?;
             let (input, _) = frame::read(&body).ok_or_else(|| bad("the body is not a frame"))?;
             let answer = script::exchange(&self.provider, &self.session, input).await;
@@ -164,18 +164,19 @@ impl Shared {
         }
         let object = text(headers, "koze-object").and_then(|named| self.object(named));
         let object = object.ok_or_else(|| bad("`koze-object` must be a class and an object: Class/id"))?;
-        if let Some(method) = text(headers, "koze-method").map(str::to_owned) {
-            if stream::is_one(&method) {
+        if let Some(operation) = text(headers, "koze-operation").map(str::to_owned) {
+            if stream::is_one(&operation) {
                 let (head, body) = request.into_parts();
-                return Ok(stream::call(self, &object, &method, &head.headers, body).await);
+                return Ok(stream::call(self, &object, &operation, &head.headers, body).await);
             }
             let body = whole(request).await?;
             let (input, bytes) = frame::read(&body).ok_or_else(|| bad("the body is not a frame"))?;
-            let answer = method::call(self, &object, &method, input, bytes).await;
+            let answer = method::call(self, &object, &operation, input, bytes).await;
             return Ok(framed(frame::write(answer)));
         }
         let port = text(headers, "koze-port").and_then(|port| port.parse().ok());
-        let port: u16 = port.ok_or_else(|| bad("the request has neither `koze-method` nor `koze-port`"))?;
+        let port: u16 =
+            port.ok_or_else(|| bad("the request has neither `koze-operation` nor `koze-port`"))?;
         self.pass(&object, port, request, after).await
     }
 

@@ -1,4 +1,4 @@
-//! The methods of the contract that are about processes.
+//! The operations of the contract that are about processes.
 
 use std::time::Duration;
 
@@ -21,34 +21,34 @@ use koze_core::error::{Code, Error};
 /// Calls one of them.
 pub(super) async fn call(
     sandbox: &LocalSandbox,
-    method: &str,
+    operation: &str,
     input: &[u8],
     bytes: &[u8],
 ) -> Result<Answer, Failure> {
-    match method {
-        "kozeStart" => start(sandbox, read(input)?).await,
-        "kozeProcesses" => {
+    match operation {
+        "start" => start(sandbox, read(input)?).await,
+        "processes" => {
             let all = sandbox.processes().await.map_err(failure)?;
             answer(&Processes { processes: all.into_iter().map(info).collect() })
         }
-        "kozeProcess" => {
+        "process" => {
             let OneProcess { id } = read(input)?;
             let all = sandbox.processes().await.map_err(failure)?;
             let one = all.into_iter().find(|info| info.id.as_str() == id).ok_or_else(not_found)?;
             answer(&info(one))
         }
-        "kozeReadProcess" => read_process(sandbox, read(input)?).await,
-        "kozeWriteProcess" => write(sandbox, read(input)?, bytes).await,
-        "kozeCloseProcess" => {
+        "read_process" => read_process(sandbox, read(input)?).await,
+        "write_process" => write(sandbox, read(input)?, bytes).await,
+        "close_process" => {
             let OneProcess { id } = read(input)?;
             done(find(sandbox, id).await?.close_stdin().await)
         }
-        "kozeSignalProcess" => {
+        "signal_process" => {
             let SignalProcess { id, signal } = read(input)?;
             let process = find(sandbox, id).await?;
             done(process.signal(known_signal(signal)?).await)
         }
-        "kozeResizeProcess" => {
+        "resize_process" => {
             let ResizeProcess { id, rows, columns } = read(input)?;
             done(find(sandbox, id).await?.resize(rows, columns).await)
         }

@@ -1,4 +1,4 @@
-//! Inputs and replies of the contract's methods.
+//! Inputs and replies of operations.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

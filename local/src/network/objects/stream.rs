@@ -1,4 +1,4 @@
-//! The methods whose body is a stream. A tree or archive passes through with bounded buffers.
+//! The operations whose body is a stream. A tree or archive passes through with bounded buffers.
 
 use std::os::fd::OwnedFd;
 
@@ -22,37 +22,37 @@ use koze_core::archive::Contents;
 use koze_core::contract::{Extracted, Failure, Pack, Path, Unpack, Unpacked};
 use koze_core::error::{Code, Error};
 
-/// The header with the rest of a method's input: percent-encoded JSON.
+/// The header with the rest of an operation's input: percent-encoded JSON.
 const INPUT: &str = "koze-input";
 /// The header of a response that is a stream, not a [`frame`].
 const STREAM: &str = "koze-stream";
 /// The size of one read from a pipe, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// Returns whether a method uses a stream.
-pub(super) fn is_one(method: &str) -> bool {
-    matches!(method, "kozePack" | "kozeUnpack" | "kozeArchive" | "kozeExtract")
+/// Returns whether an operation uses a stream.
+pub(super) fn is_one(operation: &str) -> bool {
+    matches!(operation, "pack" | "unpack" | "archive" | "extract")
 }
 
-/// Calls a method.
+/// Runs the operation.
 pub(super) async fn call(
     shared: &Shared,
     object: &Object,
-    method: &str,
+    operation: &str,
     headers: &HeaderMap,
     mut body: Incoming,
 ) -> Response<Body> {
     let input = text(headers, INPUT).unwrap_or_default();
     let input: Vec<u8> = percent_decode_str(input).collect();
-    if matches!(method, "kozePack" | "kozeArchive") {
-        let packed = if method == "kozePack" {
+    if matches!(operation, "pack" | "archive") {
+        let packed = if operation == "pack" {
             pack(shared, object, &input).await
         } else {
             archived(shared, object, &input).await
         };
         return packed.unwrap_or_else(|failure| framed(frame::write(Err(failure))));
     }
-    let done = if method == "kozeUnpack" {
+    let done = if operation == "unpack" {
         unpack(shared, object, &input, &mut body).await
     } else {
         extract(shared, object, &input, &mut body).await

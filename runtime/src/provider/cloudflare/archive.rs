@@ -40,7 +40,7 @@ pub(super) fn pack(from: CloudflareSandbox, place: Path) -> Tar {
 
 /// Reads the archive of an object.
 fn reading(packed: contract::Packed) -> Answer<Reading> {
-    Reading::new(packed.stream).ok_or_else(|| wrong_reply("kozeArchive", &"the stream has no bytes"))
+    Reading::new(packed.stream).ok_or_else(|| wrong_reply("archive", &"the stream has no bytes"))
 }
 
 fn read(reading: Reading) -> Tar {
@@ -100,7 +100,7 @@ pub(super) async fn unpack(to: &CloudflareSandbox, place: Place<'_>, tar: Bytes<
     let is_whole = sent?;
     let contract::Extracted { entries, bytes } = extracted?;
     if !is_whole {
-        return Err(wrong_reply("kozeExtract", &"the archive was not read to its end").into());
+        return Err(wrong_reply("extract", &"the archive was not read to its end").into());
     }
     Ok(Contents { entries, bytes, skipped: 0 })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, LocalBoxFuture, select};
 use serde::de::DeserializeOwned;
-use worker::js_sys::Reflect;
+use worker::js_sys::{Promise, Reflect};
 use worker::wasm_bindgen::{JsCast, JsValue};
 use worker::wasm_bindgen_futures::JsFuture;
 use worker::{ObjectNamespace, console_error, js_sys};
@@ -22,10 +22,8 @@ pub(super) const WITHIN: Duration = Duration::from_mins(1);
 /// The first and the longest wait between retries.
 pub(super) const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// The methods that a class may lack, because the same can be done file by file, and those that cannot be retried with the
-/// same input.
-const OPTIONAL: [&str; 4] = ["kozePack", "kozeUnpack", "kozeArchive", "kozeSearch"];
-const TAKE_A_STREAM: [&str; 2] = ["kozeUnpack", "kozeExtract"];
+/// The operations that a class may lack, because the same can be done file by file.
+const OPTIONAL: [&str; 4] = ["pack", "unpack", "archive", "search"];
 
 /// A Durable Object, addressed by name. Each call uses a new stub, because a stub that has lost its object stays
 /// broken.
@@ -87,13 +85,13 @@ impl Object {
     }
 
     async fn until_answered(&self, call: &Sent) -> Answer<JsValue> {
-        let method = call.method;
+        let operation = call.operation;
         let until = now().saturating_add(millis(call.within));
         let mut wait = BACKOFF.0;
         loop {
             let left = Duration::from_millis(until.saturating_sub(now()));
             let reply = self.once(call, left).await?;
-            let Failure { code, message, retryable } = match outcome(method, &reply)? {
+            let Failure { code, message, retryable } = match outcome(operation, &reply)? {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
             };
@@ -102,7 +100,7 @@ impl Object {
                 Reason::Unstreamed(_) => return Err(Refused::Unstreamed),
                 Reason::Code(code) => code,
             };
-            if retryable && TAKE_A_STREAM.contains(&method) {
+            if retryable && call.has_stream {
                 return Err(Refused::Retry(Error::new(code, message)));
             }
             if !retryable || now().saturating_add(millis(wait)) >= until {
@@ -114,12 +112,25 @@ impl Object {
     }
 
     async fn once(&self, call: &Sent, within: Duration) -> Answer<JsValue> {
-        let method = call.method;
+        match self.resolve(call, Sent::send, within).await? {
+            // While a deployment is rolled out, the object may be of an older version.
+            Err(error) if !call.has_stream && lacks_method(&error) => {
+                self.resolve(call, Sent::send_to_own_method, within).await?
+            }
+            reply => reply,
+        }
+        .map_err(|error| refused(call.operation, &error))
+    }
+
+    /// Sends a call, and waits for its reply or exception.
+    async fn resolve(&self, call: &Sent, send: Send, within: Duration) -> Answer<Thrown<JsValue>> {
         let remote: Remote = self.stub().map_err(Refused::Error)?.into_rpc();
-        let promise = call.send(&remote).map_err(|error| refused(method, &error))?;
+        let promise = match send(call, &remote) {
+            Ok(promise) => promise,
+            Err(error) => return Ok(Err(error)),
+        };
         match select(JsFuture::from(promise), pin!(sleep(within))).await {
-            Either::Left((Ok(reply), _)) => Ok(reply),
-            Either::Left((Err(error), _)) => Err(refused(method, &error)),
+            Either::Left((reply, _)) => Ok(reply),
             Either::Right(_) => {
                 let message = format!("the sandbox did not answer for {} s", within.as_secs());
                 Err(Refused::Error(Error::new(Code::Timeout, message)))
@@ -127,6 +138,12 @@ impl Object {
         }
     }
 }
+
+/// How a call is sent.
+type Send = fn(&Sent, &Remote) -> Thrown<Promise>;
+
+/// A value, or an exception of JavaScript.
+type Thrown<T> = std::result::Result<T, JsValue>;
 
 /// The fields of a [`Reply`](super::contract::Reply), by imported getters: each lookup by a string of Rust would copy it to
 /// JavaScript first, in every call.
@@ -147,22 +164,22 @@ mod reply {
 }
 
 /// Decodes a [`Reply`](super::contract::Reply), except its value.
-fn outcome(method: &str, reply: &JsValue) -> Answer<std::result::Result<JsValue, Failure>> {
+fn outcome(operation: &str, reply: &JsValue) -> Answer<std::result::Result<JsValue, Failure>> {
     let reply: &Fields = reply.unchecked_ref();
     match reply.ok().unwrap_or_default().as_bool() {
         Some(true) => Ok(Ok(reply.value().unwrap_or_default())),
         Some(false) => {
             let failure = serde_wasm_bindgen::from_value(reply.error().unwrap_or_default());
-            failure.map(Err).map_err(|error| wrong_reply(method, &error))
+            failure.map(Err).map_err(|error| wrong_reply(operation, &error))
         }
-        None => Err(wrong_reply(method, &"neither a value nor an error")),
+        None => Err(wrong_reply(operation, &"neither a value nor an error")),
     }
 }
 
 /// Returns the error for a reply that violates the contract.
-pub(super) fn wrong_reply(method: &str, what: &impl std::fmt::Display) -> Refused {
+pub(super) fn wrong_reply(operation: &str, what: &impl std::fmt::Display) -> Refused {
     let message = format!(
-        "`{method}` of the sandbox's class returned an unexpected answer: {what}; run `koze build` and deploy again"
+        "`{operation}` of the sandbox's class returned an unexpected answer: {what}; run `koze build` and deploy again"
     );
     Refused::Error(Error::new(Code::Internal, message))
 }
@@ -174,12 +191,12 @@ pub(super) fn jittered(wait: Duration) -> Duration {
     wait / 2 + wait * random / 512
 }
 
-/// Converts an exception of a method.
-fn refused(method: &str, error: &JsValue) -> Refused {
-    if OPTIONAL.contains(&method) && lacks_method(error) {
+/// Converts an exception of a class.
+fn refused(operation: &str, error: &JsValue) -> Refused {
+    if OPTIONAL.contains(&operation) && lacks_method(error) {
         return Refused::Unstreamed;
     }
-    Refused::Error(thrown(method, error))
+    Refused::Error(thrown(operation, error))
 }
 
 /// Returns whether an exception says that the class lacks the method.
@@ -192,14 +209,14 @@ fn lacks_method(error: &JsValue) -> bool {
 
 /// Converts an exception of the platform or of a class. Its message may contain anything, so it goes only to the
 /// Worker's log.
-fn thrown(method: &str, error: &JsValue) -> Error {
+fn thrown(operation: &str, error: &JsValue) -> Error {
     let text = |key: &str| Reflect::get(error, &JsValue::from_str(key)).ok()?.as_string();
     let is = |key: &str| Reflect::get(error, &JsValue::from_str(key)).is_ok_and(|value| value.is_truthy());
     let message = text("message").unwrap_or_default();
-    console_error!("koze: {method} of a sandbox's object threw: {message}");
+    console_error!("koze: {operation} of a sandbox's object threw: {message}");
     if lacks_method(error) {
         let message = format!(
-            "the sandbox's class has no `{method}`: set wrangler's `main` to the entry that `koze build` writes, and deploy"
+            "the sandbox's class cannot do `{operation}`: set wrangler's `main` to the entry that `koze build` writes, and deploy"
         );
         return Error::new(Code::Unsupported, message);
     }

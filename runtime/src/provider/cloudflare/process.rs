@@ -48,7 +48,7 @@ pub(super) async fn start(sandbox: &CloudflareSandbox, program: Program) -> Resu
         attend_within_ms: program.attended.then_some(ATTEND_MS),
     };
     let started = sandbox.ask(call::start(&input, WITHIN)).await?;
-    Ok(CloudflareProcess { sandbox: sandbox.clone(), id: id("kozeStart", started.id)? })
+    Ok(CloudflareProcess { sandbox: sandbox.clone(), id: id("start", started.id)? })
 }
 
 /// Finds a process.
@@ -70,7 +70,7 @@ pub(super) async fn list(sandbox: &CloudflareSandbox) -> Result<Vec<ProcessInfo>
     };
     let info = |info: contract::ProcessInfo| {
         let (program, terminal, label) = (info.program, info.terminal, info.label);
-        let (id, exit) = (id("kozeProcesses", info.id)?, exit(info.exit));
+        let (id, exit) = (id("processes", info.id)?, exit(info.exit));
         Ok(ProcessInfo { id, program, terminal, exit, label })
     };
     all.into_iter().map(info).collect()
@@ -255,7 +255,7 @@ fn chunks(output: contract::ProcessOutput) -> Result<ProcessOutput> {
     let mut chunks = Vec::with_capacity(output.chunks.len());
     for contract::Chunk { stream, length } in output.chunks {
         let part = rest.split_at_checked(length as usize);
-        let (bytes, after) = part.ok_or_else(|| wrong_reply("kozeReadProcess", &"bytes are missing"))?;
+        let (bytes, after) = part.ok_or_else(|| wrong_reply("read_process", &"bytes are missing"))?;
         let stream = match stream {
             contract::OutputStream::Stdout => Stream::Stdout,
             contract::OutputStream::Stderr => Stream::Stderr,

@@ -20,7 +20,7 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
 use koze_core::maybe_send::MaybeSend;
 use koze_core::sandbox::{
-    Capabilities, Command, Edit, Edited, Entry, LineRange, LineReader, Lines, Output, Piece, Place,
+    Capabilities, Change, Command, Edit, Edited, Entry, LineRange, LineReader, Lines, Output, Piece, Place,
     ProcessId, ProcessInfo, Program, Sandbox, Search, Searched, Stat, Status, Write, rejected,
 };
 use koze_core::search::by_operations;
@@ -247,7 +247,7 @@ impl Sandbox for CloudflareSandbox {
             verbatim: range.verbatim,
         };
         let lines = self.call(call::read_lines(&input, WITHIN)).await?;
-        let wrong = |_| wrong_reply("kozeReadLines", &"the text is not UTF-8");
+        let wrong = |_| wrong_reply("read_lines", &"the text is not UTF-8");
         Ok(Lines {
             text: String::from_utf8(lines.text.into_vec()).map_err(wrong)?,
             chars: lines.chars,
@@ -296,30 +296,8 @@ impl Sandbox for CloudflareSandbox {
         self.call(call::stat(&input, WITHIN)).await
     }
 
-    async fn make_dir(&self, path: Place<'_>) -> Result<()> {
-        let input = path.owned();
-        self.call(call::make_dir(&input, WITHIN)).await.map(drop)
-    }
-
-    async fn make_link(&self, path: Place<'_>, target: &str) -> Result<()> {
-        let (root, path) = (path.root.into(), path.path.into());
-        let input = contract::MakeLink { root, path, target: target.into() };
-        self.call(call::make_link(&input, WITHIN)).await.map(drop)
-    }
-
-    async fn set_mode(&self, path: Place<'_>, mode: u32) -> Result<()> {
-        let input = contract::SetMode { root: path.root.into(), path: path.path.into(), mode };
-        self.call(call::set_mode(&input, WITHIN)).await.map(drop)
-    }
-
-    async fn remove(&self, path: Place<'_>) -> Result<()> {
-        let input = path.owned();
-        self.call(call::remove(&input, WITHIN)).await.map(drop)
-    }
-
-    async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
-        let input = contract::Rename { from: from.owned(), to: to.owned() };
-        self.call(call::rename(&input, WITHIN)).await.map(drop)
+    async fn change(&self, change: Change) -> Result<()> {
+        self.call(call::change(&change, WITHIN)).await.map(drop)
     }
 
     /// Copies to another sandbox of a Worker as a stream if both classes support it, otherwise in pieces.
@@ -343,7 +321,7 @@ impl Sandbox for CloudflareSandbox {
         let preview = member.provider.preview(&member.id, member.class, port)?;
         let input = contract::Expose { port };
         let exposed = self.call(call::expose(&input, WITHIN)).await?;
-        let wrong = || wrong_reply("kozeExpose", &"the nonce is not valid").into();
+        let wrong = || wrong_reply("expose", &"the nonce is not valid").into();
         preview.url(&exposed.nonce).ok_or_else(wrong)
     }
 

@@ -64,7 +64,7 @@ export async function shell(
   };
   const { promise: over, resolve: leave } = Promise.withResolvers<void>();
   try {
-    const output = await ask(env, place, input.timeoutMs, (object) => object.kozeExec(exec, () => over));
+    const output = await ask(env, place, input.timeoutMs, (object) => object.koze({ exec }, () => over));
     const [stdout, binaryOut] = shown(output.stdout);
     const [stderr, binaryErr] = shown(output.stderr);
     const value = {
@@ -87,7 +87,7 @@ export async function readFile(
   { path, offset, limit }: { path: string; offset: number; limit: number },
 ): Promise<Answer> {
   const read: Read = { root: "/", path: absolute(path), offset, limit };
-  const piece = await ask(env, place, 0, (object) => object.kozeRead(read));
+  const piece = await ask(env, place, 0, (object) => object.koze({ read }));
   const [content, binary] = shown(piece.bytes);
   const next = offset + piece.bytes.length;
   const value = {
@@ -111,7 +111,7 @@ async function ask<T>(env: Env, place: Place, time: number, call: (object: Contr
   const object = env.SHELL_SANDBOX.getByName(JSON.stringify([TENANT, place.session, place.sandbox]));
   let reply = await within(time + WITHIN, call(object));
   if (!reply.ok && reply.error.code === "unopened") {
-    const opened = await within(WITHIN, object.kozeOpen({ sleepAfterMs: 600_000 }));
+    const opened = await within(WITHIN, object.koze({ open: { sleepAfterMs: 600_000 } }));
     reply = opened.ok ? await within(time + WITHIN, call(object)) : opened;
   }
   if (reply.ok) return reply.value;

@@ -11,7 +11,7 @@ use crate::dev::run::Client;
 pub(super) const MAX_CALL: Duration = Duration::from_secs(90);
 
 pub(super) fn exec_for(argv: &[&str], timeout_ms: u64) -> Value {
-    json!(["kozeExec", { "argv": argv, "workingDir": "/", "env": [], "timeoutMs": timeout_ms, "maxOutput": 1000 }])
+    json!(["exec", { "argv": argv, "workingDir": "/", "env": [], "timeoutMs": timeout_ms, "maxOutput": 1000 }])
 }
 
 pub(super) fn bash(script: &str) -> Value {
@@ -19,7 +19,7 @@ pub(super) fn bash(script: &str) -> Value {
 }
 
 pub(super) fn open() -> Value {
-    json!(["kozeOpen", { "sleepAfterMs": null }])
+    json!(["open", { "sleepAfterMs": null }])
 }
 
 /// Makes one call.

@@ -260,7 +260,7 @@ fn sandboxes_reach_what_their_attribute_says() {
     let object = "ALLOWED_SANDBOX.a";
     engine.podman(&["kill", &sandbox(&dev, &engine, object)]);
     wrong.extend(became(&dev, &internet, object, &allowed[..4]));
-    assert_eq!(one(&dev, object, &json!(["kozeDestroy", {}]))["ok"], true);
+    assert_eq!(one(&dev, object, &json!(["destroy", {}]))["ok"], true);
     wrong.extend(became(&dev, &internet, object, &allowed[..4]));
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), engine.log());
 }

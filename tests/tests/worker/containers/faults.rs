@@ -156,8 +156,8 @@ fn minimal_images() {
         bash("true"),
         exec_for(&["/foreign"], 2_000),
         exec_for(&["/.koze/guest", "--version"], 2_000),
-        ["kozeWrite", { "root": "/", "path": "/tmp/a/b", "bytes": { "base64": "aGk=" }, "append": false }],
-        ["kozeRead", { "root": "/", "path": "/tmp/a/b", "offset": 0, "limit": 10 }],
+        ["write", { "root": "/", "path": "/tmp/a/b", "bytes": { "base64": "aGk=" }, "append": false }],
+        ["read", { "root": "/", "path": "/tmp/a/b", "offset": 0, "limit": 10 }],
     ]);
     let answers = dev.call(object, &calls);
     assert_eq!(answers[1]["error"]["code"], "not_found", "{answers:?}");

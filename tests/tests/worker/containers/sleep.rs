@@ -13,7 +13,7 @@ const IDLE_MS: u32 = 15_000;
 
 /// Returns the status of an open sandbox.
 fn status(dev: &Client, object: &str) -> Value {
-    let status = one(dev, object, &json!(["kozeStatus", {}]));
+    let status = one(dev, object, &json!(["status", {}]));
     assert_eq!(status["value"]["opened"], true, "{object}: {status}");
     status["value"]["status"].clone()
 }
@@ -27,7 +27,7 @@ fn a_sleeping_sandbox_wakes_up_empty() {
     let runs = |container: &str| engine.containers().iter().any(|name| name == container);
     let object = "sleepy";
     let write = "echo scratch > /home/user/file; echo scratch > /tmp/file";
-    let answers = dev.call(object, &json!([["kozeOpen", { "sleepAfterMs": IDLE_MS }], bash(write)]));
+    let answers = dev.call(object, &json!([["open", { "sleepAfterMs": IDLE_MS }], bash(write)]));
     assert_eq!(answers[1]["value"]["exitCode"], 0, "{answers:?}\n{}", engine.log());
     let container = sandbox(&dev, &engine, object);
     assert_eq!(status(&dev, object), "running");
@@ -38,7 +38,7 @@ fn a_sleeping_sandbox_wakes_up_empty() {
     let preview = "const { port, nonce, object } = data;
         const response = await fetch(`${url}/port/${object}/${port}.${nonce}/`);
         return [response.status, await response.text()]";
-    let exposed = one(&dev, object, &json!(["kozeExpose", { "port": 8080 }]));
+    let exposed = one(&dev, object, &json!(["expose", { "port": 8080 }]));
     let nonce = &exposed["value"]["nonce"];
     let answer = dev.ask(preview, &json!({ "object": object, "port": 8080, "nonce": nonce }));
     assert_eq!(answer, json!([503, "The sandbox is asleep\n"]));

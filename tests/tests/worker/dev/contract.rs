@@ -65,7 +65,7 @@ fn every_method_reaches_a_sandbox() {
     destroyed(&dev);
 }
 
-/// What `kozeSearch` searches for.
+/// What `search` searches for.
 fn searched(pattern: &str) -> Value {
     json!({
         "pattern": pattern, "ignoreCase": false, "include": null, "skipIgnored": false, "maxFileSize": 999,
@@ -76,24 +76,24 @@ fn searched(pattern: &str) -> Value {
 
 fn unopened(dev: &Dev) {
     let every = json!([
-        ["kozeExec", exec(&json!(["true"]), json!({}))],
-        ["kozeRead", with(at("/workspace/a"), json!({ "offset": 0, "limit": 1 }))],
-        ["kozeWrite", with(at("/workspace/a"), json!({ "bytes": bytes("a"), "append": false }))],
-        ["kozeEdit", with(at("/workspace/a"), json!({ "old": bytes("a"), "new": bytes("b"), "all": false }))],
-        ["kozeReadLines", with(at("/workspace/a"), json!({ "first": 1, "last": null, "maxChars": 9, "verbatim": false }))],
-        ["kozeSearch", with(at("/workspace"), json!({ "search": searched("a"), "call": null }))],
-        ["kozeList", at("/workspace")],
-        ["kozeStat", at("/workspace")],
-        ["kozeMakeDir", at("/workspace/a")],
-        ["kozeMakeLink", with(at("/workspace/a"), json!({ "target": "b" }))],
-        ["kozeSetMode", with(at("/workspace/a"), json!({ "mode": 0o600 }))],
-        ["kozeRemove", at("/workspace/a")],
-        ["kozeRename", { "from": at("/workspace/a"), "to": at("/workspace/b") }],
-        ["kozePack", with(at("/workspace/a"), json!({ "except": "" }))],
-        ["kozeUnpack", with(at("/workspace/a"), json!({ "call": null }))],
-        ["kozeArchive", at("/workspace/a")],
-        ["kozeExtract", with(at("/workspace/a"), json!({ "call": null }))],
-        ["kozeExpose", { "port": 8080 }],
+        ["exec", exec(&json!(["true"]), json!({}))],
+        ["read", with(at("/workspace/a"), json!({ "offset": 0, "limit": 1 }))],
+        ["write", with(at("/workspace/a"), json!({ "bytes": bytes("a"), "append": false }))],
+        ["edit", with(at("/workspace/a"), json!({ "old": bytes("a"), "new": bytes("b"), "all": false }))],
+        ["read_lines", with(at("/workspace/a"), json!({ "first": 1, "last": null, "maxChars": 9, "verbatim": false }))],
+        ["search", with(at("/workspace"), json!({ "search": searched("a"), "call": null }))],
+        ["list", at("/workspace")],
+        ["stat", at("/workspace")],
+        ["change", { "make_dir": at("/workspace/a") }],
+        ["change", { "make_link": with(at("/workspace/a"), json!({ "target": "b" })) }],
+        ["change", { "set_mode": with(at("/workspace/a"), json!({ "mode": 0o600 })) }],
+        ["change", { "remove": at("/workspace/a") }],
+        ["change", { "rename": { "from": at("/workspace/a"), "to": at("/workspace/b") } }],
+        ["pack", with(at("/workspace/a"), json!({ "except": "" }))],
+        ["unpack", with(at("/workspace/a"), json!({ "call": null }))],
+        ["archive", at("/workspace/a")],
+        ["extract", with(at("/workspace/a"), json!({ "call": null }))],
+        ["expose", { "port": 8080 }],
     ]);
     for answer in dev.call("a", &every) {
         fails(&answer, "unopened");
@@ -101,11 +101,11 @@ fn unopened(dev: &Dev) {
     let answers = dev.call(
         "a",
         &json!([
-            ["kozeStatus", {}],
-            ["kozeDestroy", {}],
-            ["kozeOpen", { "sleepAfterMs": null }],
-            ["kozeOpen", { "sleepAfterMs": 1000 }],
-            ["kozeStatus", {}],
+            ["status", {}],
+            ["destroy", {}],
+            ["open", { "sleepAfterMs": null }],
+            ["open", { "sleepAfterMs": 1000 }],
+            ["status", {}],
         ]),
     );
     let expected = [
@@ -117,7 +117,7 @@ fn unopened(dev: &Dev) {
     ];
     assert_eq!(answers, expected);
     // Another object is another sandbox.
-    fails(&dev.call("b", &json!([["kozeStat", at("/workspace")]]))[0], "unopened");
+    fails(&dev.call("b", &json!([["stat", at("/workspace")]]))[0], "unopened");
 }
 
 fn files(dev: &Dev) {
@@ -126,22 +126,22 @@ fn files(dev: &Dev) {
     let answers = dev.call(
         "a",
         &json!([
-            ["kozeWrite", with(at("/workspace/d/a"), json!({ "bytes": { "base64": "AP8Kgg==" }, "append": false }))],
-            ["kozeWrite", with(at("/workspace/d/a"), json!({ "bytes": bytes("ä\n"), "append": true }))],
-            ["kozeRead", with(at("/workspace/d/a"), json!({ "offset": 1, "limit": 3 }))],
-            ["kozeRead", with(at("/workspace/d/a"), json!({ "offset": 100, "limit": 3 }))],
-            ["kozeSetMode", with(at("/workspace/d/a"), json!({ "mode": 0o640 }))],
-            ["kozeMakeLink", with(at("/workspace/d/l"), json!({ "target": "nowhere at all" }))],
-            ["kozeStat", at("/workspace/d/a")],
-            ["kozeStat", at("/workspace/d/l")],
-            ["kozeRename", { "from": at("/workspace/d/a"), "to": at("/workspace/d/b") }],
-            ["kozeRemove", at("/workspace/d/l")],
-            ["kozeMakeDir", at("/workspace/d")],
-            ["kozeList", at("/workspace/d")],
-            ["kozeStat", at("/workspace/d/a")],
-            ["kozeStat", { "root": "/workspace", "path": "/workspace/../etc/passwd" }],
-            ["kozeSearch", with(at("/workspace/d"), json!({ "search": searched("a"), "call": null }))],
-            ["kozeSearch", with(at("/workspace/d"), json!({ "search": searched("("), "call": null }))],
+            ["write", with(at("/workspace/d/a"), json!({ "bytes": { "base64": "AP8Kgg==" }, "append": false }))],
+            ["write", with(at("/workspace/d/a"), json!({ "bytes": bytes("ä\n"), "append": true }))],
+            ["read", with(at("/workspace/d/a"), json!({ "offset": 1, "limit": 3 }))],
+            ["read", with(at("/workspace/d/a"), json!({ "offset": 100, "limit": 3 }))],
+            ["change", { "set_mode": with(at("/workspace/d/a"), json!({ "mode": 0o640 })) }],
+            ["change", { "make_link": with(at("/workspace/d/l"), json!({ "target": "nowhere at all" })) }],
+            ["stat", at("/workspace/d/a")],
+            ["stat", at("/workspace/d/l")],
+            ["change", { "rename": { "from": at("/workspace/d/a"), "to": at("/workspace/d/b") } }],
+            ["change", { "remove": at("/workspace/d/l") }],
+            ["change", { "make_dir": at("/workspace/d") }],
+            ["list", at("/workspace/d")],
+            ["stat", at("/workspace/d/a")],
+            ["stat", { "root": "/workspace", "path": "/workspace/../etc/passwd" }],
+            ["search", with(at("/workspace/d"), json!({ "search": searched("a"), "call": null }))],
+            ["search", with(at("/workspace/d"), json!({ "search": searched("("), "call": null }))],
         ]),
     );
     let expected = [
@@ -172,17 +172,17 @@ fn programs(dev: &Dev) {
         "a",
         &json!([
             [
-                "kozeExec",
+                "exec",
                 exec(&json!(["sh", "-c", script]), json!({ "env": [["V", "a b\n"]], "workingDir": "/tmp" }))
             ],
             // A program that exceeds its timeout is killed, and its output is kept.
-            ["kozeExec", exec(&json!(["sh", "-c", "echo begun; sleep 86399"]), json!({ "timeoutMs": 2000 }))],
+            ["exec", exec(&json!(["sh", "-c", "echo begun; sleep 86399"]), json!({ "timeoutMs": 2000 }))],
             [
-                "kozeExec",
+                "exec",
                 exec(&json!(["sh", "-c", "ps ax 2>/dev/null | grep -c 'slee[p] 86399'; true"]), json!({}))
             ],
-            ["kozeExec", exec(&json!(["no-such-program"]), json!({}))],
-            ["kozeExec", exec(&json!(["seq", "100000"]), json!({ "maxOutput": 1000 }))],
+            ["exec", exec(&json!(["no-such-program"]), json!({}))],
+            ["exec", exec(&json!(["seq", "100000"]), json!({ "maxOutput": 1000 }))],
         ]),
     );
     let output = |stdout: Value, stderr: &str, code: i32, timed_out: bool| {
@@ -221,13 +221,13 @@ fn copy(dev: &Client<'_>, source: &str, target: &str, milliseconds: u32) -> Valu
 }
 
 fn run(dev: &Dev, object: &str, script: &str) -> Value {
-    dev.call(object, &json!([["kozeExec", exec(&json!(["bash", "-c", script]), json!({}))]])).remove(0)["value"]
+    dev.call(object, &json!([["exec", exec(&json!(["bash", "-c", script]), json!({}))]])).remove(0)["value"]
         ["stdout"]
         .clone()
 }
 
 fn streams(dev: &Dev) {
-    dev.call("c", &json!([["kozeOpen", { "sleepAfterMs": null }]]));
+    dev.call("c", &json!([["open", { "sleepAfterMs": null }]]));
     let look = "find . -printf '%y %m %p %l\\n' | LC_ALL=C sort | md5sum; cat d/* | md5sum";
     let make = "mkdir -p t/d t/empty; cd t; for n in {1..500}; do echo $n >d/$n; done; head -c 3000000 /dev/urandom >d/big
         ln -s nowhere link; echo >$'odd\\n\\xff'; chmod 750 d/big; chmod 555 d; ";
@@ -253,8 +253,8 @@ fn streams(dev: &Dev) {
 }
 
 fn streams_that_break_off(dev: &Dev) {
-    dev.call("c", &json!([["kozeMakeDir", at("/workspace/in")]]));
-    for how in ["kozeCancel", "kozeDestroy"] {
+    dev.call("c", &json!([["change", { "make_dir": at("/workspace/in") }]]));
+    for how in ["cancel", "destroy"] {
         // More than can be copied at this pace during the test.
         run(dev, "a", "mkdir -p s; truncate -s 1G s/file");
         let client = dev.client();
@@ -262,28 +262,28 @@ fn streams_that_break_off(dev: &Dev) {
             let copying = scope.spawn(|| copy(&client, "/workspace/s", "/workspace/in/to", 5));
             eventually("its beginning", || run(dev, "c", "ls in") == bytes("to\n"));
             match how {
-                "kozeCancel" => dev.call("c", &json!([[how, { "call": "a copy" }]])),
-                _ => dev.call("a", &json!([[how, {}], ["kozeOpen", { "sleepAfterMs": null }]])),
+                "cancel" => dev.call("c", &json!([[how, { "call": "a copy" }]])),
+                _ => dev.call("a", &json!([[how, {}], ["open", { "sleepAfterMs": null }]])),
             };
             copying.join().expect("an answer")
         });
         fails(&answer, "unavailable");
         eventually("nothing is left", || run(dev, "c", "ls -A in") == bytes(""));
     }
-    dev.call("c", &json!([["kozeDestroy", {}]]));
+    dev.call("c", &json!([["destroy", {}]]));
 }
 
 fn wrong_inputs(dev: &Dev) {
     for port in [0, 80, 1023] {
-        fails(&dev.call("a", &json!([["kozeExpose", { "port": port }]]))[0], "invalid_input");
+        fails(&dev.call("a", &json!([["expose", { "port": port }]]))[0], "invalid_input");
     }
     // Only the SDK's own containers reserve this port.
-    assert_eq!(dev.call("a", &json!([["kozeExpose", { "port": 3000 }]]))[0]["ok"], true);
+    assert_eq!(dev.call("a", &json!([["expose", { "port": 3000 }]]))[0]["ok"], true);
     let wrong = [
-        json!(["kozeExpose", { "port": 65_536 }]),
-        json!(["kozeExec", {}]),
-        json!(["kozeStat", { "root": 1, "path": [] }]),
-        json!(["kozeOpen", { "sleepAfterMs": -1 }]),
+        json!(["expose", { "port": 65_536 }]),
+        json!(["exec", {}]),
+        json!(["stat", { "root": 1, "path": [] }]),
+        json!(["open", { "sleepAfterMs": -1 }]),
     ];
     for answer in dev.call("a", &json!(wrong)) {
         fails(&answer, "invalid_input");
@@ -293,8 +293,8 @@ fn wrong_inputs(dev: &Dev) {
     let all = dev.call(
         "a",
         &json!([
-            ["kozeStat", at("/no/such/file")],
-            ["kozeRead", with(at("/workspace"), json!({ "offset": 0, "limit": 1 }))]
+            ["stat", at("/no/such/file")],
+            ["read", with(at("/workspace"), json!({ "offset": 0, "limit": 1 }))]
         ]),
     );
     assert!(all.iter().all(|answer| answer["ok"] == false && !answer.to_string().contains(here)), "{all:?}");
@@ -304,13 +304,13 @@ fn destroyed(dev: &Dev) {
     let answers = dev.call(
         "a",
         &json!([
-            ["kozeExpose", { "port": 8080 }],
-            ["kozeDestroy", {}],
-            ["kozeStatus", {}],
-            ["kozeStat", at("/workspace")],
-            ["kozeDestroy", {}],
-            ["kozeOpen", { "sleepAfterMs": 200 }],
-            ["kozeList", at("/workspace")],
+            ["expose", { "port": 8080 }],
+            ["destroy", {}],
+            ["status", {}],
+            ["stat", at("/workspace")],
+            ["destroy", {}],
+            ["open", { "sleepAfterMs": 200 }],
+            ["list", at("/workspace")],
         ]),
     );
     assert_eq!(answers[2], ok(json!({ "opened": false, "status": "sleeping" })));
@@ -319,6 +319,6 @@ fn destroyed(dev: &Dev) {
     assert_eq!(answers[6], ok(json!({ "entries": [] })), "files of the one before");
     // It sleeps after the requested idle time, and its object reports that.
     eventually("it sleeps", || {
-        dev.call("a", &json!([["kozeStatus", {}]])) == [ok(json!({ "opened": true, "status": "sleeping" }))]
+        dev.call("a", &json!([["status", {}]])) == [ok(json!({ "opened": true, "status": "sleeping" }))]
     });
 }

@@ -10,13 +10,13 @@ use super::run::{Dev, command, worker};
 use crate::project::{self, STUB, Worker};
 
 fn exec(script: &str) -> Value {
-    json!(["kozeExec", {
+    json!(["exec", {
         "argv": ["sh", "-c", script], "workingDir": "/workspace", "env": [], "timeoutMs": 20_000, "maxOutput": 1000,
     }])
 }
 
 fn open() -> Value {
-    json!(["kozeOpen", { "sleepAfterMs": null }])
+    json!(["open", { "sleepAfterMs": null }])
 }
 
 fn env(dev: &Dev, name: &str) -> Value {
@@ -33,7 +33,7 @@ fn running(worker: &Worker) -> Vec<i32> {
 fn files_and_ports_persist_between_runs() {
     let worker = worker();
     let dev = Dev::start(&worker);
-    let write = json!([open(), exec("echo kept > file"), ["kozeExpose", { "port": 8080 }]]);
+    let write = json!([open(), exec("echo kept > file"), ["expose", { "port": 8080 }]]);
     let exposed = dev.call("a", &write)[2].clone();
     assert_eq!(exposed["ok"], true);
     let first = env(&dev, "KOZE_TOKEN");
@@ -76,7 +76,7 @@ fn nothing_outlives_koze() {
     drop(dev);
     // Files that it left in the project do not disturb the next run.
     let dev = Dev::start(&worker);
-    assert_eq!(dev.call("a", &json!([["kozeStatus", {}]]))[0]["value"]["opened"], true);
+    assert_eq!(dev.call("a", &json!([["status", {}]]))[0]["value"]["opened"], true);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn only_the_worker_can_use_the_sandbox_server() {
         const response = await fetch(data.url, { method: 'POST', body, headers: data.headers });
         return [response.status, await response.text()];";
     let ask = |token: &Value, object: &str| {
-        let headers = json!({ "koze-token": token, "koze-object": object, "koze-method": "kozeOpen" });
+        let headers = json!({ "koze-token": token, "koze-object": object, "koze-operation": "open" });
         dev.ask(frame, &json!({ "url": server["url"], "headers": headers }))
     };
     let token = server["token"].as_str().expect("a token");
@@ -142,7 +142,7 @@ fn only_the_worker_can_use_the_sandbox_server() {
         new DataView(body.buffer).setUint32(0, json.length);
         const signal = AbortSignal.timeout(2000);
         return await fetch(data.url, { method: 'POST', body, headers: data.headers, signal }).catch((error) => error.name);";
-    let headers = json!({ "koze-token": token, "koze-object": object, "koze-method": "kozeExec" });
+    let headers = json!({ "koze-token": token, "koze-object": object, "koze-operation": "exec" });
     let data = json!({ "url": server["url"], "headers": headers, "input": exec });
     assert_eq!(dev.ask(given_up, &data), "TimeoutError");
     eventually("the command is killed", || !sleeps("86391"));

@@ -9,20 +9,20 @@ use super::run::{Dev, worker};
 fn serve(dev: &Dev, object: &str, port: u16) {
     let program = fs_err::read_to_string(root().join("tests/tests/worker/echo.pl")).expect("the server");
     let exec = |script: &str| {
-        json!(["kozeExec", {
+        json!(["exec", {
             "argv": ["bash", "-c", script, "bash", program, port.to_string()], "workingDir": "/workspace", "env": [],
             "timeoutMs": 20_000, "maxOutput": 10_000,
         }])
     };
     let start = exec("perl -e \"$1\" \"$2\" > log 2>&1 &");
-    let calls = json!([["kozeOpen", { "sleepAfterMs": null }], start]);
+    let calls = json!([["open", { "sleepAfterMs": null }], start]);
     assert_eq!(dev.call(object, &calls)[1]["value"]["exitCode"], 0);
     let listens = json!([exec("exec 3<> \"/dev/tcp/127.0.0.1/$2\"")]);
     eventually("the server listens", || dev.call(object, &listens)[0]["value"]["exitCode"] == 0);
 }
 
 fn get(dev: &Dev, path: &str) -> Value {
-    let script = "const headers = { 'x-mine': '1', 'koze-token': 'a', 'koze-object': 'b', 'koze-method': 'kozeDestroy', \
+    let script = "const headers = { 'x-mine': '1', 'koze-token': 'a', 'koze-object': 'b', 'koze-operation': 'destroy', \
         'koze-host': 'c', authorization: 'Bearer mine' };
         const response = await fetch(url + data, { method: 'POST', body: 'the body', headers });
         return [response.status, await response.text(), response.headers.get('x-powered-by')];";
@@ -76,7 +76,7 @@ fn an_exposed_port_answers() {
 
     // Destroying the sandbox closes the port, also for a later sandbox with the same name that opens it again.
     let before = format!("/port/a/8080.{nonce}/");
-    let calls = json!([["kozeDestroy", {}], ["kozeOpen", { "sleepAfterMs": null }]]);
+    let calls = json!([["destroy", {}], ["open", { "sleepAfterMs": null }]]);
     assert_eq!(dev.call("a", &calls)[1]["value"]["created"], true);
     assert_eq!(get(&dev, &before), closed);
     serve(&dev, "a", 8080);
@@ -87,7 +87,7 @@ fn an_exposed_port_answers() {
 
 /// Opens a port of `a`, and returns the nonce.
 fn expose(dev: &Dev, port: u16) -> String {
-    let answer = dev.call("a", &json!([["kozeExpose", { "port": port }]])).remove(0);
+    let answer = dev.call("a", &json!([["expose", { "port": port }]])).remove(0);
     answer["value"]["nonce"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 

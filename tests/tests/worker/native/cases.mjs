@@ -49,14 +49,14 @@ export const cases = {
     const place = { className: s.of.Class, containerId: await s.id() };
     const refuse = (url) => s.gate(url, { internet: false, allowed: ["a.example"], ...place });
     const note = (hosts) => `\nkoze: egress_refused: the network policy of the sandbox refused ${hosts}\n`;
-    const read = (id) => s.call("kozeReadProcess", { id, cursor: 0, limit: 1 << 20, waitMs: 30_000, call: null });
+    const read = (id) => s.ask("read_process", { id, cursor: 0, limit: 1 << 20, waitMs: 30_000, call: null });
     const program = (code) => ["sh", "-c", `echo own >&2; while [ ! -e /tmp/go ]; do sleep 0.1; done; exit ${code}`];
     // What was refused before the program started does not count, nor does it if the program succeeds.
     await refuse("http://before.example/");
     for (const [code, wanted] of [[3, `own\n${note("a.example:8443, denied.example:80")}`], [0, "own\n"]]) {
       const running = s.exec(program(code), { timeoutMs: 60_000 });
       const start = { argv: program(code), workingDir: "/", env: [], terminal: null, buffer: 1 << 16, dropOldest: false };
-      const { id } = await s.call("kozeStart", start);
+      const { id } = await s.ask("start", start);
       await read(id);
       for (const host of ["http://denied.example", "https://a.example:8443", "http://denied.example"]) {
         assert.equal((await refuse(`${host}/path?query`))[0], 403);
@@ -65,7 +65,7 @@ export const cases = {
       const { stderr, exitCode } = await running;
       assert.equal(exitCode, code);
       assert.equal(String(stderr), wanted);
-      await s.call("kozeWaitProcess", { id, timeoutMs: 30_000, call: null });
+      await s.ask("wait_process", { id, timeoutMs: 30_000, call: null });
       const { bytes, chunks, exit } = await read(id);
       assert.deepEqual([String(bytes), exit], [wanted, code]);
       assert.ok(chunks.every(({ stream }) => stream === "stderr"));

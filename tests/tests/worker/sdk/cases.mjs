@@ -251,7 +251,7 @@ export const cases = {
 
   async "files are read in pieces"(s, dir) {
     await s.write(`${dir}/file`, "0123456789");
-    const piece = (offset, limit) => s.call("kozeRead", { root: "/", path: `${dir}/file`, offset, limit });
+    const piece = (offset, limit) => s.ask("read", { root: "/", path: `${dir}/file`, offset, limit });
     assert.deepEqual(await piece(3, 4), { bytes: Buffer.from("3456"), size: 10 });
     assert.deepEqual(await piece(8, 100), { bytes: Buffer.from("89"), size: 10 });
     assert.deepEqual(await piece(10, 100), { bytes: Buffer.alloc(0), size: 10 });
@@ -265,7 +265,7 @@ export const cases = {
     assert.ok(bytes.equals(await s.read(`${dir}/large`)));
     await refused(s.write(`${dir}/larger`, Buffer.alloc((8 << 20) + 1)), "too_large");
     await s.sh(`truncate -s 40M ${dir}/large; printf end >>${dir}/large`);
-    const { bytes: end, size } = await s.call("kozeRead", { root: "/", path: `${dir}/large`, offset: (40 << 20) - 1, limit: 10 });
+    const { bytes: end, size } = await s.ask("read", { root: "/", path: `${dir}/large`, offset: (40 << 20) - 1, limit: 10 });
     assert.deepEqual([String(end), size], ["\0end", (40 << 20) + 3]);
     await s.remove(`${dir}/large`);
   },
@@ -540,20 +540,16 @@ export const lives = {
   async "a sandbox is opened, and destroyed"(s) {
     const path = { root: "/", path: "/home/user/file" };
     const inputs = {
-      kozeExec: { argv: ["true"], workingDir: "/", env: [], timeoutMs: 1000, maxOutput: 10 },
-      kozeRead: { ...path, offset: 0, limit: 1 },
-      kozeWrite: { ...path, bytes: {}, append: false },
-      kozeList: path,
-      kozeStat: path,
-      kozeMakeDir: path,
-      kozeMakeLink: { ...path, target: "x" },
-      kozeSetMode: { ...path, mode: 0 },
-      kozeRemove: path,
-      kozeRename: { from: path, to: path },
-      kozeExpose: { port: 8080 },
+      exec: { argv: ["true"], workingDir: "/", env: [], timeoutMs: 1000, maxOutput: 10 },
+      read: { ...path, offset: 0, limit: 1 },
+      write: { ...path, bytes: {}, append: false },
+      list: path,
+      stat: path,
+      change: { remove: path },
+      expose: { port: 8080 },
     };
     const unopened = async () => {
-      for (const [method, input] of Object.entries(inputs)) await refused(s.call(method, input), "unopened", true);
+      for (const [name, input] of Object.entries(inputs)) await refused(s.ask(name, input), "unopened", true);
       assert.deepEqual(await s.status(), { opened: false, status: "sleeping" });
     };
     await unopened();
@@ -570,6 +566,25 @@ export const lives = {
     assert.equal((await fetch(s.url("/"), { headers })).status, 404);
     await s.destroy();
     await s.destroy();
+  },
+
+  async "an older version of the Worker calls the methods of operations"(s) {
+    const path = { root: "/", path: "/home/user/old" };
+    await s.call("kozeOpen", { sleepAfterMs: null });
+    const { argv, ...rest } = { argv: ["echo", "old"], workingDir: "/", env: [], timeoutMs: 9000, maxOutput: 99, call: null };
+    assert.equal(String((await s.call("kozeExec", { argv, ...rest })).stdout), "old\n");
+    await s.call("kozeMakeDir", path);
+    await s.call("kozeSetMode", { ...path, mode: 0o700 });
+    await s.call("kozeRename", { from: path, to: { root: "/", path: "/home/user/older" } });
+    assert.equal((await s.call("kozeStat", { root: "/", path: "/home/user/older" })).mode, 0o700);
+    assert.deepEqual(await s.call("kozeProcesses"), { processes: [] });
+    await s.call("kozeDestroy");
+    await refused(s.call("kozeReadLines", { ...path, first: 1, last: 1, maxChars: 1, verbatim: true }), "unopened", true);
+  },
+
+  async "an operation that is not known is refused"(s) {
+    await s.open();
+    for (const name of ["kill_all", "constructor", "answer"]) await refused(s.ask(name), "unsupported");
   },
 
   async "the URL of a port does not work for a later sandbox of that name"(s) {

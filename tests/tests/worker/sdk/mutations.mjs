@@ -1,48 +1,47 @@
 // Mutations that remove each workaround of the class: the text in the generated file, its replacement, and the case
 // that must fail then. koze's guest has its own tests.
 
-/** Methods implemented naively over the SDK. */
-const NAIVE_EXEC = `async kozeExec({ argv, workingDir, env, timeoutMs }) {
+/** Operations implemented naively over the SDK. */
+const NAIVE_EXEC = `async naive({ argv, workingDir, env, timeoutMs }) {
     return this.#calls.opened(async () => {
       const quoted = argv.map((one) => "'" + one.replaceAll("'", "'\\\\''") + "'").join(" ");
       const { stdout, stderr, exitCode } = await this.exec(quoted, { cwd: workingDir, env: Object.fromEntries(env), timeout: timeoutMs });
       const [out, err] = [stdout, stderr].map((text) => new TextEncoder().encode(text));
       return { stdout: out, stderr: err, exitCode, timedOut: false };
     });
-  }
-  async unused(`;
-const NAIVE_READ = `async kozeRead({ path, offset, limit }) {
+  }`;
+const NAIVE_READ = `async naive({ path, offset, limit }) {
     return this.#calls.opened(async () => {
       const { content } = await this.readFile(path);
       const bytes = new TextEncoder().encode(content);
       return { bytes: bytes.slice(offset, offset + limit), size: bytes.length };
     });
-  }
-  async unused(`;
-const NAIVE_APPEND = `async kozeWrite({ path, bytes, append }) {
+  }`;
+const NAIVE_APPEND = `async naive({ path, bytes, append }) {
     return this.#calls.opened(async () => {
       const old = append ? (await this.readFile(path).catch(() => ({ content: "" }))).content : "";
       const text = old + new TextDecoder().decode(bytes);
       await this.writeFile(path, text);
       return { size: text.length };
     });
-  }
-  async unused(`;
+  }`;
 
-const NAIVE_EDIT = `async kozeEdit({ root, path, old, new: replacement }) {
-    const { value } = await this.kozeRead({ root, path, offset: 0, limit: 8 << 20 });
+const NAIVE_EDIT = `async naive({ root, path, old, new: replacement }) {
+    const { value } = await this.koze({ read: { root, path, offset: 0, limit: 8 << 20 } });
     const [text, from, to] = [value.bytes, old, replacement].map((bytes) => new TextDecoder().decode(bytes));
-    const { value: { size } } = await this.kozeWrite({ root, path, bytes: new TextEncoder().encode(text.replace(from, to)), append: false });
+    const { value: { size } } = await this.koze({ write: { root, path, bytes: new TextEncoder().encode(text.replace(from, to)), append: false } });
     return { ok: true, value: { done: { size, replaced: 1 } } };
-  }
-  async unused(`;
+  }`;
 
-const unstreamed = (method) => `async ${method}() {
+const UNSTREAMED = `async naive() {
     return { ok: false, error: { code: "unstreamed", message: "", retryable: false } };
-  }
-  async unused(`;
+  }`;
 
-const naive = (name, method, to, fails) => ({ name, file: "sdk.mjs", from: `async ${method}(`, to, fails });
+const KOZE = "async koze(request, waiting) {";
+const naive = (name, operation, method, fails) => {
+  const to = `${method}\n  ${KOZE}\n    if (request.${operation}) return this.naive(request.${operation});`;
+  return { name, file: "sdk.mjs", from: KOZE, to, fails };
+};
 const sdk = (name, from, to, fails) => ({ name, file: "sdk.mjs", from, to, fails });
 const placed = (name, from, to, fails) => ({ name, file: "placed.mjs", from, to, fails });
 const waiting = (name, from, to, fails) => ({ name, file: "waiting.mjs", from, to, fails });
@@ -57,12 +56,12 @@ export const mutations = [
   sdk("never-asleep", `asked == null ? this.#sleepAfter : asked / 1000`, `this.#sleepAfter`, "a sandbox sleeps after the idle time of its opening"),
   sdk("asleep-at-work", `if (this.#busy) this`, `if (false) this`, "a sandbox does not sleep during a call"),
   // Programs.
-  naive("newline-lost", "kozeExec", NAIVE_EXEC, "an output is exact"),
-  naive("bytes-lost", "kozeExec", NAIVE_EXEC, "an output may be any bytes"),
-  naive("names-unescaped", "kozeExec", NAIVE_EXEC, "variables arrive as they are, and no others"),
-  naive("time-not-kept", "kozeExec", NAIVE_EXEC, "a timeout kills a program with its descendants"),
-  naive("output-unbounded", "kozeExec", NAIVE_EXEC, "an output is bounded"),
-  naive("nothing-reaped", "kozeExec", NAIVE_EXEC, "exited processes are reaped"),
+  naive("newline-lost", "exec", NAIVE_EXEC, "an output is exact"),
+  naive("bytes-lost", "exec", NAIVE_EXEC, "an output may be any bytes"),
+  naive("names-unescaped", "exec", NAIVE_EXEC, "variables arrive as they are, and no others"),
+  naive("time-not-kept", "exec", NAIVE_EXEC, "a timeout kills a program with its descendants"),
+  naive("output-unbounded", "exec", NAIVE_EXEC, "an output is bounded"),
+  naive("nothing-reaped", "exec", NAIVE_EXEC, "exited processes are reaped"),
   sdk("home-of-the-user", `{ HOME, ...offline(this)`, `{ ...offline(this)`, "programs and tools have one home, also those of root"),
   waiting("canceled-and-goes-on", `all.forEach((controller) => controller.abort(new Canceled()))`, `undefined`, "a canceled program is killed with its descendants"),
   // Processes.
@@ -70,15 +69,15 @@ export const mutations = [
   operations("lists-start-it", `if (!this.#isRunning()) return`, `if (false) return`, "a process ends with its container, and a lookup starts none"),
   operations("one-stream", `stream === 2 ? "stderr"`, `stream === 3 ? "stderr"`, "output of a process is kept for later readers"),
   // Files.
-  naive("binary-as-base64", "kozeRead", NAIVE_READ, "files hold any bytes"),
-  naive("32-MiB", "kozeRead", NAIVE_READ, "files may be large"),
-  naive("append-over-all", "kozeWrite", NAIVE_APPEND, "bytes are appended atomically"),
-  naive("edit-in-two-steps", "kozeEdit", NAIVE_EDIT, "edits and appends at once are all there"),
-  naive("edit-as-text", "kozeEdit", NAIVE_EDIT, "a text in a file is replaced"),
+  naive("binary-as-base64", "read", NAIVE_READ, "files hold any bytes"),
+  naive("32-MiB", "read", NAIVE_READ, "files may be large"),
+  naive("append-over-all", "write", NAIVE_APPEND, "bytes are appended atomically"),
+  naive("edit-in-two-steps", "edit", NAIVE_EDIT, "edits and appends at once are all there"),
+  naive("edit-as-text", "edit", NAIVE_EDIT, "a text in a file is replaced"),
   operations("continued-anywhere", `path, append, offset }`, `path, append }`, "a file is not continued in a new container"),
   operations("half-a-binary", `binary ? new Uint8Array() : out`, `out`, "lines of a binary file are not returned"),
-  naive("archive-file-by-file", "kozeArchive", unstreamed("kozeArchive"), "three thousand files are one archive, of one call"),
-  naive("file-by-file", "kozePack", unstreamed("kozePack"), "a tree is copied to another sandbox as one stream"),
+  naive("archive-file-by-file", "archive", UNSTREAMED, "three thousand files are one archive, of one call"),
+  naive("file-by-file", "pack", UNSTREAMED, "a tree is copied to another sandbox as one stream"),
   // The guest.
   placed("left-behind", `; rm -f "$p" "$p.gz"`, ``, "nothing is left behind"),
   placed("put-once", `BACK_MS).catch((error) => log(error))`, `BACK_MS)`, "a sandbox survives a program that kills all processes"),

@@ -9,14 +9,14 @@ const BUFFER = 64 << 10;
 /** Starts a script in bash, and returns the ID of its process. */
 async function start(s, script, { terminal = null, buffer = BUFFER, dropOldest = false, env = [], argv, label = null, attendWithinMs = null } = {}) {
   const input = { argv: argv ?? ["bash", "-c", script], workingDir: "/home/user", env, terminal, buffer, dropOldest, label, attendWithinMs };
-  return (await s.call("kozeStart", input)).id;
+  return (await s.ask("start", input)).id;
 }
 
 const read = (s, id, cursor = 0, { limit = 1 << 20, waitMs = 30_000, call = null } = {}) =>
-  s.call("kozeReadProcess", { id, cursor, limit, waitMs, call });
+  s.ask("read_process", { id, cursor, limit, waitMs, call });
 const write = (s, id, bytes, { waitMs = 30_000 } = {}) => s.writeProcess(id, bytes, waitMs);
-const wait = async (s, id, timeoutMs = 30_000) => (await s.call("kozeWaitProcess", { id, timeoutMs, call: null })).exit;
-const signal = (s, id, number) => s.call("kozeSignalProcess", { id, signal: number });
+const wait = async (s, id, timeoutMs = 30_000) => (await s.ask("wait_process", { id, timeoutMs, call: null })).exit;
+const signal = (s, id, number) => s.ask("signal_process", { id, signal: number });
 
 /** Reads to the end. */
 async function all(s, id, limit = 1 << 20) {
@@ -58,13 +58,13 @@ export const cases = {
       assert.deepEqual([...stdout], [...Buffer.from("a\xff\0b$(id)\n'\n", "latin1")]);
       assert.deepEqual([String(stderr), dropped, exit], ["oops\n", 0, 77]);
     }
-    const info = await s.call("kozeProcess", { id });
+    const info = await s.ask("process", { id });
     assert.deepEqual(info, { id, program: "bash", terminal: false, exit: 77, label: null });
-    const { processes } = await s.call("kozeProcesses");
+    const { processes } = await s.ask("processes");
     assert.deepEqual(processes.find((one) => one.id === id), info);
     await refused(read(s, id, 1000), "invalid_input");
     await refused(read(s, id, 0, { limit: 0 }), "invalid_input");
-    for (const unknown of ["0".repeat(32), "", "../x"]) await refused(s.call("kozeProcess", { id: unknown }), "not_found");
+    for (const unknown of ["0".repeat(32), "", "../x"]) await refused(s.ask("process", { id: unknown }), "not_found");
   },
 
   async "a process reads what is written to it"(s) {
@@ -73,10 +73,10 @@ export const cases = {
     const reading = read(s, id);
     assert.deepEqual(await write(s, id, bytes), { taken: 256 });
     assert.deepEqual((await reading).bytes, bytes);
-    await s.call("kozeCloseProcess", { id });
+    await s.ask("close_process", { id });
     assert.equal(await wait(s, id), 0);
     await refused(write(s, id, Buffer.from("x")), "invalid_input");
-    await s.call("kozeCloseProcess", { id });
+    await s.ask("close_process", { id });
     // One that reads nothing takes what a pipe holds.
     const full = await start(s, "exec sleep 1000");
     const { taken } = await write(s, full, Buffer.alloc(1 << 20), { waitMs: 200 });
@@ -86,7 +86,7 @@ export const cases = {
     // One that reads slowly gets all of it.
     const counts = await start(s, "sleep 0.3; wc -c");
     assert.deepEqual(await write(s, counts, Buffer.alloc(3 << 20)), { taken: 3 << 20 });
-    await s.call("kozeCloseProcess", { id: counts });
+    await s.ask("close_process", { id: counts });
     assert.equal(Number((await all(s, counts)).stdout), 3 << 20);
   },
 
@@ -134,7 +134,7 @@ export const cases = {
     const script = "trap 'stty size; exit 7' WINCH; stty size; echo $TERM; test -t 2 && echo up; while :; do sleep 0.05; done";
     const id = await start(s, script, { terminal: { rows: 24, columns: 80 } });
     await until(s, id, "up");
-    await s.call("kozeResizeProcess", { id, rows: 40, columns: 132 });
+    await s.ask("resize_process", { id, rows: 40, columns: 132 });
     const { stdout, exit } = await all(s, id);
     assert.deepEqual([String(stdout), exit], ["24 80\r\nxterm-256color\r\nup\r\n40 132\r\n", 7]);
     // Once the program runs: the shell ignores Ctrl-C while it starts one.
@@ -144,11 +144,11 @@ export const cases = {
     await write(s, typed, Buffer.from("\x03"));
     assert.equal(await wait(s, typed), 130);
     const ends = await start(s, "cat; seq 20000", { terminal: { rows: 24, columns: 80 } });
-    await s.call("kozeCloseProcess", { id: ends });
+    await s.ask("close_process", { id: ends });
     assert.ok(String((await all(s, ends)).stdout).endsWith("\r\n19999\r\n20000\r\n"));
-    await refused(s.call("kozeResizeProcess", { id: ends, rows: 0, columns: 80 }), "invalid_input");
+    await refused(s.ask("resize_process", { id: ends, rows: 0, columns: 80 }), "invalid_input");
     const pipes = await start(s, ":");
-    await refused(s.call("kozeResizeProcess", { id: pipes, rows: 24, columns: 80 }), "invalid_input");
+    await refused(s.ask("resize_process", { id: pipes, rows: 24, columns: 80 }), "invalid_input");
   },
 
   async "what cannot start as a process is told so"(s) {
@@ -162,15 +162,15 @@ export const cases = {
   async "a process has a label"(s) {
     const label = "a 'label' $(id)\n\u{1f600}";
     const id = await start(s, ":", { label });
-    assert.equal((await s.call("kozeProcess", { id })).label, label);
-    assert.equal((await s.call("kozeProcesses")).processes.find((one) => one.id === id).label, label);
+    assert.equal((await s.ask("process", { id })).label, label);
+    assert.equal((await s.ask("processes")).processes.find((one) => one.id === id).label, label);
     await refused(start(s, ":", { label: "x".repeat(65) }), "invalid_input");
   },
 
   async "a process that nobody attends is killed"(s) {
     const attendWithinMs = 500;
     const [left, attended] = [await start(s, "exec sleep 1000", { attendWithinMs }), await start(s, "exec sleep 1000", { attendWithinMs })];
-    await s.call("kozeWaitProcess", { id: attended, timeoutMs: 0, call: null, abandonedSignal: 9 });
+    await s.ask("wait_process", { id: attended, timeoutMs: 0, call: null, abandonedSignal: 9 });
     assert.equal(await wait(s, left), 137);
     assert.equal(await wait(s, attended, 500), null);
     await signal(s, attended, 9);
@@ -195,33 +195,33 @@ export const lives = {
   async "a process whose caller is gone gets a signal"(s) {
     await s.open(null);
     const attend = (id, abandonedSignal) => ({
-      kozeWaitProcess: { id, timeoutMs: 60_000, call: null, abandonedSignal },
-      kozeReadProcess: { id, cursor: 3, limit: 100, waitMs: 60_000, call: null, abandonedSignal },
+      wait_process: { id, timeoutMs: 60_000, call: null, abandonedSignal },
+      read_process: { id, cursor: 3, limit: 100, waitMs: 60_000, call: null, abandonedSignal },
     });
-    for (const method of ["kozeWaitProcess", "kozeReadProcess"]) {
+    for (const operation of ["wait_process", "read_process"]) {
       for (const [abandonedSignal, code] of [[9, 137], [2, 130]]) {
         // It is canceled by name, its client disconnects, and its object is evicted.
         for (const how of ["cancel", "leave", "abort"]) {
           const id = await start(s, "echo up; exec sleep 1000");
           await until(s, id, "up");
-          const input = { ...attend(id, abandonedSignal)[method], call: `attend ${id}` };
-          if (how === "leave") await s.leaveCall(method, input, () => sleep(800));
+          const input = { ...attend(id, abandonedSignal)[operation], call: `attend ${id}` };
+          if (how === "leave") await s.leaveCall(operation, input, () => sleep(800));
           else {
-            const attended = s.call(method, input).catch(() => {});
+            const attended = s.ask(operation, input).catch(() => {});
             await sleep(300);
             if (how === "cancel") await s.cancel(input.call);
             else await s.linger().then(() => s.abort());
             await attended;
           }
-          assert.equal(await wait(s, id), code, `${method} ${how}`);
+          assert.equal(await wait(s, id), code, `${operation} ${how}`);
         }
       }
     }
     // Without the signal it goes on, also after an answer.
     const id = await start(s, "echo up; exec sleep 1000");
-    assert.equal((await s.call("kozeReadProcess", { ...attend(id, 9).kozeReadProcess, cursor: 0 })).exit, null);
-    assert.equal((await s.call("kozeWaitProcess", { ...attend(id, 9).kozeWaitProcess, timeoutMs: 100 })).exit, null);
-    await s.leaveCall("kozeWaitProcess", attend(id, null).kozeWaitProcess, () => sleep(800));
+    assert.equal((await s.ask("read_process", { ...attend(id, 9).read_process, cursor: 0 })).exit, null);
+    assert.equal((await s.ask("wait_process", { ...attend(id, 9).wait_process, timeoutMs: 100 })).exit, null);
+    await s.leaveCall("wait_process", attend(id, null).wait_process, () => sleep(800));
     assert.equal(await wait(s, id, 500), null);
     await signal(s, id, 9);
   },
@@ -257,7 +257,7 @@ export const lives = {
     assert.equal(over, 0, "others had to wait for them");
     // A caller that waits for its turn, and is gone, also abandons its process.
     const third = await start(s, "exec sleep 1000");
-    const waits = s.call("kozeWaitProcess", { id: third, timeoutMs: 60_000, call: "third", abandonedSignal: 9 }).catch(() => {});
+    const waits = s.ask("wait_process", { id: third, timeoutMs: 60_000, call: "third", abandonedSignal: 9 }).catch(() => {});
     await sleep(1500);
     await s.cancel("third");
     await waits;
@@ -268,10 +268,10 @@ export const lives = {
   },
 
   async "a process ends with its container, and a lookup starts none"(s) {
-    const unopened = await s.call("kozeProcesses").catch((error) => error);
+    const unopened = await s.ask("processes").catch((error) => error);
     assert.equal(unopened.code, "unopened");
     await s.open(null);
-    assert.deepEqual(await s.call("kozeProcesses"), { processes: [] });
+    assert.deepEqual(await s.ask("processes"), { processes: [] });
     assert.equal((await s.status()).status, "sleeping");
     const id = await start(s, "echo up; exec sleep 1000");
     await until(s, id, "up");
@@ -281,12 +281,12 @@ export const lives = {
     assert.equal(String((await read(s, id)).bytes), "up\n");
     const polled = read(s, id, 3, { waitMs: 60_000 }).catch((error) => error);
     await sleep(300);
-    await s.call("kozeDestroy");
+    await s.ask("destroy");
     assert.match((await polled).code, /^(unavailable|not_found|unopened)$/);
     await s.open(null);
-    await refused(s.call("kozeProcess", { id }), "not_found");
+    await refused(s.ask("process", { id }), "not_found");
     await refused(read(s, id), "not_found");
-    assert.deepEqual(await s.call("kozeProcesses"), { processes: [] });
+    assert.deepEqual(await s.ask("processes"), { processes: [] });
     assert.equal((await s.status()).status, "sleeping");
     await eventually("another container", async () => (await s.sh("echo up")) === "up\n");
     await refused(read(s, id), "not_found");

@@ -23,7 +23,7 @@ const unpack = (_, value) => (value?.base64 === undefined ? value : Uint8Array.f
 async function copy(stub, env, { pack, bytes, times = 1, pace, to, unpack, method = "kozeUnpack" }) {
   let stream;
   if (pack) {
-    const packed = await stub.kozePack(pack);
+    const packed = await stub.koze({ pack });
     if (!packed.ok) return Response.json(packed);
     stream = pace ? slowly(packed.value.stream, pace) : packed.value.stream;
   } else {
@@ -45,7 +45,7 @@ async function copy(stub, env, { pack, bytes, times = 1, pace, to, unpack, metho
 }
 // Returns what the stream of an archive has, or its beginning, after which nobody reads on.
 async function archive(stub, { input, most = Infinity, pace }) {
-  const packed = await stub.kozeArchive(input);
+  const packed = await stub.koze({ archive: input });
   if (!packed.ok) return packed;
   const reader = (pace ? slowly(packed.value.stream, pace) : packed.value.stream).getReader();
   const parts = [];
@@ -82,9 +82,11 @@ export default {
       return Response.json(pack(reply));
     }
     if (path[0] === "copy") return copy(stub, env, JSON.parse(await request.text(), unpack));
+    const input = JSON.parse(await request.text(), unpack);
+    const waits = path[0] === "koze" && /^(exec|(read|write|wait)_process)$/.test(Object.keys(input)[0]);
     // This call is canceled only with its own client.
-    const more = /^koze(Exec|(Read|Write|Wait)Process)$/.test(path[0]) ? [() => new Promise(() => {})] : [];
-    const reply = await stub[path[0]](JSON.parse(await request.text(), unpack), ...more).catch((error) => ({ thrown: String(error) }));
+    const more = waits ? [() => new Promise(() => {})] : [];
+    const reply = await stub[path[0]](input, ...more).catch((error) => ({ thrown: String(error) }));
     return Response.json(pack(reply));
   },
 };
@@ -98,9 +100,9 @@ const TOOLS = `{
     return { ok: true, value: {} };
   }
   async again(exec) {
-    await this.kozeDestroy({});
-    await this.kozeOpen({ sleepAfterMs: null });
-    return this.kozeExec(exec);
+    await this.koze({ destroy: {} });
+    await this.koze({ open: { sleepAfterMs: null } });
+    return this.koze({ exec });
   }
   async remember(memory) {
     await this.ctx.storage.put("koze", memory);
@@ -263,35 +265,39 @@ class Sandbox {
   }
 
   open(sleepAfterMs = null) {
-    return this.call("kozeOpen", { sleepAfterMs });
+    return this.ask("open", { sleepAfterMs });
   }
 
-  exec(argv, options = {}, method = "kozeExec") {
-    const { workingDir = "/home/user", env = [], timeoutMs = 60_000, maxOutput = 100_000, call = null } = options;
-    return this.call(method, { argv, workingDir, env, timeoutMs, maxOutput, call });
+  /** Does an operation of the contract. */
+  ask(operation, input = {}) {
+    return this.call("koze", { [operation]: input });
+  }
+
+  exec(argv, options = {}) {
+    return this.ask("exec", program(argv, options));
   }
 
   writeProcess(id, bytes, waitMs) {
-    return this.call("kozeWriteProcess", { id, bytes: new Bytes(bytes), waitMs, call: null });
+    return this.ask("write_process", { id, bytes: new Bytes(bytes), waitMs, call: null });
   }
 
   /** Cancels the calls with a name. */
   cancel(call) {
-    return this.call("kozeCancel", { call });
+    return this.ask("cancel", { call });
   }
 
   /** Runs a command in bash for a client whose connection breaks at some time. */
   async leave(command, when) {
     const exec = { argv: ["bash", "-c", command], workingDir: "/home/user", env: [], timeoutMs: 60_000, maxOutput: 100, call: null };
-    await this.leaveCall("kozeExec", exec, when);
+    await this.leaveCall("exec", exec, when);
   }
 
-  /** Calls a method for a client whose connection breaks at some time. */
-  async leaveCall(method, input, when) {
-    const url = new URL(`${this.base}${method}`, this.stage.url);
+  /** Does an operation for a client whose connection breaks at some time. */
+  async leaveCall(operation, input, when) {
+    const url = new URL(`${this.base}koze`, this.stage.url);
     const socket = net.connect(Number(url.port), url.hostname);
     socket.on("error", () => {});
-    const body = JSON.stringify(input);
+    const body = JSON.stringify({ [operation]: input });
     socket.write(`POST ${url.pathname} HTTP/1.1\r\nhost: ${url.host}\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
     await when();
     socket.resetAndDestroy();
@@ -299,7 +305,7 @@ class Sandbox {
 
   /** Destroys the sandbox, opens it and runs a program in it, without a pause. */
   again(argv) {
-    return this.exec(argv, {}, "again");
+    return this.call("again", program(argv));
   }
 
   /** Returns the output of a command in bash. */
@@ -308,53 +314,53 @@ class Sandbox {
   }
 
   async read(path, { root = "/", offset = 0, limit = 8 << 20 } = {}) {
-    return (await this.call("kozeRead", { root, path, offset, limit })).bytes;
+    return (await this.ask("read", { root, path, offset, limit })).bytes;
   }
 
   write(path, bytes, { root = "/", append = false, offset } = {}) {
-    return this.call("kozeWrite", { root, path, bytes: new Bytes(bytes), append, offset });
+    return this.ask("write", { root, path, bytes: new Bytes(bytes), append, offset });
   }
 
   edit(path, old, replacement, { root = "/", all = false } = {}) {
-    return this.call("kozeEdit", { root, path, old: new Bytes(old), new: new Bytes(replacement), all });
+    return this.ask("edit", { root, path, old: new Bytes(old), new: new Bytes(replacement), all });
   }
 
   lines(path, { root = "/", first = 1, last = null, maxChars = 1000, verbatim = false } = {}) {
-    return this.call("kozeReadLines", { root, path, first, last, maxChars, verbatim });
+    return this.ask("read_lines", { root, path, first, last, maxChars, verbatim });
   }
 
   search(path, pattern, { root = "/", ...more } = {}) {
     const search = { pattern, ignoreCase: false, include: null, skipIgnored: false, maxFileSize: 1 << 20, binaryWithin: 1 << 20 };
     const limits = { maxLineChars: 1 << 20, maxLineBytes: 99, maxMatches: 9, maxSkipped: 9, maxDirectories: 9, maxEntries: 999 };
-    return this.call("kozeSearch", { root, path, search: { ...search, ...limits, timeoutMs: 60_000, ...more }, call: null });
+    return this.ask("search", { root, path, search: { ...search, ...limits, timeoutMs: 60_000, ...more }, call: null });
   }
 
   list(path, root = "/") {
-    return this.call("kozeList", { root, path }).then(({ entries }) => entries);
+    return this.ask("list", { root, path }).then(({ entries }) => entries);
   }
 
   stat(path, root = "/") {
-    return this.call("kozeStat", { root, path });
+    return this.ask("stat", { root, path });
   }
 
   makeDir(path, root = "/") {
-    return this.call("kozeMakeDir", { root, path });
+    return this.ask("change", { make_dir: { root, path } });
   }
 
   makeLink(path, target, root = "/") {
-    return this.call("kozeMakeLink", { root, path, target });
+    return this.ask("change", { make_link: { root, path, target } });
   }
 
   setMode(path, mode, root = "/") {
-    return this.call("kozeSetMode", { root, path, mode });
+    return this.ask("change", { set_mode: { root, path, mode } });
   }
 
   remove(path, root = "/") {
-    return this.call("kozeRemove", { root, path });
+    return this.ask("change", { remove: { root, path } });
   }
 
   rename(from, to, root = "/") {
-    return this.call("kozeRename", { from: { root, path: from }, to: { root, path: to } });
+    return this.ask("change", { rename: { from: { root, path: from }, to: { root, path: to } } });
   }
 
   /** Copies to another sandbox, by default this one. */
@@ -380,7 +386,7 @@ class Sandbox {
   }
 
   expose(port) {
-    return this.call("kozeExpose", { port });
+    return this.ask("expose", { port });
   }
 
   /** Opens a port, and returns the headers with which the Worker forwards a request to its URL. */
@@ -419,12 +425,17 @@ class Sandbox {
   }
 
   status() {
-    return this.call("kozeStatus");
+    return this.ask("status");
   }
 
   destroy() {
-    return this.call("kozeDestroy");
+    return this.ask("destroy");
   }
+}
+
+/** Returns the input of a program. */
+function program(argv, { workingDir = "/home/user", env = [], timeoutMs = 60_000, maxOutput = 100_000, call = null } = {}) {
+  return { argv, workingDir, env, timeoutMs, maxOutput, call };
 }
 
 /** Bytes, which JSON does not have. */

@@ -193,8 +193,7 @@ fn exceptions_are_not_revealed() {
     let (failed, error) = host.call("s", "shell", &json!({ "command": "nothing" }));
     let error = error.as_str().expect("a text");
     assert!(
-        failed
-            && error.starts_with("internal: `kozeExec` of the sandbox's class returned an unexpected answer"),
+        failed && error.starts_with("internal: `exec` of the sandbox's class returned an unexpected answer"),
         "{error}"
     );
     // The Worker still works.

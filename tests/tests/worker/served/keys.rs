@@ -41,9 +41,7 @@ fn commands_run_by_key() {
     assert_eq!(exec("refuse"), Err("unavailable: no container is free".into()));
     let thrown = "internal: the sandbox's class failed: see the Worker's log";
     assert_eq!(exec("throw"), Err(thrown.into()));
-    assert!(
-        exec("nothing").is_err_and(|error| error.starts_with("internal: `kozeExec` of the sandbox's class"))
-    );
+    assert!(exec("nothing").is_err_and(|error| error.starts_with("internal: `exec` of the sandbox's class")));
     let no_url = host.own("expose", "key=a", "");
     assert!(no_url.as_ref().is_err_and(|error| error.starts_with("unsupported: ")), "{no_url:?}");
 

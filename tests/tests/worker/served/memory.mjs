@@ -1,5 +1,5 @@
-// A sandbox class with files in the object's own storage and a few commands, for testing the Rust Worker. It implements
-// `contract.d.ts`, and counts the calls.
+// Sandbox classes with files in the object's own storage and a few commands, for testing the Rust Worker. They count the
+// calls. One implements `contract.d.ts`; the other has a method for each operation, as classes had before koze 0.2.
 
 import { DurableObject } from "cloudflare:workers";
 import { askedPort, newNonce } from "./calls.mjs";
@@ -19,7 +19,7 @@ const failed = (code, message, retryable = false) => ({ ok: false, error: { code
 
 const text = (/** @type {string} */ text) => new TextEncoder().encode(text);
 
-/** A class without streams, like one that was written by hand. */
+/** A class of an older koze, without streams. */
 export class Plain extends DurableObject {
   calls = 0;
   unpacks = 0;
@@ -250,12 +250,12 @@ export class Plain extends DurableObject {
     });
   }
 
-  /** @param {contract.MakeLink} input @returns {Promise<contract.Reply<contract.Done>>} */
+  /** @param {any} input @returns {Promise<contract.Reply<contract.Done>>} */
   kozeMakeLink(input) {
     return this.opened(() => failed("unsupported", `${input.path}: there are no links here`));
   }
 
-  /** @param {contract.SetMode} input @returns {Promise<contract.Reply<contract.Done>>} */
+  /** @param {any} input @returns {Promise<contract.Reply<contract.Done>>} */
   kozeSetMode(input) {
     return this.opened(() => {
       this.modes.set(input.path, input.mode);
@@ -272,7 +272,7 @@ export class Plain extends DurableObject {
     });
   }
 
-  /** @param {contract.Rename} input @returns {Promise<contract.Reply<contract.Done>>} */
+  /** @param {any} input @returns {Promise<contract.Reply<contract.Done>>} */
   kozeRename({ from, to }) {
     return this.opened(() => {
       const all = this.below(from.path);
@@ -404,6 +404,22 @@ function entries(tar) {
 
 /** The class with streams, in its own JSON format, and with archives. @implements {contract.Contract} */
 export class Memory extends Plain {
+  /**
+   * @template {contract.Request} R
+   * @param {R} request
+   * @param {contract.Waiting} [waiting]
+   * @returns {Promise<contract.Reply<contract.Result<R>>>}
+   */
+  koze(request, waiting) {
+    /** @type {[string, any][]} */
+    const [[name, input] = ["none", {}]] = Object.entries(request);
+    // A change has the method of its own name.
+    const [[operation, given] = [name, input]] = name === "change" ? Object.entries(input) : [];
+    const method = `koze_${operation}`.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
+    const methods = /** @type {Record<string, (input: any, waiting?: contract.Waiting) => any>} */ (/** @type {unknown} */ (this));
+    return methods[method]?.(given, waiting);
+  }
+
   /** @param {contract.Pack} input @returns {Promise<contract.Reply<contract.Packed>>} */
   kozePack({ path }) {
     return this.opened(() => {

@@ -106,7 +106,7 @@ pub(super) fn broken_off() -> Error {
 }
 
 fn wrong(what: &impl std::fmt::Display) -> Error {
-    wrong_reply("kozeArchive", what).into()
+    wrong_reply("archive", what).into()
 }
 
 fn take<'a>(bytes: &mut &'a [u8], most: usize) -> &'a [u8] {
