@@ -8,19 +8,19 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with, 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
-use super::super::cgroup::ENTER;
-use super::super::filter::Program;
-use super::super::script;
 use super::nursery::{self, Copy};
 use super::spec::{Failure, Order, Report, Spec, Stage, Task};
 use super::visible_limits::{self, MemoryFiles};
-use super::{NURSERY, USER, Weakness, Weaknesses, mounts, overlay, proc, program, sys};
+use super::{NURSERY, USER, Work, mounts, overlay, proc, program, sys};
+use crate::cgroup::ENTER;
+use crate::filter::Program;
+use crate::weakness::{Weakness, Weaknesses};
 
 /// The exit code if a program cannot be run.
 const CANNOT_RUN: i32 = 126;
 
 /// Does nothing in a process that was not launched, and does not return in one that was.
-pub(super) fn enter() {
+pub(super) fn enter(work: Work) {
     if !is_nursery() {
         if program::is_running() {
             // A program in a sandbox has run `/proc/self/exe` while that was the guest.
@@ -31,7 +31,7 @@ pub(super) fn enter() {
     if std::env::var_os(super::KEEP).is_none() {
         sys::close_all();
     }
-    let served = take_stdin().and_then(nurse);
+    let served = take_stdin().and_then(|socket| nurse(socket, work));
     std::process::exit(i32::from(served.is_err()));
 }
 
@@ -46,16 +46,16 @@ fn is_nursery() -> bool {
     told && arguments.next().is_none()
 }
 
-fn nurse(socket: OwnedFd) -> io::Result<()> {
+fn nurse(socket: OwnedFd, work: Work) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::thread::set_name(c"koze-nursery")?;
     let copy = nursery::serve(&socket)?;
     // A copy must not receive requests to its original.
     drop(socket);
-    copy.map_or(Ok(()), run)
+    copy.map_or(Ok(()), |copy| run(copy, work))
 }
 
-fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
+fn run(Copy { socket, weak, filters }: Copy, work: Work) -> io::Result<()> {
     rustix::thread::set_name(c"koze-spare")?;
     // If the program file is not readable, the kernel has made this process non-dumpable, but its ID maps must be
     // written.
@@ -82,11 +82,7 @@ fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
             channel::send(&socket, 0, &Report::Shut, &handed)?;
             let task = order.spec.task;
             drop((memory, sockets, order, filters));
-            match task {
-                Task::Guest => koze_guest::serve(socket),
-                Task::Script => script::serve(socket),
-                Task::Database => script::serve_database(socket),
-            }
+            work(task, socket)
         }
         Err((stage, error)) => fail(&socket, stage, &error),
     }

@@ -13,7 +13,8 @@ use rustix::mount::{
 };
 
 use super::spec::{Bind, BindKind, Spec};
-use super::{Weakness, Weaknesses, sys};
+use super::sys;
+use crate::weakness::{Weakness, Weaknesses};
 
 /// The mount point of the new root: a directory that every Linux has, in a private mount namespace.
 const SCRATCH: &str = "/usr";

@@ -17,10 +17,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 use serde::{Deserialize, Serialize};
 
-use super::super::filter::{self, Program};
 use super::reap;
 use super::sys::{self, Process};
-use super::{NURSERY, TIMEOUT, Weaknesses};
+use super::{NURSERY, TIMEOUT};
+use crate::filter::{self, Program};
+use crate::weakness::Weaknesses;
 
 /// Fork a copy. The socket that it will serve is passed with the request.
 #[derive(Debug, Serialize, Deserialize)]

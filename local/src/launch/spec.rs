@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::filter::Program;
 use super::overlay::Overlay;
 use super::visible_limits::VisibleGroup;
-use super::weakness::Weaknesses;
+use crate::filter::Program;
+use crate::weakness::Weaknesses;
 
 /// From the host to the waiting child process. Descriptors for entering its control group are passed with it, and after them that of the
 /// layer, if the host has opened it.

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::thread::UnshareFlags;
 
-use super::{Weakness, Weaknesses};
+use crate::weakness::{Weakness, Weaknesses};
 
 /// Sets the time zone of this single-threaded process to UTC, which is that of scripts everywhere. The C library reads it now:
 /// later, it would look for files, and the system call filter of scripts would end the process.

@@ -29,8 +29,8 @@ use self::janitor::Janitor;
 use self::probes::{ATTEMPTS, CALLS, PROBE};
 use self::scene::Scene;
 use self::stage::Stage;
-use super::LocalSandbox;
-use super::launch::Weakness;
+use crate::LocalSandbox;
+use crate::weakness::Weakness;
 use koze_core::sandbox::Sandbox;
 
 /// The timeout for an attempt with its control.

@@ -8,10 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::launch::{Weakness, Weaknesses};
-use super::super::network::egress;
-use super::super::{Local, LocalSandbox};
 use super::probes::ALLOWED_HOST;
+use crate::network::egress;
+use crate::weakness::{Weakness, Weaknesses};
+use crate::{Local, LocalSandbox};
 use koze_core::error::Result;
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Profile, Provider, Settings, Size};

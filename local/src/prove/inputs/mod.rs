@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::Fault;
 use super::stage::Stage;
-use crate::launch::Weakness;
+use crate::weakness::Weakness;
 
 /// The argument that makes this program run an attempt; the name, an empty directory and the missing protections follow.
 pub(super) const INPUT: &str = "--koze-input";
