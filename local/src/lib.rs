@@ -267,22 +267,6 @@ impl Local {
         Self::on(state.as_ref(), internet, Weaknesses::default())
     }
 
-    /// The same, with sandboxes that lack protections: for the controls of tests only.
-    #[doc(hidden)]
-    pub fn weakened(state: impl AsRef<Path>, weak: Vec<Weakness>) -> Result<Self> {
-        Self::on(state.as_ref(), Internet::default(), Weaknesses::new(weak))
-    }
-
-    /// The same, with names of servers on this machine.
-    #[doc(hidden)]
-    pub fn weakened_with_names(
-        state: impl AsRef<Path>,
-        names: HashMap<String, SocketAddr>,
-        weak: Vec<Weakness>,
-    ) -> Result<Self> {
-        Self::on(state.as_ref(), Internet { names, ..Internet::default() }, Weaknesses::new(weak))
-    }
-
     fn on(state: &Path, internet: Internet, weak: Weaknesses) -> Result<Self> {
         if !launch::ready() {
             let text = "call `koze_local::init()` first in `main`";

@@ -1,9 +1,11 @@
 //! Protections that can be left out. A test that finds a protection effective is meaningless unless the same test fails
-//! without it. Only `prove` and the tests of this crate create such sandboxes.
+//! without it. Only `prove` can leave one out: [`Weaknesses`] requires its [`Permit`], and cannot be deserialized.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use crate::prove::Permit;
 
 /// A protection that is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,13 +64,19 @@ pub enum Weakness {
     Values,
 }
 
-/// The weaknesses of a sandbox. Empty outside of tests.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+/// The protections that a sandbox lacks: none, except in proofs and tests.
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Weaknesses(Vec<Weakness>);
 
 impl Weaknesses {
-    pub(crate) fn new(all: Vec<Weakness>) -> Self {
+    pub(crate) fn new(all: Vec<Weakness>, _: &Permit) -> Self {
         Weaknesses(all)
+    }
+
+    /// The same for a unit test.
+    #[cfg(test)]
+    pub(crate) fn of_test(all: &[Weakness]) -> Self {
+        Weaknesses(all.to_vec())
     }
 
     pub(crate) fn are_none(&self) -> bool {

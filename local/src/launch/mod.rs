@@ -151,7 +151,7 @@ fn first(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
         // The nursery was not started yet, or was killed.
         Some(Err(Missing::Gone(_))) | None => {}
     }
-    let started = Nursery::start(&GuestProgram::get()?.path(), None).map_err(failed)?;
+    let started = Nursery::start(&GuestProgram::get()?.path(), &Weaknesses::default()).map_err(failed)?;
     nursery.insert(started).copy(weak).map_err(no_copy)
 }
 
@@ -160,8 +160,7 @@ fn first(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
 fn fresh(weak: &Weaknesses) -> Result<Waiting> {
     let program = if weak.has(&Weakness::Rerun) { GuestProgram::unnamed()? } else { GuestProgram::get()? };
     let path = if weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
-    let keep = weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
-    let nursery = Nursery::start(&path, keep).map_err(failed)?;
+    let nursery = Nursery::start(&path, weak).map_err(failed)?;
     nursery.copy(weak).map_err(no_copy)
 }
 

@@ -184,9 +184,8 @@ impl Inner {
         used?;
         let running = Arc::new(running?);
         let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
-        let (internet, weak) = (Arc::clone(&self.internet), self.weak.has(&Weakness::Egress));
         if let Some(policy) = Policy::of(&self.settings.profile)? {
-            let reach = Reach::new(policy.weakened(weak), internet, journal);
+            let reach = Reach::new(policy.weakened(&self.weak), Arc::clone(&self.internet), journal);
             let refusals = Arc::clone(&running.judgements.refusals);
             egress::open(&running, reach.with_refusals(refusals)).await?;
         }
