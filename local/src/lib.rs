@@ -56,64 +56,43 @@
 
 #![cfg(target_os = "linux")]
 
-mod ahead;
-mod archive;
-pub mod archives;
-mod background;
 mod browser;
 mod cgroup;
-mod claim;
-mod disk;
+mod dev;
 mod engine;
 mod errors;
-mod exec;
-mod files;
 mod filter;
-mod handles;
-mod inner;
-mod judgement;
+mod host;
 mod launch;
 mod layers;
-mod layout;
 mod network;
-mod owner;
-mod process;
 #[doc(hidden)]
 pub mod prove;
 mod provider;
-mod ready;
-mod registry;
-mod running;
 mod sandbox;
 mod script;
-mod search;
-mod secrets;
-mod staging;
 mod store;
-mod transfer;
-pub mod trees;
 mod watch;
+mod weakness;
 
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use self::ahead::Ahead;
 use self::browser::Browsers;
-pub use self::handles::{NewFile, TreePipe};
-use self::inner::{Inner, State};
-#[doc(hidden)]
-pub use self::launch::Weakness;
-use self::launch::Weaknesses;
+pub use self::dev::Objects;
+use self::host::registry::Registry;
+pub use self::host::trees;
+use self::host::{owner, removal};
+use self::launch::Task;
 #[doc(hidden)]
 pub use self::network::connections::{Connections, Proof};
 use self::network::egress;
@@ -121,16 +100,22 @@ use self::network::egress;
 pub use self::network::egress::Internet;
 pub use self::network::egress::Reached;
 use self::network::fetch::Fetching;
-pub use self::network::objects::Objects;
 use self::network::preview::Previews;
-pub use self::process::LocalProcess;
 use self::provider::infos;
-use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
+use self::sandbox::ahead::{self, Ahead};
+pub use self::sandbox::archives;
+use self::sandbox::background;
+pub use self::sandbox::handles::{NewFile, TreePipe};
+use self::sandbox::inner::{Inner, State};
+pub use self::sandbox::process::LocalProcess;
+pub use self::script::secrets::{SecretInfo, Secrets};
 use self::script::{Databases, Scripts};
-pub use self::secrets::{SecretInfo, Secrets};
 pub use self::store::LocalStore;
 use self::store::Stores;
+#[doc(hidden)]
+pub use self::weakness::Weakness;
+use self::weakness::Weaknesses;
 use koze_core::Profiles;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
@@ -142,7 +127,11 @@ use koze_core::workspace::OpenLimits;
 /// A sandbox is started by running this program once more. In that process this function does not return; elsewhere it
 /// returns at once.
 pub fn init() {
-    launch::init();
+    launch::init(|task, socket| match task {
+        Task::Guest => koze_guest::serve(socket),
+        Task::Script => script::serve(socket),
+        Task::Database => script::serve_database(socket),
+    });
 }
 
 /// What happens to the supplementary groups of the user who starts a sandbox.
@@ -278,28 +267,12 @@ impl Local {
         Self::on(state.as_ref(), internet, Weaknesses::default())
     }
 
-    /// The same, with sandboxes that lack protections: for the controls of tests only.
-    #[doc(hidden)]
-    pub fn weakened(state: impl AsRef<Path>, weak: Vec<Weakness>) -> Result<Self> {
-        Self::on(state.as_ref(), Internet::default(), Weaknesses::new(weak))
-    }
-
-    /// The same, with names of servers on this machine.
-    #[doc(hidden)]
-    pub fn weakened_with_names(
-        state: impl AsRef<Path>,
-        names: HashMap<String, SocketAddr>,
-        weak: Vec<Weakness>,
-    ) -> Result<Self> {
-        Self::on(state.as_ref(), Internet { names, ..Internet::default() }, Weaknesses::new(weak))
-    }
-
     fn on(state: &Path, internet: Internet, weak: Weaknesses) -> Result<Self> {
         if !launch::ready() {
             let text = "call `koze_local::init()` first in `main`";
             return Err(Error::new(Code::Unsupported, text));
         }
-        if !weak.has(&launch::Weakness::Pipes) {
+        if !weak.has(&Weakness::Pipes) {
             background::raise_descriptors();
         }
         let unusable = |error: io::Error| {
@@ -308,7 +281,7 @@ impl Local {
         };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(unusable)?;
         let state = fs::canonicalize(state).map_err(unusable)?;
-        sweep(&state);
+        removal::sweep(&state);
         ahead::sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
@@ -442,27 +415,4 @@ impl Local {
     pub fn egress(state: impl AsRef<Path>) -> Result<Vec<Reached>> {
         egress::read_journal(state.as_ref())
     }
-}
-
-/// The directory to which a destroyed sandbox's files are moved atomically, before they are removed.
-fn gone_name(directory: &Path) -> PathBuf {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    directory.with_file_name(format!("gone-{}-{now}", std::process::id()))
-}
-
-/// Removes the files of sandboxes whose destruction was interrupted.
-fn sweep(state: &Path) {
-    for entry in fs::read_dir(state).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with("gone-") {
-            let _ = clear(&entry.path());
-        }
-    }
-}
-
-/// Removes a directory regardless of the permissions in it.
-fn clear(directory: &Path) -> io::Result<()> {
-    let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    koze_guest::tree::remove(fs::File::open(above)?.as_fd(), name, true)
 }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::errors::state_failed;
-use super::inner::Inner;
-use super::layers::{self, Layer};
-use super::layout::Own;
-use super::network::egress;
-use super::registry::Registry;
-use super::sandbox::Cancelled;
-use super::{Local, LocalSandbox, LocalStore, Shared, archive, claim, engine, launch, layout};
+use crate::errors::state_failed;
+use crate::host::layout::Own;
+use crate::host::registry::Registry;
+use crate::host::{claim, layout};
+use crate::layers::Layer;
+use crate::network::egress;
+use crate::sandbox::Cancelled;
+use crate::sandbox::inner::Inner;
+use crate::sandbox::{archive, layer};
+use crate::{Local, LocalSandbox, LocalStore, Shared, engine, launch};
 use koze_core::archive::Tar;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
@@ -98,7 +100,7 @@ impl Provider for Local {
         let cancelled = Cancelled::default();
         let flag = cancelled.flag();
         let (from, dir, store, key) = (Arc::clone(&sandbox.0), dir.to_owned(), store.clone(), key.clone());
-        let (contents, bytes) = engine::run(layers::take(from, own, dir, store, key, flag)).await?;
+        let (contents, bytes) = engine::run(layer::take(from, own, dir, store, key, flag)).await?;
         drop(cancelled);
         Ok(Some(TakenLayer { contents, bytes }))
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::super::engine::engine;
-use super::super::inner::Use;
-use super::super::network::egress::Refusals;
 use super::Turn;
 use super::pipes::Common;
+use crate::engine::engine;
+use crate::network::egress::Refusals;
+use crate::sandbox::inner::Use;
 use koze_core::error::Result;
 use koze_core::script::{Refusal, Wire};
 

@@ -10,11 +10,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 
-use super::super::engine::engine;
-use super::super::inner::Use;
-use super::super::network::egress::Refusals;
-use super::super::running::Running;
 use super::connection::Connection;
+use crate::engine::engine;
+use crate::network::egress::Refusals;
+use crate::sandbox::inner::Use;
+use crate::sandbox::running::Running;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::MAX_MESSAGE;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use data_encoding::BASE64;
 use rustls::pki_types::CertificateDer;
 
-use super::super::network::egress;
+use crate::network::egress;
 use koze_core::error::{Code, Error, Result};
 
 /// The paths of Chromium in distributions, and whether it needs an argument to run headless. koze uses the first one that

@@ -8,19 +8,19 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with, 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
-use super::super::cgroup::ENTER;
-use super::super::filter::Program;
-use super::super::script;
 use super::nursery::{self, Copy};
-use super::spec::{Failure, Order, Report, Spec, Stage, Task};
+use super::spec::{Failure, LeftOut, Order, Report, Spec, Stage, Task};
 use super::visible_limits::{self, MemoryFiles};
-use super::{NURSERY, USER, Weakness, Weaknesses, mounts, overlay, proc, program, sys};
+use super::{NURSERY, USER, Work, mounts, overlay, proc, program, sys};
+use crate::cgroup::ENTER;
+use crate::filter::Program;
+use crate::weakness::Weakness;
 
 /// The exit code if a program cannot be run.
 const CANNOT_RUN: i32 = 126;
 
 /// Does nothing in a process that was not launched, and does not return in one that was.
-pub(super) fn enter() {
+pub(super) fn enter(work: Work) {
     if !is_nursery() {
         if program::is_running() {
             // A program in a sandbox has run `/proc/self/exe` while that was the guest.
@@ -31,7 +31,7 @@ pub(super) fn enter() {
     if std::env::var_os(super::KEEP).is_none() {
         sys::close_all();
     }
-    let served = take_stdin().and_then(nurse);
+    let served = take_stdin().and_then(|socket| nurse(socket, work));
     std::process::exit(i32::from(served.is_err()));
 }
 
@@ -46,16 +46,16 @@ fn is_nursery() -> bool {
     told && arguments.next().is_none()
 }
 
-fn nurse(socket: OwnedFd) -> io::Result<()> {
+fn nurse(socket: OwnedFd, work: Work) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::thread::set_name(c"koze-nursery")?;
     let copy = nursery::serve(&socket)?;
     // A copy must not receive requests to its original.
     drop(socket);
-    copy.map_or(Ok(()), run)
+    copy.map_or(Ok(()), |copy| run(copy, work))
 }
 
-fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
+fn run(Copy { socket, weak, filters }: Copy, work: Work) -> io::Result<()> {
     rustix::thread::set_name(c"koze-spare")?;
     // If the program file is not readable, the kernel has made this process non-dumpable, but its ID maps must be
     // written.
@@ -74,7 +74,7 @@ fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
     if order.spec.task != Task::Guest {
         sys::use_utc();
     }
-    match prepare(&order, descriptors) {
+    match prepare(&order, &weak, descriptors) {
         Ok(memory) => {
             let sockets = sockets.filter(|_| order.spec.task == Task::Guest);
             let handed: Vec<_> =
@@ -82,11 +82,7 @@ fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
             channel::send(&socket, 0, &Report::Shut, &handed)?;
             let task = order.spec.task;
             drop((memory, sockets, order, filters));
-            match task {
-                Task::Guest => koze_guest::serve(socket),
-                Task::Script => script::serve(socket),
-                Task::Database => script::serve_database(socket),
-            }
+            work(task, socket)
         }
         Err((stage, error)) => fail(&socket, stage, &error),
     }
@@ -99,7 +95,7 @@ fn fail(socket: &OwnedFd, stage: Stage, error: &io::Error) -> io::Result<()> {
 
 /// Does the setup that is the same for every sandbox. Returns a socket through which the host queries the sandbox's
 /// sockets, if supported.
-fn ahead(weak: &Weaknesses, filters: &[Program]) -> io::Result<Option<OwnedFd>> {
+fn ahead(weak: &LeftOut, filters: &[Program]) -> io::Result<Option<OwnedFd>> {
     if !weak.has(&Weakness::Network) {
         let inet = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         sys::loopback_up(inet.as_fd())?;
@@ -136,6 +132,7 @@ fn take_null() -> io::Result<()> {
 /// Sets up the sandbox around this process, and locks it down. Returns the files that show its programs the memory in use, if it has any.
 fn prepare(
     Order { spec, groups }: &Order<Spec>,
+    weak: &LeftOut,
     mut doors: Vec<OwnedFd>,
 ) -> Result<Option<MemoryFiles>, (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
@@ -147,13 +144,13 @@ fn prepare(
     let _ = rustix::process::setsid();
     sys::unshare_views().map_err(at(Stage::Namespaces))?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let sources = mounts::sources(spec).map_err(at(Stage::Sources))?;
+    let sources = mounts::sources(spec, weak).map_err(at(Stage::Sources))?;
     let overlaid = spec.overlay.as_ref().map(|overlay| Ok((overlay, overlay::sources(overlay, layer)?)));
     let overlaid = overlaid.transpose().map_err(at(Stage::Layer))?;
     become_user(*groups).map_err(at(Stage::User))?;
     match spec.task {
-        Task::Script => return prepare_script(spec).map(|()| None),
-        Task::Database => return prepare_database(spec, sources).map(|()| None),
+        Task::Script => return prepare_script(spec, weak).map(|()| None),
+        Task::Database => return prepare_database(spec, weak, sources).map(|()| None),
         Task::Guest => {}
     }
     mounts::root(spec, sources).map_err(at(Stage::Root))?;
@@ -161,26 +158,26 @@ fn prepare(
     if let Some((overlay, sources)) = overlaid {
         overlay::attach(overlay, &sources).map_err(at(Stage::Layer))?;
     }
-    if !spec.weak.has(&Weakness::Processes) {
+    if !weak.has(&Weakness::Processes) {
         mounts::processes().map_err(at(Stage::Proc))?;
     }
     mounts::pivot().map_err(at(Stage::Pivot))?;
     take_null().map_err(at(Stage::Pivot))?;
-    if !spec.weak.has(&Weakness::Processes) {
-        if !spec.weak.has(&Weakness::Counters) {
+    if !weak.has(&Weakness::Processes) {
+        if !weak.has(&Weakness::Counters) {
             proc::bound_counters().map_err(at(Stage::Proc))?;
         }
-        if !spec.weak.has(&Weakness::Proc) {
+        if !weak.has(&Weakness::Proc) {
             proc::mask().map_err(at(Stage::Proc))?;
         }
         visible_limits::show(spec.visible_group).map_err(at(Stage::Limits))?;
     }
-    shut(spec).map_err(at(Stage::Shut))?;
+    shut(spec, weak).map_err(at(Stage::Shut))?;
     Ok(Some(memory))
 }
 
 /// The rest of the setup for scripts, which see nothing of the host, not even `/proc` and `/dev`.
-fn prepare_script(spec: &Spec) -> Result<(), (Stage, io::Error)> {
+fn prepare_script(spec: &Spec, weak: &LeftOut) -> Result<(), (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
     rustix::thread::set_name(c"koze-script").map_err(|error| (Stage::Root, error.into()))?;
     let memory = script_memory().map_err(at(Stage::Root))?;
@@ -188,11 +185,11 @@ fn prepare_script(spec: &Spec) -> Result<(), (Stage, io::Error)> {
     mounts::pivot().map_err(at(Stage::Pivot))?;
     sys::close_streams();
     limit(Resource::As, memory).map_err(at(Stage::Shut))?;
-    shut(spec).map_err(at(Stage::Shut))
+    shut(spec, weak).map_err(at(Stage::Shut))
 }
 
 /// The rest of the setup for a database, which sees its files, but not even `/proc`.
-fn prepare_database(spec: &Spec, sources: Vec<OwnedFd>) -> Result<(), (Stage, io::Error)> {
+fn prepare_database(spec: &Spec, weak: &LeftOut, sources: Vec<OwnedFd>) -> Result<(), (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
     rustix::thread::set_name(c"koze-database").map_err(|error| (Stage::Root, error.into()))?;
     let memory = script_memory().map_err(at(Stage::Root))?;
@@ -200,7 +197,7 @@ fn prepare_database(spec: &Spec, sources: Vec<OwnedFd>) -> Result<(), (Stage, io
     mounts::pivot().map_err(at(Stage::Pivot))?;
     take_null().map_err(at(Stage::Pivot))?;
     limit(Resource::As, memory).map_err(at(Stage::Shut))?;
-    shut(spec).map_err(at(Stage::Shut))
+    shut(spec, weak).map_err(at(Stage::Shut))
 }
 
 /// Returns the address space for scripts and their databases in bytes: that of this process, what a script may use, and as much
@@ -224,13 +221,13 @@ fn become_user(groups: bool) -> io::Result<()> {
 }
 
 /// Drops all privileges that are no longer needed.
-fn shut(spec: &Spec) -> io::Result<()> {
+fn shut(spec: &Spec, weak: &LeftOut) -> io::Result<()> {
     rustix::system::sethostname(spec.hostname.as_bytes())?;
     let _ = rustix::process::setsid();
-    if !spec.weak.has(&Weakness::Limits) {
+    if !weak.has(&Weakness::Limits) {
         limits(spec)?;
     }
-    if spec.weak.has(&Weakness::Capabilities) {
+    if weak.has(&Weakness::Capabilities) {
         keep_capabilities()?;
     } else {
         drop_capabilities()?;
@@ -238,13 +235,13 @@ fn shut(spec: &Spec) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     // These come last, because a change of user or capabilities clears both.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    let dumpable = spec.weak.has(&Weakness::Dumpable);
+    let dumpable = weak.has(&Weakness::Dumpable);
     rustix::process::set_dumpable_behavior(if dumpable {
         DumpableBehavior::Dumpable
     } else {
         DumpableBehavior::NotDumpable
     })?;
-    if spec.weak.has(&Weakness::Filter) { Ok(()) } else { apply(&spec.filters) }
+    if weak.has(&Weakness::Filter) { Ok(()) } else { apply(&spec.filters) }
 }
 
 fn apply(filters: &[Program]) -> io::Result<()> {

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use super::super::Groups;
 use super::USER;
+use crate::Groups;
 
 /// The possible paths of the helper. `PATH` is not searched.
 const HELPERS: &[&str] = &["/usr/bin/newgidmap", "/run/wrappers/bin/newgidmap"];

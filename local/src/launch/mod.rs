@@ -11,7 +11,6 @@ mod program;
 mod spec;
 mod sys;
 mod visible_limits;
-mod weakness;
 
 use std::fs;
 use std::io;
@@ -24,7 +23,8 @@ use koze_guest::channel;
 use rustix::net::sockopt;
 use rustix::process::{WaitId, WaitIdOptions};
 
-use super::cgroup::Group;
+use crate::cgroup::Group;
+use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error::{Code, Error, Result};
 
 pub(super) use groups::fate as groups;
@@ -35,8 +35,6 @@ pub(super) use spec::{Bind, BindKind, Spec, Task};
 use spec::{Failure, Order, Report, Stage};
 pub(super) use sys::Process;
 pub(super) use visible_limits::{Limits, MemoryFiles, VisibleGroup, texts as limit_texts};
-pub use weakness::Weakness;
-pub(super) use weakness::Weaknesses;
 
 /// The argument that makes a process a nursery.
 const NURSERY: &str = "--koze-sandbox-nursery";
@@ -53,9 +51,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 static READY: AtomicBool = AtomicBool::new(false);
 
+/// The work of the first process of a sandbox, which it does once it is locked down.
+pub(super) type Work = fn(Task, OwnedFd) -> io::Result<()>;
+
 /// See [`super::init`].
-pub(super) fn init() {
-    child::enter();
+pub(super) fn init(work: Work) {
+    child::enter(work);
     READY.store(true, Ordering::Release);
 }
 
@@ -150,7 +151,7 @@ fn first(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
         // The nursery was not started yet, or was killed.
         Some(Err(Missing::Gone(_))) | None => {}
     }
-    let started = Nursery::start(&GuestProgram::get()?.path(), None).map_err(failed)?;
+    let started = Nursery::start(&GuestProgram::get()?.path(), &Weaknesses::default()).map_err(failed)?;
     nursery.insert(started).copy(weak).map_err(no_copy)
 }
 
@@ -159,8 +160,7 @@ fn first(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
 fn fresh(weak: &Weaknesses) -> Result<Waiting> {
     let program = if weak.has(&Weakness::Rerun) { GuestProgram::unnamed()? } else { GuestProgram::get()? };
     let path = if weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
-    let keep = weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
-    let nursery = Nursery::start(&path, keep).map_err(failed)?;
+    let nursery = Nursery::start(&path, weak).map_err(failed)?;
     nursery.copy(weak).map_err(no_copy)
 }
 

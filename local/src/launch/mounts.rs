@@ -12,20 +12,21 @@ use rustix::mount::{
     move_mount, open_tree, unmount,
 };
 
-use super::spec::{Bind, BindKind, Spec};
-use super::{Weakness, Weaknesses, sys};
+use super::spec::{Bind, BindKind, LeftOut, Spec};
+use super::sys;
+use crate::weakness::Weakness;
 
 /// The mount point of the new root: a directory that every Linux has, in a private mount namespace.
 const SCRATCH: &str = "/usr";
 
 /// Opens the host's entries. This happens while the process is still the host's user, because a parent directory may be
 /// inaccessible to others.
-pub(super) fn sources(spec: &Spec) -> io::Result<Vec<OwnedFd>> {
+pub(super) fn sources(spec: &Spec, weak: &LeftOut) -> io::Result<Vec<OwnedFd>> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    spec.binds.iter().map(|bind| source(bind, &spec.weak)).collect()
+    spec.binds.iter().map(|bind| source(bind, weak)).collect()
 }
 
-fn source(bind: &Bind, weak: &Weaknesses) -> io::Result<OwnedFd> {
+fn source(bind: &Bind, weak: &LeftOut) -> io::Result<OwnedFd> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(CWD, OsStr::from_bytes(&bind.source), flags)?;

@@ -17,16 +17,18 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 use serde::{Deserialize, Serialize};
 
-use super::super::filter::{self, Program};
 use super::reap;
+use super::spec::LeftOut;
 use super::sys::{self, Process};
-use super::{NURSERY, TIMEOUT, Weaknesses};
+use super::{KEEP, NURSERY, TIMEOUT};
+use crate::filter::{self, Program};
+use crate::weakness::{Weakness, Weaknesses};
 
 /// Fork a copy. The socket that it will serve is passed with the request.
 #[derive(Debug, Serialize, Deserialize)]
-struct Wanted {
-    /// The weaknesses, for tests.
-    weak: Weaknesses,
+struct Wanted<W> {
+    /// The protections to leave out: sent as [`Weaknesses`], received as [`LeftOut`].
+    weak: W,
     /// The system call filters that can be installed before the setup.
     filters: Vec<Program>,
 }
@@ -84,10 +86,11 @@ pub(super) struct Nursery {
 }
 
 impl Nursery {
-    /// Starts the nursery from a program, with an optional variable.
-    pub(super) fn start(program: &Path, variable: Option<(&str, &str)>) -> io::Result<Self> {
+    /// Starts the nursery from a program.
+    pub(super) fn start(program: &Path, weak: &Weaknesses) -> io::Result<Self> {
         let (socket, theirs) = pair()?;
-        let process = command(program, theirs).envs(variable).spawn()?;
+        let keep = weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
+        let process = command(program, theirs).envs(keep).spawn()?;
         Ok(Nursery { socket, process, spare: None })
     }
 
@@ -95,7 +98,7 @@ impl Nursery {
     pub(super) fn copy(&self, weak: &Weaknesses) -> Result<Waiting, Missing> {
         let (socket, theirs) = pair()?;
         let filters = filter::early().map_err(io::Error::other)?;
-        let wanted = Wanted { weak: weak.clone(), filters };
+        let wanted = Wanted { weak, filters };
         channel::send(&self.socket, 0, &wanted, &[theirs.as_fd()])?;
         let came = channel::receive::<Made>(&self.socket)?;
         let came = came.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
@@ -162,7 +165,7 @@ fn command(program: &Path, socket: OwnedFd) -> Command {
 /// The initial state of a copy.
 pub(super) struct Copy {
     pub(super) socket: OwnedFd,
-    pub(super) weak: Weaknesses,
+    pub(super) weak: LeftOut,
     pub(super) filters: Vec<Program>,
 }
 
@@ -170,7 +173,7 @@ pub(super) struct Copy {
 pub(super) fn serve(socket: &OwnedFd) -> io::Result<Option<Copy>> {
     // A copy has only one of several threads, and could wait forever for a lock of another.
     let alone = std::fs::read_dir("/proc/self/task")?.count() == 1;
-    while let Some(came) = channel::receive::<Wanted>(socket)? {
+    while let Some(came) = channel::receive::<Wanted<LeftOut>>(socket)? {
         let Some(theirs) = came.descriptors.into_iter().next() else { continue };
         let Wanted { weak, filters } = came.message;
         let cloned =

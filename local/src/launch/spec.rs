@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::filter::Program;
 use super::overlay::Overlay;
 use super::visible_limits::VisibleGroup;
-use super::weakness::Weaknesses;
+use crate::filter::Program;
+use crate::weakness::{Weakness, Weaknesses};
 
 /// From the host to the waiting child process. Descriptors for entering its control group are passed with it, and after them that of the
 /// layer, if the host has opened it.
@@ -79,7 +79,8 @@ pub(crate) struct Spec {
     pub(crate) filters: Vec<Program>,
     /// The user and group on the host, or `None` for the current user.
     pub(crate) owner: Option<u32>,
-    /// The weaknesses, for tests.
+    /// The protections that it lacks. Not sent: the waiting process has its [`LeftOut`] already.
+    #[serde(skip)]
     pub(crate) weak: Weaknesses,
     /// What its first process does.
     pub(crate) task: Task,
@@ -90,6 +91,16 @@ impl Spec {
     /// layer itself.
     pub(super) fn mapped_layer(&self) -> Option<&Overlay> {
         self.overlay.as_ref().filter(|_| self.owner.is_some())
+    }
+}
+
+/// The protections that a process leaves out: the [`Weaknesses`] that its host has sent.
+#[derive(Debug, Deserialize)]
+pub(super) struct LeftOut(Vec<Weakness>);
+
+impl LeftOut {
+    pub(super) fn has(&self, weakness: &Weakness) -> bool {
+        self.0.contains(weakness)
     }
 }
 

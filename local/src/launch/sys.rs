@@ -9,7 +9,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::thread::UnshareFlags;
 
-use super::{Weakness, Weaknesses};
+use super::spec::LeftOut;
+use crate::weakness::Weakness;
 
 /// Sets the time zone of this single-threaded process to UTC, which is that of scripts everywhere. The C library reads it now:
 /// later, it would look for files, and the system call filter of scripts would end the process.
@@ -32,7 +33,7 @@ pub(in super::super) struct Process {
 
 /// Forks this single-threaded process into new namespaces, as the first process there. The copy's parent is this
 /// process's parent. Returns the copy in the original, and nothing in the copy.
-pub(super) fn clone_sibling(weak: &Weaknesses) -> io::Result<Option<Process>> {
+pub(super) fn clone_sibling(weak: &LeftOut) -> io::Result<Option<Process>> {
     let mut namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWUTS;
     for (weakness, flag) in [
         (Weakness::Processes, libc::CLONE_NEWPID),

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, OpenTreeFlags, mount, mount_bind, mount_remount, open_tree};
 use serde::{Deserialize, Serialize};
 
-use super::super::cgroup;
+use crate::cgroup;
 
 /// The files that are mounted where programs look: their paths in the sandbox, without the leading slash.
 const MEMINFO: &str = "var/lib/koze/limits/meminfo";

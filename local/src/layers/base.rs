@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Layer, Layers, failed};
 use crate::errors::state_failed;
+use crate::host::layout::Own;
+use crate::host::removal;
 use crate::launch::Overlay;
-use crate::layout::Own;
 use koze_core::error::{Code, Error, Result};
 
 /// The name of the record in the directory of a sandbox.
@@ -48,7 +49,7 @@ impl Base {
         let prepare = || {
             let work = sandbox.join(FILES).join(WORK);
             if work.exists() {
-                crate::clear(&work)?;
+                removal::clear(&work)?;
             }
             fs::DirBuilder::new().mode(0o700).create(&work)?;
             std::os::unix::fs::chown(&work, owner, owner)
@@ -117,7 +118,7 @@ impl Layers {
 
 #[cfg(test)]
 mod tests {
-    use crate::layout;
+    use crate::host::layout;
 
     #[test]
     fn the_own_directory_of_a_path() {

@@ -14,7 +14,7 @@ use koze_guest::archive::Known;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 
 use super::{Base, Layer, Layers};
-use crate::layout::Own;
+use crate::host::layout::Own;
 
 /// The file in a sandbox's directory that lists the layers that were taken of it: one name per line, the newest first.
 const RECORD: &str = "layers";

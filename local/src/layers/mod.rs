@@ -14,7 +14,7 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `take` | creates a layer from a directory of a running sandbox |
+//! | `take` | creates a layer from what a sandbox hands over |
 //! | `known` | finds the files that a sandbox has not changed since its last layer |
 //! | `files` | creates the files of a layer |
 //! | `copies` | copies their content |
@@ -37,8 +37,9 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::base::Base;
-pub(super) use self::take::take;
-use super::layout::Own;
+pub(super) use self::take::{fill, prepare};
+use crate::host::layout::Own;
+use crate::host::removal;
 use koze_core::error::{Code, Error, Result};
 
 /// The layers of a state directory.
@@ -163,9 +164,9 @@ impl Layers {
 
     fn remove(&self, layer: &Layer) -> io::Result<()> {
         // Atomic: a directory that was renamed is deleted later, even if this process is killed.
-        let gone = super::gone_name(&self.state.join(&layer.name));
+        let gone = removal::gone_name(&self.state.join(&layer.name));
         fs::rename(&layer.directory, &gone)?;
-        super::clear(&gone)
+        removal::clear(&gone)
     }
 
     /// Takes the lock that is held while layers are removed or get a user.
@@ -254,7 +255,7 @@ fn boot() -> io::Result<String> {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "it is used with `map_err`")]
-fn failed(error: io::Error) -> Error {
+pub(super) fn failed(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("the files of a snapshot cannot be used: {}", error.kind()))
         .with_source(error)
 }

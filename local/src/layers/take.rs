@@ -1,39 +1,46 @@
-//! Creates a layer from a directory of a running sandbox. The sandbox opens the files, and leaves out those that an earlier layer has.
+//! Creates a layer from a directory, whose sandbox opens the files, and leaves out those that an earlier layer has.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufWriter, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use koze_guest::archive::{Entry, Handed, Mark};
 use koze_guest::channel::Receiver;
-use koze_guest::message::{Place, Request};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::copies::{Batch, Copies, Failure, with_copies};
 use super::files::Files;
 use super::known::{self, Previous};
 use super::{About, Indexed, Layer, Layers, failed};
-use crate::engine;
 use crate::errors::{gone, reported, unexpected};
-use crate::inner::Inner;
+use crate::host::layout::Own;
 use crate::launch::USER;
-use crate::layout::{self, Own};
-use crate::store::LocalStore;
-use crate::transfer::Outcome;
 use koze_core::archive::Contents;
 use koze_core::error::{Code, Error, Result};
-use koze_core::store::Key;
 
 /// A layer that is not listed yet. Dropping it removes its files.
-struct Draft {
+pub(crate) struct Draft {
     layers: Layers,
     layer: Layer,
     _lock: File,
     is_kept: bool,
+}
+
+impl Draft {
+    /// Returns the name of the layer, by which a store lists it.
+    pub(crate) fn name(&self) -> &str {
+        self.layer.name()
+    }
+
+    /// Keeps the layer, which a store lists now. The next layer of the sandbox shares unchanged files with it.
+    pub(crate) fn keep(&mut self, sandbox: &Path) {
+        self.is_kept = true;
+        // If this fails, the next layer shares no files with this one.
+        let _ = known::record(sandbox, &self.layer);
+    }
 }
 
 impl Drop for Draft {
@@ -45,54 +52,15 @@ impl Drop for Draft {
 }
 
 /// The state that is prepared before the request to the sandbox.
-struct Plan {
+pub(crate) struct Plan {
     draft: Draft,
     previous: Previous,
-    known: File,
+    /// The files that an earlier layer has, for the sandbox to leave out.
+    pub(crate) known: File,
 }
 
-/// Creates a layer from a directory of a sandbox, and lists it in the store under a key. Returns what it contains, and the number of bytes
-/// that it does not share with an earlier layer.
-pub(crate) async fn take(
-    from: Arc<Inner>,
-    own: Own,
-    dir: String,
-    store: LocalStore,
-    key: Key,
-    cancelled: Arc<AtomicBool>,
-) -> Result<(Contents, u64)> {
-    let using = from.using();
-    let guest = from.wake().await?;
-    let (layers, sandbox) = (store.layers(), from.directory.clone());
-    let plan = {
-        let (layers, own, sandbox) = (layers.clone(), own.clone(), sandbox.clone());
-        engine::block(move || prepare(&layers, &sandbox, &own).map_err(failed)).await?
-    };
-    let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|error| failed(error.into()))?;
-    let request = Request::HandOver(Place { root: dir.clone(), path: dir.clone() });
-    let passed = [theirs.as_fd(), plan.known.as_fd()];
-    let answer = guest.ask(guest.number(), &request, &passed).await?;
-    drop(theirs);
-    let outcome = Outcome::new(Arc::clone(&from), answer, using);
-    let most = layout::disk(&from.settings).saturating_mul(2);
-    let built = engine::block(move || {
-        let (draft, contents, bytes) = fill(plan, &own, &dir, most, &socket, &cancelled)?;
-        if cancelled.load(Ordering::Acquire) {
-            return Err(gone());
-        }
-        store.list_layer(&key, draft.layer.name(), bytes)?;
-        Ok((draft, contents, bytes))
-    });
-    let (mut draft, contents, bytes) = built.await?;
-    draft.is_kept = true;
-    // If this fails, the next layer shares no files with this one.
-    let _ = known::record(&sandbox, &draft.layer);
-    drop(outcome);
-    Ok((contents, bytes))
-}
-
-fn prepare(layers: &Layers, sandbox: &std::path::Path, own: &Own) -> io::Result<Plan> {
+/// Creates an empty layer, and finds what it can share with the last one of the sandbox.
+pub(crate) fn prepare(layers: &Layers, sandbox: &Path, own: &Own) -> io::Result<Plan> {
     let (layer, lock) = layers.create()?;
     let draft = Draft { layers: layers.clone(), layer, _lock: lock, is_kept: false };
     let previous = known::previous(layers, sandbox, own);
@@ -107,7 +75,7 @@ fn prepare(layers: &Layers, sandbox: &std::path::Path, own: &Own) -> io::Result<
 }
 
 /// Creates the files of a layer from what the guest hands over.
-fn fill(
+pub(crate) fn fill(
     plan: Plan,
     own: &Own,
     dir: &str,
@@ -217,7 +185,7 @@ fn removed(error: io::Error) -> Error {
 fn directories(layer: &Layer, own: &Own, owner: Option<u32>) -> io::Result<File> {
     let mut path = layer.files();
     let parts = own.below.split('/').filter(|part| !part.is_empty());
-    let create = |path: &std::path::Path| {
+    let create = |path: &Path| {
         DirBuilder::new().mode(0o755).create(path)?;
         std::os::unix::fs::chown(path, owner, owner)
     };

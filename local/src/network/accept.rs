@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves connections. When others need the room, closes those that have not proved anything. Dropping the future
 /// closes all.
-pub(super) async fn each<F>(listener: TcpListener, serve: impl Fn(TcpStream, Proof) -> F)
+pub(crate) async fn each<F>(listener: TcpListener, serve: impl Fn(TcpStream, Proof) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {

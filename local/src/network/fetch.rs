@@ -16,10 +16,10 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::super::engine;
 use super::authorities;
 use super::egress::{Internet, Journal, LOOKUPS, Policy, Reach, code};
 use super::http::{self, Refusal};
+use crate::engine;
 use koze_core::SessionId;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::{Egress, Exchange, Exchanged};

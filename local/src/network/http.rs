@@ -37,16 +37,16 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 ];
 
 /// The body of a response.
-pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// Work to do on a connection after its last response, if that turned it into a tunnel.
 #[derive(Clone, Default)]
-pub(super) struct After(Arc<Mutex<Option<Work>>>);
+pub(crate) struct After(Arc<Mutex<Option<Work>>>);
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl After {
-    pub(super) fn set(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn set(&self, work: impl Future<Output = ()> + Send + 'static) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(work));
     }
 
@@ -59,7 +59,7 @@ impl After {
 }
 
 /// Serves a connection until it ends. Dropping the future stops everything that it started.
-pub(super) async fn serve<I, F>(stream: I, answer: impl Fn(Request<Incoming>, After) -> F)
+pub(crate) async fn serve<I, F>(stream: I, answer: impl Fn(Request<Incoming>, After) -> F)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Response<Body>>,
@@ -195,7 +195,7 @@ pub(super) fn pass_on(response: Response<Incoming>, keep: impl Send + 'static) -
 }
 
 /// Returns a response without a body.
-pub(super) fn empty(status: StatusCode) -> Response<Body> {
+pub(crate) fn empty(status: StatusCode) -> Response<Body> {
     let mut response =
         Response::new(Full::default().map_err(|never: Infallible| match never {}).boxed_unsync());
     *response.status_mut() = status;
@@ -204,17 +204,17 @@ pub(super) fn empty(status: StatusCode) -> Response<Body> {
 
 /// An error response with a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) status: StatusCode,
-    pub(super) text: String,
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) text: String,
 }
 
 impl Refusal {
-    pub(super) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
         Refusal { status, text: text.into() }
     }
 
-    pub(super) fn into_response(self) -> Response<Body> {
+    pub(crate) fn into_response(self) -> Response<Body> {
         let body = Full::from(format!("koze: {}\n", self.text)).map_err(|never| match never {});
         let mut response = Response::new(body.boxed_unsync());
         *response.status_mut() = self.status;

@@ -1,14 +1,13 @@
 //! Traffic in and out of a sandbox's network, which has only a loopback interface: the guest creates sockets there and
 //! passes them to the host.
 
-mod accept;
+pub(super) mod accept;
 pub(super) mod authorities;
 pub(super) mod connections;
 pub(super) mod egress;
 pub(super) mod fetch;
-mod http;
+pub(super) mod http;
 mod idle;
-pub(super) mod objects;
 pub(super) mod preview;
 mod tunnel;
 
@@ -20,8 +19,8 @@ use koze_guest::message::Request;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::errors::unexpected;
-use super::running::Running;
+use crate::errors::unexpected;
+use crate::sandbox::running::Running;
 use koze_core::error::{Code, Error, Result};
 
 /// How long a server in a sandbox may take to accept a connection.

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command as Process;
 
-use super::super::LocalSandbox;
-use super::super::launch::Weakness;
 use super::probes::{CALLS, Needs, PROBE, Target};
 use super::stage::{at, command};
 use super::{Fault, inputs};
+use crate::LocalSandbox;
+use crate::weakness::Weakness;
 use koze_core::sandbox::{Sandbox, Write};
 
 /// Attempts that koze ends with all programs of the sandbox.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use crate::host::removal;
+
 /// The argument that makes this program a janitor; the directory follows.
 pub(super) const JANITOR: &str = "--koze-proof-janitor";
 /// How often it tries, and how long it waits in between: sandboxes that are ending may still write.
@@ -56,7 +58,7 @@ pub(super) fn run() -> ExitCode {
         remove_memory(memory);
     }
     for _ in 0..MAX_ATTEMPTS {
-        let _ = super::super::clear(&dir);
+        let _ = removal::clear(&dir);
         if !dir.exists() {
             return ExitCode::SUCCESS;
         }

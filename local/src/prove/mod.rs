@@ -6,12 +6,15 @@
 //!
 //! Attempts by the input of a tool run in child processes, with the same two runs: see `inputs`.
 //!
-//! Sandboxes that lack protections are created only here, in temporary directories. No environment variable and no
-//! program argument can create one, except in the child processes of attempts by input, which make only that attempt.
+//! Sandboxes that lack protections are created only here, in temporary directories. Nothing else can create one, because
+//! leaving a protection out requires a `Permit`. A program argument selects an attempt by input and one of its two runs,
+//! in a child process that makes only that attempt. The functions with which tests choose protections are not in release
+//! builds.
 
 mod attempt;
 mod inputs;
 mod janitor;
+mod permit;
 mod probes;
 mod scene;
 mod stage;
@@ -26,11 +29,14 @@ use std::time::{Duration, Instant};
 use self::attempt::Control;
 use self::inputs::{INPUT, INPUTS};
 use self::janitor::Janitor;
+pub(crate) use self::permit::Permit;
 use self::probes::{ATTEMPTS, CALLS, PROBE};
 use self::scene::Scene;
 use self::stage::Stage;
-use super::LocalSandbox;
-use super::launch::Weakness;
+use crate::LocalSandbox;
+use crate::weakness::Weakness;
+#[cfg(debug_assertions)]
+use crate::{Internet, Local};
 use koze_core::sandbox::Sandbox;
 
 /// The timeout for an attempt with its control.
@@ -66,6 +72,19 @@ pub fn attempts() -> impl Iterator<Item = &'static str> {
 /// Describes an attempt.
 pub fn words(name: &str) -> String {
     words::of(name)
+}
+
+/// Opens a state directory whose sandboxes lack protections, for the controls of tests. Release builds do not contain it.
+///
+/// # Errors
+/// As [`Local::new`](crate::Local::new).
+#[cfg(debug_assertions)]
+pub fn weakened(
+    state: impl AsRef<Path>,
+    internet: Internet,
+    weak: Vec<Weakness>,
+) -> koze_core::Result<Local> {
+    stage::open_without(weak, state.as_ref(), internet)
 }
 
 /// The result of an attempt.
@@ -118,6 +137,7 @@ impl Prover {
     ///
     /// # Errors
     /// As [`Prover::new`].
+    #[cfg(debug_assertions)]
     pub async fn weakened(dir: &Path, weak: Vec<Weakness>) -> Result<Self, Fault> {
         Self::with(dir, weak).await
     }
@@ -195,7 +215,8 @@ impl Prover {
         if let Some(input) = inputs::find(name) {
             self.inputs += 1;
             let dir = self.dir.join(format!("input-{}", self.inputs));
-            return inputs::attempt(input, &weak, &dir).await;
+            let is_control = input.without.iter().all(|one| weak.contains(one));
+            return inputs::attempt(input, is_control, &dir).await;
         }
         let target = self.scene.target.clone();
         attempt::attempt(self.sandbox(weak).await?, name, &target).await

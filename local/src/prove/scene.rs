@@ -18,11 +18,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::super::LocalSandbox;
 use super::janitor;
 use super::probes::{DENIED_HOST, TERMINAL, Target};
 use super::stage::{Stage, at, open_to_all};
 use super::{Fault, is_root};
+use crate::LocalSandbox;
 use koze_core::sandbox::{Sandbox, Write};
 
 /// The host user of sandboxes if koze runs as root and all sandboxes share one.

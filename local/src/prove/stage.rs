@@ -8,10 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::launch::{Weakness, Weaknesses};
-use super::super::network::egress;
-use super::super::{Local, LocalSandbox};
+use super::permit::Permit;
 use super::probes::ALLOWED_HOST;
+use crate::network::egress::Internet;
+use crate::weakness::{Weakness, Weaknesses};
+use crate::{Local, LocalSandbox};
 use koze_core::error::Result;
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Profile, Provider, Settings, Size};
@@ -31,8 +32,8 @@ impl Stage {
         let names: HashMap<String, SocketAddr> =
             server.into_iter().map(|server| (ALLOWED_HOST.to_owned(), server)).collect();
         let allowed_hosts = names.keys().cloned().collect();
-        let internet = egress::Internet { names, ..egress::Internet::default() };
-        let local = Local::on(&state, internet, Weaknesses::new(weak))?;
+        let internet = Internet { names, ..Internet::default() };
+        let local = open_without(weak, &state, internet)?;
         Ok(Stage { local, allowed_hosts, state })
     }
 
@@ -41,6 +42,11 @@ impl Stage {
         let id = SandboxId { session: SessionId::new("koze", "proof")?, name: SandboxName::new(name)? };
         Ok(self.local.open(&id, &settings(self.allowed_hosts.clone())).await?.sandbox)
     }
+}
+
+/// Opens a state directory whose sandboxes lack these protections.
+pub(super) fn open_without(weak: Vec<Weakness>, state: &Path, internet: Internet) -> Result<Local> {
+    Local::on(state, internet, Weaknesses::new(weak, &Permit::new()))
 }
 
 fn settings(allowed_hosts: Vec<String>) -> Settings {

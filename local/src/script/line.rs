@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::super::engine::engine;
-use super::super::launch::{self, Launched, Spec};
-use super::super::ready::watched;
 use super::serve::PACKET;
+use crate::engine::engine;
+use crate::engine::ready::watched;
+use crate::launch::{self, Launched, Spec};
 use koze_core::error::{Code, Error, Result};
 
 /// A process, and the socket to it. The process is killed when this is dropped.

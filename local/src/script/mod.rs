@@ -12,10 +12,12 @@
 //! | `line` | the socket to a process of scripts or of a database |
 //! | `serve` | the process itself |
 //! | `database` | the databases of agents |
+//! | `secrets` | the secrets of scripts |
 
 mod database;
 mod line;
 mod pool;
+pub(super) mod secrets;
 mod serve;
 mod worker;
 
@@ -28,9 +30,9 @@ use futures_util::stream::FuturesUnordered;
 use koze_script::protocol::ToScript;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::engine::engine;
-use super::errors::gone;
-use super::launch::Weaknesses;
+use crate::engine::engine;
+use crate::errors::gone;
+use crate::weakness::Weaknesses;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::{Calls, Ran};
 

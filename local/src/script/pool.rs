@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use koze_script::protocol::ToScript;
 
-use super::super::engine::{self, engine};
-use super::super::launch::{Spec, Task, VisibleGroup, Weaknesses};
-use super::super::{filter, owner};
 use super::worker::{End, Talk, Worker};
+use crate::engine::{self, engine};
+use crate::filter;
+use crate::host::owner;
+use crate::launch::{Spec, Task, VisibleGroup};
+use crate::weakness::Weaknesses;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Ran;
 

@@ -8,8 +8,9 @@ use koze_script::limits::{CALLS, LOG_BYTES, LOG_LINES, Limit, Limits};
 use koze_script::protocol::{Failure, FromScript, Json, ToScript};
 use tokio::sync::mpsc::{Receiver, UnboundedSender};
 
-use super::super::launch::{Spec, Weakness, Weaknesses};
 use super::line::Line;
+use crate::launch::Spec;
+use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Ran;
 

@@ -18,10 +18,10 @@ use tokio::sync::Semaphore;
 
 use self::blobs::{Blobs, Upload};
 use self::database::Database;
-use super::errors::gone;
-use super::layers::{Base, Layer, Layers};
-use super::layout::Own;
-use super::{Shared, engine};
+use crate::errors::gone;
+use crate::host::layout::Own;
+use crate::layers::{Base, Layer, Layers};
+use crate::{Shared, engine};
 
 /// How many threads work on the files of the stores at once.
 const AT_ONCE: usize = 16;

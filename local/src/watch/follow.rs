@@ -20,10 +20,11 @@ use super::usage::{self, Files};
 use super::verdict::{Over, SHARED};
 use super::writers::{self, Written};
 use crate::cgroup::Memory;
-use crate::inner::Inner;
-use crate::launch::Weakness;
-use crate::running::Running;
-use crate::{disk, layout};
+use crate::host::disk;
+use crate::sandbox::inner::Inner;
+use crate::sandbox::limits;
+use crate::sandbox::running::Running;
+use crate::weakness::Weakness;
 
 /// How long a sandbox may be close to its process limit: a fork bomb ends no other way.
 const CROWDED: Duration = Duration::from_secs(1);
@@ -128,7 +129,7 @@ impl Follower {
             self.files_pace.took(thread_time().saturating_sub(start));
         }
         running.judgements.refresh();
-        let most = layout::memory(&sandbox.settings);
+        let most = limits::memory(&sandbox.settings);
         // Even with a control group, the kernel does not account for all of it.
         if self.sockets > most {
             return Err(Over::Sockets(most >> 20));
@@ -159,7 +160,7 @@ impl Follower {
         if !running.limited && !sandbox.weak.has(&Weakness::Processors) {
             self.processors(all, taken.threads, budget)?;
         }
-        if taken.threads <= layout::PROCESSES / 10 * 9 {
+        if taken.threads <= limits::PROCESSES / 10 * 9 {
             self.crowded = None;
         } else if self.crowded.get_or_insert_with(Instant::now).elapsed() > CROWDED {
             return Err(Over::Crowd);
@@ -188,7 +189,7 @@ impl Follower {
         all: &[u32],
         budget: &Budget,
     ) -> Result<Option<Over>, Over> {
-        let (most, entries) = (layout::disk(&sandbox.settings), layout::entries(&sandbox.settings));
+        let (most, entries) = (limits::disk(&sandbox.settings), limits::entries(&sandbox.settings));
         let walked = match self.walk.take_if(|walk| walk.is_finished() || sandbox.weak.has(&Weakness::Budget))
         {
             // A panicked walk has no result.

@@ -16,11 +16,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use self::follow::Follower;
-use super::Shared;
-use super::engine::engine;
-use super::inner::Inner;
-use super::launch::Weakness;
-use super::running::Running;
+use crate::Shared;
+use crate::engine::engine;
+use crate::sandbox::inner::Inner;
+use crate::sandbox::running::Running;
+use crate::weakness::Weakness;
 
 /// The interval between checks.
 const PERIOD: Duration = Duration::from_millis(150);

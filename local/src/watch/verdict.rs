@@ -3,7 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
-use crate::layout::{self, PROCESSES};
+use crate::host::disk::MAX_DEPTH;
+use crate::sandbox::limits::PROCESSES;
 
 /// The maximum number of descriptors over all processes.
 pub(super) const DESCRIPTORS: usize = 65_536;
@@ -51,8 +52,7 @@ impl Display for Over {
             Over::Disk(most) => write!(f, "the files took more than {most} MB of disk, and grew"),
             Over::Tree(most) => write!(
                 f,
-                "there were more than {most} files, or directories were nested more than {} deep",
-                layout::MAX_DEPTH
+                "there were more than {most} files, or directories were nested more than {MAX_DEPTH} deep"
             ),
             Over::Descriptors => write!(f, "they had more than {DESCRIPTORS} descriptors open"),
             Over::Work => write!(

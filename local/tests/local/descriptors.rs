@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use koze_core::{Code, Provider, Sandbox};
-use koze_local::{Local, LocalSandbox, Weakness};
+use koze_local::{Internet, Local, LocalSandbox, Weakness, prove};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -93,7 +93,7 @@ pub(crate) fn few() -> ExitCode {
     setrlimit(Resource::Nofile, Rlimit { current: Some(256), maximum: Some(MAX_DESCRIPTORS) }).unwrap();
     let arguments: Vec<_> = std::env::args().skip(2).collect();
     let local = match arguments.get(2) {
-        Some(_) => Local::weakened(&arguments[0], vec![Weakness::Pipes]).unwrap(),
+        Some(_) => prove::weakened(&arguments[0], Internet::default(), vec![Weakness::Pipes]).unwrap(),
         None => Local::new(&arguments[0]).unwrap(),
     };
     println!("raised to {}", getrlimit(Resource::Nofile).current.unwrap());

@@ -1,6 +1,8 @@
 //! Known escape techniques (`koze_local::prove`), each attempted twice: in a sandbox as it is, where it must fail, and
 //! in a control, where it must succeed.
 
+use std::process::Command;
+
 use koze_local::Weakness;
 use koze_local::prove::{self, Fault, Prover, Verdict};
 use libtest_mimic::{Failed, Trial};
@@ -8,8 +10,10 @@ use libtest_mimic::{Failed, Trial};
 use crate::Test;
 use crate::stage::{is_root, within};
 
-pub(crate) const TESTS: &[Test] =
-    &[("a_proof_reports_missing_protections", a_proof_reports_missing_protections)];
+pub(crate) const TESTS: &[Test] = &[
+    ("a_proof_reports_missing_protections", a_proof_reports_missing_protections),
+    ("an_argument_cannot_select_protections", an_argument_cannot_select_protections),
+];
 
 /// Returns all attempts. A control that requires root is left out for other users, with a message.
 pub(crate) fn trials(kind: &str) -> Vec<Trial> {
@@ -64,4 +68,16 @@ fn a_proof_reports_missing_protections() -> Result<(), Failed> {
         let unknown = prover.prove("unknown").await;
         assert!(matches!(&unknown, Verdict::NotTestable(_)), "{unknown:?}");
     })
+}
+
+/// Attempts by input run in child processes, whose arguments name one of two runs: a list of protections is refused.
+fn an_argument_cannot_select_protections() -> Result<(), Failed> {
+    for (run, status) in [("protected", 0), ("[\"Statements\"]", 2), ("[]", 2), ("Statements", 2), ("", 2)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--koze-input", "a_statement_without_end"]).arg(dir.path()).arg(run);
+        let output = child.output()?;
+        assert_eq!(output.status.code(), Some(status), "{run}: {output:?}");
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::{Command, ExitCode};
 
 use koze_core::Provider;
-use koze_local::{Local, Weakness};
+use koze_local::{Internet, Weakness, prove};
 
 use crate::NOBODY as USER;
 use crate::stage::{id, is_root, open_to_all, settings, sh, within};
@@ -73,7 +73,7 @@ pub(crate) fn read() -> ExitCode {
     if arguments[2] == "keep" {
         weak.push(Weakness::Groups);
     }
-    let local = Local::weakened(&arguments[0], weak).unwrap();
+    let local = prove::weakened(&arguments[0], Internet::default(), weak).unwrap();
     let done = within(async move {
         let sandbox = local.open(&id("a"), &settings()).await.unwrap().sandbox;
         let read = sh(&sandbox, &format!("cat {seen}/secret")).await;

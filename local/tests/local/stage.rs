@@ -13,7 +13,7 @@ use std::time::Duration;
 use koze_core::provider::{Profile, Settings, Size};
 use koze_core::sandbox::{Command, Output, Place, Sandbox, Write};
 use koze_core::{Provider, SandboxId, SandboxName, SessionId};
-use koze_local::{Local, LocalSandbox, Weakness};
+use koze_local::{Internet, Local, LocalSandbox, Weakness, prove};
 use tempfile::TempDir;
 
 /// A state directory, and a provider on it.
@@ -37,7 +37,8 @@ impl Stage {
     /// The same, with sandboxes that lack protections.
     pub(crate) fn weakened_with_names(names: HashMap<String, SocketAddr>, weak: Vec<Weakness>) -> Self {
         let state = tempfile::tempdir().unwrap();
-        Stage { local: Local::weakened_with_names(state.path(), names, weak).unwrap(), state }
+        let internet = Internet { names, ..Internet::default() };
+        Stage { local: prove::weakened(state.path(), internet, weak).unwrap(), state }
     }
 
     /// Opens a sandbox with internet access.
@@ -52,7 +53,7 @@ impl Stage {
     /// Creates one whose sandboxes lack protections.
     pub(crate) fn weakened(weak: Vec<Weakness>) -> Self {
         let state = tempfile::tempdir().unwrap();
-        Stage { local: Local::weakened(state.path(), weak).unwrap(), state }
+        Stage { local: prove::weakened(state.path(), Internet::default(), weak).unwrap(), state }
     }
 
     /// Opens the sandbox with this name.

@@ -23,7 +23,7 @@ fn a_policy_checks_hosts_ports_and_embedded_addresses() {
 fn local_sandboxes_and_containers_say_the_same() {
     let read = |file: &str| fs_err::read_to_string(root().join(file)).expect(file);
     let worker = read("templates/files/worker/calls.mjs");
-    let local = read("local/src/network/egress/mod.rs") + &read("local/src/judgement.rs");
+    let local = read("local/src/network/egress/mod.rs") + &read("local/src/sandbox/judgement.rs");
     for text in [
         "PIP_RETRIES",
         "npm_config_fetch_retries",

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::host::Host;
 use super::rule::Rule;
+use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error;
 use koze_core::provider::Profile;
 use koze_core::script::Egress;
@@ -83,9 +84,9 @@ impl Policy {
         self.subject
     }
 
-    /// Weakens the policy, for the controls of tests only.
-    pub(in super::super::super) fn weakened(self, weak: bool) -> Self {
-        Policy { weak, ..self }
+    /// Weakens the policy, if the sandbox lacks this protection.
+    pub(in super::super::super) fn weakened(self, weak: &Weaknesses) -> Self {
+        Policy { weak: weak.has(&Weakness::Egress), ..self }
     }
 
     /// Checks a port of a host that a program requests. Returns the rule that allows it.
@@ -264,7 +265,9 @@ mod tests {
             let judged = policy(&profile).judge(&Host::parse(host).unwrap(), port);
             assert_eq!(judged.is_ok(), wanted, "{host} {port}: {judged:?}");
             // The control.
-            let weak = policy(&profile).weakened(true).judge(&Host::parse(host).unwrap(), port);
+            let weak = policy(&profile)
+                .weakened(&Weaknesses::of_test(&[Weakness::Egress]))
+                .judge(&Host::parse(host).unwrap(), port);
             assert_eq!(weak.is_ok(), host != "x.c.example", "{host} {port}");
         }
         // Without lists of hosts, ports are not restricted.
@@ -295,7 +298,7 @@ mod tests {
                 policy(&profile).judge_found(&Host::Name("a.example".into()), address.parse().unwrap(), 443);
             assert_eq!(found.is_ok(), wanted, "{address}");
         }
-        let weak = policy(&profile).weakened(true);
+        let weak = policy(&profile).weakened(&Weaknesses::of_test(&[Weakness::Egress]));
         let mapped = Host::Address("64:ff9b::203.0.113.7".parse().unwrap());
         assert!(weak.judge(&mapped, 443).is_ok(), "the control");
         let found = policy(&profile).judge_found(&mapped, "198.51.100.1".parse().unwrap(), 443);
@@ -325,7 +328,10 @@ mod tests {
                 "{tunnel} {inner}"
             );
             assert!(
-                some.clone().weakened(true).judge_inner(&name(tunnel), &name(inner), 443).is_ok(),
+                some.clone()
+                    .weakened(&Weaknesses::of_test(&[Weakness::Egress]))
+                    .judge_inner(&name(tunnel), &name(inner), 443)
+                    .is_ok(),
                 "the control"
             );
         }

@@ -1,14 +1,5 @@
 //! The hostname of a preview: `<port>-<name>-<token>.localhost`.
 
-use std::fmt::Write;
-
-use rustix::rand::{GetRandomFlags, getrandom};
-
-use koze_core::error::{Code, Error, Result};
-
-/// The length of a token in bytes.
-const TOKEN: usize = 16;
-
 /// The parsed hostname of a preview.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Address<'a> {
@@ -35,22 +26,10 @@ impl<'a> Address<'a> {
     }
 }
 
-/// Creates a token: 128 random bits in hexadecimal.
-pub(in super::super::super) fn token() -> Result<String> {
-    let mut bytes = [0; TOKEN];
-    let filled = getrandom(&mut bytes[..], GetRandomFlags::empty());
-    if filled != Ok(TOKEN) {
-        return Err(Error::new(Code::Internal, "the system has no source of random numbers"));
-    }
-    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::token::token;
 
     #[test]
     fn there_and_back() {
@@ -84,11 +63,5 @@ mod tests {
         ] {
             assert_eq!(Address::parse(host), None, "{host}");
         }
-    }
-
-    #[test]
-    fn tokens_differ() {
-        let (one, other) = (token().unwrap(), token().unwrap());
-        assert!(one != other && one.len() == 32);
     }
 }

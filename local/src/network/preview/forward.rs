@@ -8,13 +8,13 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::super::super::Shared;
-use super::super::super::engine;
-use super::super::super::inner::{Inner, Use};
 use super::super::connections::Proof;
 use super::super::http::{self, After, Body, Refusal};
 use super::super::tunnel::tunnel;
 use super::address::Address;
+use crate::Shared;
+use crate::engine;
+use crate::sandbox::inner::{Inner, Use};
 use koze_core::error::Code;
 use koze_core::id::SandboxName;
 
@@ -47,22 +47,22 @@ async fn forward(
 
 /// A port of a sandbox. The sandbox stays awake while this exists.
 #[derive(Clone)]
-pub(in super::super) struct Port {
-    pub(in super::super) sandbox: Arc<Inner>,
-    pub(in super::super) using: Use,
-    pub(in super::super) number: u16,
+pub(crate) struct Port {
+    pub(crate) sandbox: Arc<Inner>,
+    pub(crate) using: Use,
+    pub(crate) number: u16,
 }
 
 /// The origin of a request: the host it was sent to, and `http` or `https`.
 #[derive(Clone)]
-pub(in super::super) struct Came {
-    pub(in super::super) host: HeaderValue,
-    pub(in super::super) scheme: HeaderValue,
+pub(crate) struct Came {
+    pub(crate) host: HeaderValue,
+    pub(crate) scheme: HeaderValue,
 }
 
 impl Came {
     /// Returns the origin of a request for an absolute URL.
-    pub(in super::super) fn of_url(url: &Uri) -> Option<Self> {
+    pub(crate) fn of_url(url: &Uri) -> Option<Self> {
         let host = HeaderValue::from_str(url.authority()?.as_str()).ok()?;
         Some(Came { host, scheme: HeaderValue::from_static("http") })
     }
@@ -71,7 +71,7 @@ impl Came {
 impl Port {
     /// Forwards a request to the server on the port, and returns its response. A WebSocket continues after the
     /// response.
-    pub(in super::super) async fn pass(
+    pub(crate) async fn pass(
         self,
         mut request: Request<Incoming>,
         Came { host, scheme }: Came,

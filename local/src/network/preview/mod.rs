@@ -1,7 +1,7 @@
 //! Previews: ports of sandboxes at subdomains of `localhost`, on one loopback port of this machine.
 
-pub(in super::super) mod address;
-pub(super) mod forward;
+mod address;
+mod forward;
 mod own;
 
 use std::fs::{File, OpenOptions};
@@ -15,11 +15,11 @@ use rustix::fs::FlockOperation;
 use tokio::task::JoinHandle;
 
 use self::address::Address;
-pub(super) use self::forward::{Came, Port};
+pub(in super::super) use self::forward::{Came, Port};
 pub(in super::super) use self::own::OwnPreviews;
-use super::super::Shared;
-use super::super::engine::engine;
 use super::accept;
+use crate::Shared;
+use crate::engine::engine;
 use koze_core::error::{Code, Error, Result};
 
 /// How long to wait for a port that another program is about to release.

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use hyper::StatusCode;
 
-use super::super::super::Shared;
 use super::super::http::Refusal;
 use super::address::Address;
 use super::forward::{Port, find};
+use crate::Shared;
 use koze_core::id::SessionId;
 
 /// The previews of a session. Another session of the same agent may be the next one to use the browser.

@@ -15,10 +15,14 @@ use std::time::Duration;
 
 use super::Fault;
 use super::stage::Stage;
-use crate::launch::Weakness;
+use crate::weakness::Weakness;
 
-/// The argument that makes this program run an attempt; the name, an empty directory and the missing protections follow.
+/// The argument that makes this program run an attempt; the name, an empty directory and one of its runs follow.
 pub(super) const INPUT: &str = "--koze-input";
+/// The run with all protections.
+const PROTECTED: &str = "protected";
+/// The run without those that prevent the attempt.
+const CONTROL: &str = "control";
 /// How often a child process is checked for its end.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -42,13 +46,13 @@ struct Target {
     /// An empty directory.
     dir: PathBuf,
     /// The protections that are missing.
-    weak: Vec<Weakness>,
+    weak: &'static [Weakness],
 }
 
 impl Target {
     /// Returns a state directory, and a provider on it, without the missing protections.
     fn stage(&self) -> io::Result<Stage> {
-        Stage::new(self.dir.join("state"), self.weak.clone(), None).map_err(io::Error::other)
+        Stage::new(self.dir.join("state"), self.weak.to_vec(), None).map_err(io::Error::other)
     }
 }
 
@@ -88,15 +92,15 @@ pub(super) fn find(name: &str) -> Option<&'static Input> {
     INPUTS.iter().find(|input| input.name == name)
 }
 
-/// Makes an attempt in a child process that lacks these protections. Returns its output: `taken`, or `refused: ` with the
-/// reason.
-pub(super) async fn attempt(input: &Input, weak: &[Weakness], dir: &Path) -> Result<String, Fault> {
+/// Makes an attempt in a child process, with all protections or as its control. Returns its output: `taken`, or `refused: `
+/// with the reason.
+pub(super) async fn attempt(input: &Input, is_control: bool, dir: &Path) -> Result<String, Fault> {
     std::fs::create_dir(dir)?;
     let child = Command::new("/proc/self/exe")
         .arg(INPUT)
         .arg(input.name)
         .arg(dir)
-        .arg(serde_json::to_string(weak)?)
+        .arg(if is_control { CONTROL } else { PROTECTED })
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -137,8 +141,12 @@ pub(super) fn run() -> ExitCode {
     let mut arguments = std::env::args().skip(2);
     let input = arguments.next().and_then(|name| find(&name));
     let dir = arguments.next().map(PathBuf::from);
-    let weak = arguments.next().and_then(|weak| serde_json::from_str(&weak).ok());
-    let (Some(input), Some(dir), Some(weak)) = (input, dir, weak) else { return ExitCode::from(2) };
+    let (Some(input), Some(dir)) = (input, dir) else { return ExitCode::from(2) };
+    let weak = match arguments.next().as_deref() {
+        Some(PROTECTED) => &[],
+        Some(CONTROL) => input.without,
+        _ => return ExitCode::from(2),
+    };
     if watch::start(input.memory_mib, input.time).is_err() {
         return ExitCode::from(2);
     }

@@ -12,7 +12,7 @@ use koze_core::{Profiles, Session, SessionId};
 use serde_json::{Value, json};
 
 use super::Target;
-use crate::launch::Weakness;
+use crate::weakness::Weakness;
 
 /// The stack of a thread that answers calls.
 const STACK: usize = 2 << 20;

@@ -28,9 +28,10 @@ use koze_script::protocol::Json;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::super::errors::gone;
-use super::super::launch::{Weakness, Weaknesses};
-use super::super::{engine, layout};
+use crate::engine;
+use crate::errors::gone;
+use crate::host::layout;
+use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Query;
 

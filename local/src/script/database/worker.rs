@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use koze_script::protocol::Json;
 
-use super::super::super::filter;
-use super::super::super::launch::{Bind, BindKind, Spec, Task, VisibleGroup, Weaknesses};
 use super::super::line::Line;
 use super::connection::{late, memory};
 use super::serve::{Ask, DIRECTORY};
 use super::{MAX_SIZE, TIME};
+use crate::filter;
+use crate::launch::{Bind, BindKind, Spec, Task, VisibleGroup};
+use crate::weakness::Weaknesses;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Query;
 

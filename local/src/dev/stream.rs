@@ -1,0 +1,156 @@
+//! The operations whose body is a stream. A tree or archive passes through with bounded buffers.
+
+use std::os::fd::OwnedFd;
+
+use futures_util::stream::unfold;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::Response;
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::header::{HeaderMap, HeaderValue};
+use percent_encoding::percent_decode_str;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe::{Receiver, Sender};
+
+use super::frame::{self, Answer};
+use super::reply::{answer, failure, read, unopened};
+use super::{Object, Shared, framed, text};
+use crate::errors::unexpected;
+use crate::network::http::Body;
+use crate::sandbox::archive;
+use crate::sandbox::transfer::{self, Outcome};
+use koze_core::archive::Contents;
+use koze_core::contract::{Extracted, Failure, Pack, Path, Unpack, Unpacked};
+use koze_core::error::{Code, Error};
+
+/// The header with the rest of an operation's input: percent-encoded JSON.
+const INPUT: &str = "koze-input";
+/// The header of a response that is a stream, not a [`frame`].
+const STREAM: &str = "koze-stream";
+/// The size of one read from a pipe, in bytes.
+const PIECE: usize = 64 << 10;
+
+/// Returns whether an operation uses a stream.
+pub(super) fn is_one(operation: &str) -> bool {
+    matches!(operation, "pack" | "unpack" | "archive" | "extract")
+}
+
+/// Runs the operation.
+pub(super) async fn call(
+    shared: &Shared,
+    object: &Object,
+    operation: &str,
+    headers: &HeaderMap,
+    mut body: Incoming,
+) -> Response<Body> {
+    let input = text(headers, INPUT).unwrap_or_default();
+    let input: Vec<u8> = percent_decode_str(input).collect();
+    if matches!(operation, "pack" | "archive") {
+        let packed = if operation == "pack" {
+            pack(shared, object, &input).await
+        } else {
+            archived(shared, object, &input).await
+        };
+        return packed.unwrap_or_else(|failure| framed(frame::write(Err(failure))));
+    }
+    let done = if operation == "unpack" {
+        unpack(shared, object, &input, &mut body).await
+    } else {
+        extract(shared, object, &input, &mut body).await
+    };
+    // Read the rest, because closing a connection with unread bytes would discard the response. The sender stops once
+    // it has the response.
+    tokio::spawn(async move { while matches!(body.frame().await, Some(Ok(_))) {} });
+    framed(frame::write(done))
+}
+
+async fn pack(shared: &Shared, object: &Object, input: &[u8]) -> Result<Response<Body>, Failure> {
+    let Pack { root, path, except } = read(input)?;
+    let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
+    let from = Path { root, path };
+    let (pipe, outcome) = transfer::pack(&sandbox.0, from, except).await.map_err(failure)?;
+    begun(pipe, outcome).await
+}
+
+async fn archived(shared: &Shared, object: &Object, input: &[u8]) -> Result<Response<Body>, Failure> {
+    let from: Path = read(input)?;
+    let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
+    let (pipe, outcome) = archive::packing(&sandbox.0, from).await.map_err(failure)?;
+    begun(pipe, outcome).await
+}
+
+/// Returns what comes out of a pipe.
+async fn begun(pipe: OwnedFd, outcome: Outcome) -> Result<Response<Body>, Failure> {
+    let mut pipe = Receiver::from_owned_fd(pipe).map_err(|error| no_pipe(&error))?;
+    // If nothing arrives, there is an error instead of a stream.
+    let first = next(&mut pipe).await;
+    if first.is_empty() {
+        return Err(failure(outcome.packed().await.err().unwrap_or_else(unexpected)));
+    }
+    let mut response = Response::new(stream(first, pipe, outcome));
+    response.headers_mut().insert(STREAM, HeaderValue::from_static("tree"));
+    Ok(response)
+}
+
+/// Returns the output of a pipe as a body. Its reader detects an early end.
+fn stream(first: Bytes, pipe: Receiver, outcome: Outcome) -> Body {
+    let parts = unfold((first, pipe, outcome), async |(first, mut pipe, outcome)| {
+        let part = if first.is_empty() { next(&mut pipe).await } else { first };
+        (!part.is_empty()).then(|| (Ok(Frame::data(part)), (Bytes::new(), pipe, outcome)))
+    });
+    StreamBody::new(parts).boxed_unsync()
+}
+
+/// Returns the next bytes; empty at the end.
+async fn next(pipe: &mut Receiver) -> Bytes {
+    let mut bytes = Vec::with_capacity(PIECE);
+    // An error ends the stream.
+    let _ = pipe.read_buf(&mut bytes).await;
+    bytes.into()
+}
+
+async fn unpack(
+    shared: &Shared,
+    object: &Object,
+    input: &[u8],
+    body: &mut Incoming,
+) -> Result<Answer, Failure> {
+    let Unpack { root, path, call: _ } = read(input)?;
+    let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
+    let to = Path { root, path };
+    let (pipe, outcome) = transfer::unpack(&sandbox.0, to).await.map_err(failure)?;
+    pour(body, pipe).await?;
+    let bytes = outcome.unpacked().await.map_err(failure)?;
+    answer(&Unpacked { bytes })
+}
+
+async fn extract(
+    shared: &Shared,
+    object: &Object,
+    input: &[u8],
+    body: &mut Incoming,
+) -> Result<Answer, Failure> {
+    let Unpack { root, path, call: _ } = read(input)?;
+    let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
+    let to = Path { root, path };
+    let (pipe, outcome) = archive::unpacking(&sandbox.0, to).await.map_err(failure)?;
+    pour(body, pipe).await?;
+    let Contents { entries, bytes, .. } = outcome.extracted().await.map_err(failure)?;
+    answer(&Extracted { entries, bytes })
+}
+
+/// Passes a body on to a pipe. Its reader detects an early end.
+async fn pour(body: &mut Incoming, pipe: OwnedFd) -> Result<(), Failure> {
+    let mut pipe = Sender::from_owned_fd(pipe).map_err(|error| no_pipe(&error))?;
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        if pipe.write_all(&data).await.is_err() {
+            // The guest has stopped reading, and returns the reason.
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn no_pipe(error: &std::io::Error) -> Failure {
+    failure(Error::new(Code::Unavailable, format!("no pipe can be created for the copy: {error}")))
+}

@@ -1,0 +1,184 @@
+//! Directories of a sandbox as tar archives, and back: the guest reads and creates the files, in one call.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::{BoxStream, once, unfold};
+use koze_guest::archive::{PIECE, Trailer};
+use koze_guest::message::{Place, Request};
+use tokio::sync::mpsc;
+
+use super::inner::Inner;
+use super::transfer::{Outcome, pipe, room};
+use crate::engine;
+use crate::errors::{gone, reported, unexpected};
+use koze_core::archive::{Bytes, Contents, Tar};
+use koze_core::error::{Error, Result};
+
+/// How much is passed on at once, and how often before it is taken.
+const CHUNK: usize = 1 << 20;
+const AHEAD: usize = 2;
+/// The maximum length of a trailer: a path in it may be long.
+const MAX_TRAILER: usize = 64 << 10;
+
+type Part = (Vec<u8>, Contents);
+
+/// Returns a directory as an archive. If it is not read any more, the guest stops.
+pub(crate) fn pack(from: Arc<Inner>, place: Place) -> Tar {
+    let parts = async move {
+        let started = engine::run(async move {
+            let (read, outcome) = packing(&from, place).await?;
+            // The sandbox is in use until the end.
+            forward(read, move |end| {
+                drop(outcome);
+                end
+            })
+        });
+        parts_of(started).await
+    };
+    Box::pin(once(parts).flatten())
+}
+
+/// Returns a directory of the host as an archive.
+pub(crate) fn of_host(place: Place) -> Tar {
+    let parts = async move {
+        let started = engine::run(async move {
+            let (read, write) = pipe()?;
+            engine::engine()?.spawn_blocking(move || {
+                // Its errors are in the stream.
+                let _ = koze_guest::archive::pack(&place, BufWriter::new(File::from(write)));
+            });
+            // The path in a message would be the host's.
+            let unreadable = |error: Error| {
+                Error::new(error.code, "the files of the snapshot cannot be read").with_source(error)
+            };
+            forward(read, move |end| end.map_err(unreadable))
+        });
+        parts_of(started).await
+    };
+    Box::pin(once(parts).flatten())
+}
+
+/// Passes the stream of an archive on in parts, the last one through `finish`.
+fn forward(
+    read: OwnedFd,
+    finish: impl FnOnce(Result<Part>) -> Result<Part> + Send + 'static,
+) -> Result<mpsc::Receiver<Result<Part>>> {
+    let (to, parts) = mpsc::channel(AHEAD);
+    engine::engine()?.spawn_blocking(move || {
+        let send = |chunk| to.blocking_send(Ok((chunk, Contents::default()))).is_ok();
+        // What it contains is known at its end.
+        let _ = to.blocking_send(finish(pieces(File::from(read), send)));
+    });
+    Ok(parts)
+}
+
+/// Returns the parts of an archive as they arrive.
+async fn parts_of(
+    started: impl Future<Output = Result<mpsc::Receiver<Result<Part>>>>,
+) -> BoxStream<'static, Result<Part>> {
+    match started.await {
+        Ok(parts) => unfold(parts, |mut parts| async { Some((parts.recv().await?, parts)) }).boxed(),
+        Err(error) => once(async { Err(error) }).boxed(),
+    }
+}
+
+/// Lets a guest archive a directory. Returns the pipe to read from, whose stream itself says how it ends.
+pub(crate) async fn packing(from: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Outcome)> {
+    let using = from.using();
+    let guest = from.wake().await?;
+    let (read, write) = pipe()?;
+    let answer = guest.ask(guest.number(), &Request::Archive(place), &[write.as_fd()]).await?;
+    Ok((read, Outcome::new(Arc::clone(from), answer, using)))
+}
+
+/// Reads the stream of a guest to its end, and returns its last part. `take` gets the others, and returns whether it takes more.
+pub(crate) fn pieces(from: impl Read, mut take: impl FnMut(Vec<u8>) -> bool) -> Result<Part> {
+    let mut from = BufReader::with_capacity(PIECE, from);
+    let broken = |_: io::Error| gone();
+    loop {
+        let mut chunk = Vec::with_capacity(CHUNK);
+        while chunk.len() + PIECE <= CHUNK {
+            let length = length(&mut from).map_err(broken)?;
+            if length == 0 {
+                return match trailer(&mut from)? {
+                    Trailer::Ok(contents) => Ok((chunk, contents)),
+                    Trailer::Failed(fault) => Err(reported(fault)),
+                };
+            }
+            if length > PIECE {
+                return Err(unexpected());
+            }
+            let start = chunk.len();
+            chunk.resize(start + length, 0);
+            from.read_exact(&mut chunk[start..]).map_err(broken)?;
+        }
+        if !take(chunk) {
+            return Err(gone());
+        }
+    }
+}
+
+fn trailer(from: &mut impl Read) -> Result<Trailer> {
+    let length = length(from).map_err(|_| gone())?;
+    if length > MAX_TRAILER {
+        return Err(unexpected());
+    }
+    let mut text = vec![0; length];
+    from.read_exact(&mut text).map_err(|_| gone())?;
+    serde_json::from_slice(&text).map_err(|_| unexpected())
+}
+
+fn length(from: &mut impl Read) -> io::Result<usize> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    Ok(u32::from_le_bytes(length) as usize)
+}
+
+/// Lets a guest create the files of an archive in a directory that exists. Returns the pipe to write to. If it is closed early, some of
+/// them may be left.
+pub(crate) async fn unpacking(to: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Outcome)> {
+    let using = to.using();
+    let guest = to.wake().await?;
+    let most = room(to).await?;
+    let (read, write) = pipe()?;
+    let request = Request::Extract { place, most };
+    let answer = guest.ask(guest.number(), &request, &[read.as_fd()]).await?;
+    Ok((write, Outcome::new(Arc::clone(to), answer, using)))
+}
+
+/// Creates the files of an archive in a directory.
+pub(crate) async fn unpack(to: Arc<Inner>, place: Place, mut tar: Bytes<'_>) -> Result<Contents> {
+    let (pieces, mut coming) = mpsc::channel::<Vec<u8>>(AHEAD);
+    let outcome = engine::run(async move {
+        let (write, outcome) = unpacking(&to, place).await?;
+        engine::engine()?.spawn_blocking(move || {
+            let mut write = File::from(write);
+            while let Some(bytes) = coming.blocking_recv() {
+                // The guest has stopped reading, and its answer says why.
+                if write.write_all(&bytes).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(outcome)
+    })
+    .await?;
+    // If the caller is gone, the guest finds that the end of the archive is missing.
+    let fed = async {
+        while let Some(bytes) = tar.next().await {
+            if pieces.send(bytes?).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let fed: Result<()> = fed.await;
+    drop(pieces);
+    let extracted = outcome.extracted().await;
+    // If the archive broke off, the guest has created nothing more by now, and the cause is here.
+    fed.and(extracted)
+}

@@ -1,0 +1,367 @@
+//! The state of one sandbox: asleep, running or destroyed.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::ahead::{self, Ahead};
+use super::process::end_contexts;
+use super::running::Running;
+use super::{limits, staging, view};
+use crate::cgroup::Group;
+use crate::errors::{destroyed, disk_full, state_failed};
+use crate::host::claim::{claim, claimed, elsewhere};
+use crate::host::disk::Walks;
+use crate::host::registry::Registry;
+use crate::host::{layout, owner, removal};
+use crate::layers::{Base, Layers};
+use crate::network::egress::{self, Policy, Reach, Refusals};
+use crate::network::preview::OwnPreviews;
+use crate::weakness::{Weakness, Weaknesses};
+use crate::{Shared, engine};
+use koze_core::error::{Code, Error, Result};
+use koze_core::id::{SandboxName, SessionId};
+use koze_core::provider::Settings;
+use koze_core::script::Egress;
+
+/// The name of browsers in the egress journal. No sandbox can have it.
+const IN_JOURNAL: &str = "(browser)";
+
+/// The state that all handles of a sandbox share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) key: String,
+    pub(crate) name: SandboxName,
+    pub(crate) directory: PathBuf,
+    /// The state directory of the provider.
+    state_directory: PathBuf,
+    pub(crate) settings: Settings,
+    role: Role,
+    pub(crate) registry: Arc<Registry>,
+    ahead: Arc<Ahead>,
+    pub(crate) provider: Weak<Shared>,
+    internet: Arc<egress::Internet>,
+    pub(crate) weak: Weaknesses,
+    pub(crate) state: AsyncMutex<State>,
+    /// Serializes writes, because two paths may name one file.
+    pub(crate) writes: AsyncMutex<()>,
+    /// Set by the watch while the files exceed the disk limit.
+    pub(crate) full: AtomicBool,
+    /// Measures its files.
+    pub(crate) walks: Arc<Walks>,
+    used: Mutex<Instant>,
+    calls: AtomicUsize,
+}
+
+/// What a sandbox is for.
+#[derive(Debug)]
+enum Role {
+    /// It is one of a session, and the registry knows it.
+    OfSession,
+    /// It runs the browser of an agent.
+    Browser(BrowserRole),
+}
+
+/// What the sandbox of a browser has in place of a profile.
+#[derive(Debug)]
+pub(crate) struct BrowserRole {
+    /// The agent.
+    pub(crate) agent: SessionId,
+    /// The hosts that it may reach.
+    pub(crate) egress: Egress,
+    /// Its refused requests.
+    pub(crate) refusals: Arc<Refusals>,
+    /// The previews that it may open.
+    pub(crate) previews: Arc<OwnPreviews>,
+}
+
+/// The state of a sandbox.
+#[derive(Debug)]
+pub(crate) enum State {
+    Asleep,
+    Awake(Arc<Running>),
+    Destroyed,
+}
+
+impl Inner {
+    pub(crate) fn new(key: &str, name: &SandboxName, settings: Settings, provider: &Arc<Shared>) -> Self {
+        Inner {
+            key: key.to_owned(),
+            name: name.clone(),
+            directory: layout::directory(&provider.state, key),
+            state_directory: provider.state.clone(),
+            settings,
+            role: Role::OfSession,
+            registry: Arc::clone(&provider.registry),
+            ahead: Arc::clone(&provider.ahead),
+            provider: Arc::downgrade(provider),
+            internet: Arc::clone(&provider.internet),
+            weak: provider.weak.clone(),
+            state: AsyncMutex::new(State::Asleep),
+            writes: AsyncMutex::new(()),
+            full: AtomicBool::new(false),
+            walks: Arc::default(),
+            used: Mutex::new(Instant::now()),
+            calls: AtomicUsize::new(0),
+        }
+    }
+
+    /// Creates the sandbox of a browser.
+    pub(crate) fn browser(
+        name: &SandboxName,
+        settings: Settings,
+        browser: BrowserRole,
+        provider: &Arc<Shared>,
+    ) -> Self {
+        let key = browser.agent.key();
+        let directory = layout::directory(&provider.state.join("browsers"), &key);
+        Inner { directory, role: Role::Browser(browser), ..Inner::new(&key, name, settings, provider) }
+    }
+
+    /// Returns whether it is a sandbox of a session.
+    pub(crate) fn is_of(&self, session: &SessionId) -> bool {
+        matches!(self.role, Role::OfSession)
+            && self.key.strip_suffix(self.name.as_str()).is_some_and(|key| key == session.key())
+    }
+
+    /// Returns the name of its session, which is the start of its key.
+    fn session(&self) -> Result<String> {
+        let key = self.key.strip_suffix(self.name.as_str()).unwrap_or(&self.key);
+        Ok(SessionId::from_key(key)?.session().to_owned())
+    }
+
+    /// Returns the running sandbox. Starts it if it sleeps.
+    pub(crate) async fn wake(&self) -> Result<Arc<Running>> {
+        let mut state = self.state.lock().await;
+        match &*state {
+            State::Awake(running) if !running.ended() => return Ok(Arc::clone(running)),
+            State::Awake(running) => running.end().await,
+            State::Asleep => {}
+            State::Destroyed => return Err(destroyed()),
+        }
+        *state = State::Asleep;
+        if let Role::Browser(browser) = &self.role {
+            let running = Arc::new(self.start_browser(browser).await?);
+            *state = State::Awake(Arc::clone(&running));
+            return Ok(running);
+        }
+        let (key, registry, directory) =
+            (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
+        let used = (key.clone(), Arc::clone(&registry));
+        let (settings, hostname, weak) = (self.settings.clone(), self.name.to_string(), self.weak.clone());
+        let ahead = Arc::clone(&self.ahead);
+        let layers = Layers::new(&self.state_directory);
+        let prepared = engine::block(move || {
+            if !registry.knows(&key)? {
+                return Err(destroyed());
+            }
+            let ready = if weak.are_none() { ahead.directory(&directory) } else { None };
+            let lock = if let Some(lock) = ready {
+                lock
+            } else {
+                layout::make(&directory).map_err(state_failed)?;
+                claim(&directory)?
+            };
+            let owner = layout::furnish(&directory, &weak).map_err(state_failed)?;
+            let (memory, processors) = (limits::memory(&settings), limits::processors(&settings));
+            let group = ahead.group().and_then(|group| group.limited(memory, limits::PROCESSES, processors));
+            let mut spec = view::spec(&directory, &hostname, &settings, owner, group.as_ref(), &weak)?;
+            if let Some(base) = Base::of(&directory)? {
+                let overlay = base.overlay(&layers, &directory, owner)?;
+                // In place of the directory itself.
+                spec.binds.retain(|bind| bind.target != overlay.target);
+                spec.overlay = Some(overlay);
+            }
+            Ok((spec, group, lock, staging::left(&directory)))
+        });
+        let (spec, group, lock, left) = prepared.await?;
+        // Written while the guest builds the sandbox.
+        let used = engine::block(move || used.1.used(&used.0));
+        let (running, used) = tokio::join!(Running::start(spec, group, lock), used);
+        used?;
+        let running = Arc::new(running?);
+        let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
+        if let Some(policy) = Policy::of(&self.settings.profile)? {
+            let reach = Reach::new(policy.weakened(&self.weak), Arc::clone(&self.internet), journal);
+            let refusals = Arc::clone(&running.judgements.refusals);
+            egress::open(&running, reach.with_refusals(refusals)).await?;
+        }
+        staging::sweep(&running, left).await;
+        *state = State::Awake(Arc::clone(&running));
+        if self.weak.are_none() {
+            ahead::prepare_next(Weak::clone(&self.provider));
+        }
+        Ok(running)
+    }
+
+    /// Starts the sandbox of a browser, which has no files that outlive it.
+    async fn start_browser(&self, browser: &BrowserRole) -> Result<Running> {
+        let policy = Policy::of_browser(&browser.egress)?;
+        let (directory, settings) = (self.directory.clone(), self.settings.clone());
+        let prepared = engine::block(move || {
+            layout::make(&directory).map_err(state_failed)?;
+            let lock = claim(&directory).map_err(|error| match error.code {
+                Code::Unavailable => in_another_program(),
+                _ => error,
+            })?;
+            let owner = owner::settle(&directory, &Weaknesses::default()).map_err(state_failed)?;
+            let (memory, processors) = (limits::memory(&settings), limits::processors(&settings));
+            let group = Group::new().and_then(|group| group.limited(memory, limits::PROCESSES, processors));
+            let spec = view::browser(&settings, owner, group.as_ref())?;
+            Ok((spec, group, lock))
+        });
+        let (spec, group, lock) = prepared.await?;
+        let running = Running::start(spec, group, lock).await?;
+        let journal = egress::Journal::new(&self.state_directory, browser.agent.session(), IN_JOURNAL);
+        let reach = Reach::new(policy, Arc::clone(&self.internet), journal)
+            .with_refusals(Arc::clone(&browser.refusals))
+            .with_previews(Arc::clone(&browser.previews));
+        egress::open(&running, reach).await?;
+        Ok(running)
+    }
+
+    /// Returns the running sandbox, if it runs in this program.
+    pub(crate) async fn awake(&self) -> Result<Option<Arc<Running>>> {
+        match &*self.state.lock().await {
+            State::Awake(running) if !running.ended() => return Ok(Some(Arc::clone(running))),
+            State::Awake(_) => return Ok(None),
+            State::Destroyed => return Err(destroyed()),
+            State::Asleep => {}
+        }
+        if claimed(&self.directory) { Err(elsewhere()) } else { Ok(None) }
+    }
+
+    /// Returns the environment of its programs, with the variables of a call.
+    pub(crate) fn environment(&self, running: &Running, call: &[(String, String)]) -> Vec<(String, String)> {
+        let mut env = view::environment();
+        if running.limited {
+            env.push(("OMP_NUM_THREADS".to_owned(), limits::threads(&self.settings).to_string()));
+        }
+        if self.weak.has(&Weakness::Environment) {
+            env.extend(std::env::vars());
+        }
+        env.extend(egress::environment(&self.settings.profile));
+        env.extend(self.settings.profile.env.iter().chain(call).cloned());
+        env
+    }
+
+    /// Puts it to sleep if it runs and was idle for long enough.
+    pub(crate) async fn rest(&self) {
+        let mut state = self.state.lock().await;
+        if let State::Awake(running) = &*state
+            && (running.ended() || self.idle())
+        {
+            end_contexts(running).await;
+            running.end().await;
+            *state = State::Asleep;
+            let (key, registry) = (self.key.clone(), Arc::clone(&self.registry));
+            // The time of the last use is informational, so errors are ignored.
+            let _ = engine::block(move || registry.used(&key)).await;
+        }
+    }
+
+    /// Puts it to sleep, even if it is in use.
+    pub(crate) async fn sleep(&self) {
+        let mut state = self.state.lock().await;
+        if let State::Awake(running) = &*state {
+            end_contexts(running).await;
+            running.end().await;
+            *state = State::Asleep;
+        }
+    }
+
+    /// Returns whether a call is in progress, or was within this time.
+    pub(crate) fn in_use(&self, within: Duration) -> bool {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.load(Ordering::Acquire) > 0 || used.elapsed() < within
+    }
+
+    /// Returns whether it was idle for long enough.
+    pub(crate) fn idle(&self) -> bool {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.load(Ordering::Acquire) == 0 && used.elapsed() >= self.settings.sleep_after
+    }
+
+    /// Fails if its files take more than they may.
+    pub(super) fn has_room(&self) -> Result<()> {
+        if self.full.load(Ordering::Acquire) {
+            return Err(disk_full());
+        }
+        Ok(())
+    }
+
+    /// Returns the running sandbox, unless it sleeps or is changing its state.
+    pub(crate) fn running(&self) -> Option<Arc<Running>> {
+        match &*self.state.try_lock().ok()? {
+            State::Awake(running) if !running.ended() => Some(Arc::clone(running)),
+            _ => None,
+        }
+    }
+
+    /// Counts as a use while it is held.
+    pub(crate) fn using(self: &Arc<Self>) -> Use {
+        self.calls.fetch_add(1, Ordering::AcqRel);
+        Use(Arc::clone(self))
+    }
+
+    pub(crate) async fn destroy(&self) -> Result<()> {
+        let mut state = self.state.lock().await;
+        match &*state {
+            State::Awake(running) => running.end().await,
+            State::Asleep => {}
+            State::Destroyed => return Err(destroyed()),
+        }
+        *state = State::Asleep;
+        let (key, registry, directory) =
+            (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
+        let walks = Arc::clone(&self.walks);
+        let provider = Weak::clone(&self.provider);
+        engine::block(move || {
+            let _none = walks.hold();
+            layout::make(&directory).map_err(state_failed)?;
+            let lock = claim(&directory)?;
+            registry.leave(&key)?;
+            owner::release(&directory);
+            let base = Base::of(&directory).ok().flatten();
+            let gone = removal::gone_name(&directory);
+            std::fs::rename(&directory, &gone).map_err(state_failed)?;
+            drop(lock);
+            removal::clear(&gone).map_err(state_failed)?;
+            match (base, provider.upgrade()) {
+                (Some(base), Some(provider)) => provider.stores.end_base(&provider.state, &base, &directory),
+                // The next program removes the layer, if it has no other use.
+                _ => Ok(()),
+            }
+        })
+        .await?;
+        *state = State::Destroyed;
+        Ok(())
+    }
+}
+
+/// Returns the error for a browser that another program runs.
+fn in_another_program() -> Error {
+    let text =
+        "another koze process on this machine runs the browser of this agent; use that process, or end it";
+    Error::new(Code::Unavailable, text)
+}
+
+/// A call in progress, or a request to a port.
+#[derive(Debug)]
+pub(crate) struct Use(Arc<Inner>);
+
+impl Clone for Use {
+    fn clone(&self) -> Self {
+        self.0.using()
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.0.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,59 @@
+//! Creates a layer from a directory of a sandbox, for a snapshot.
+
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use koze_guest::message::{Place, Request};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::inner::Inner;
+use super::limits;
+use super::transfer::Outcome;
+use crate::engine;
+use crate::errors::gone;
+use crate::host::layout::Own;
+use crate::layers::{self, failed};
+use crate::store::LocalStore;
+use koze_core::archive::Contents;
+use koze_core::error::Result;
+use koze_core::store::Key;
+
+/// Creates a layer from a directory of a sandbox, and lists it in the store under a key. Returns what it contains, and the number of bytes
+/// that it does not share with an earlier layer.
+pub(crate) async fn take(
+    from: Arc<Inner>,
+    own: Own,
+    dir: String,
+    store: LocalStore,
+    key: Key,
+    cancelled: Arc<AtomicBool>,
+) -> Result<(Contents, u64)> {
+    let using = from.using();
+    let guest = from.wake().await?;
+    let (layers, sandbox) = (store.layers(), from.directory.clone());
+    let plan = {
+        let (layers, own, sandbox) = (layers.clone(), own.clone(), sandbox.clone());
+        engine::block(move || layers::prepare(&layers, &sandbox, &own).map_err(failed)).await?
+    };
+    let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|error| failed(error.into()))?;
+    let request = Request::HandOver(Place { root: dir.clone(), path: dir.clone() });
+    let passed = [theirs.as_fd(), plan.known.as_fd()];
+    let answer = guest.ask(guest.number(), &request, &passed).await?;
+    drop(theirs);
+    let outcome = Outcome::new(Arc::clone(&from), answer, using);
+    let most = limits::disk(&from.settings).saturating_mul(2);
+    let built = engine::block(move || {
+        let (draft, contents, bytes) = layers::fill(plan, &own, &dir, most, &socket, &cancelled)?;
+        if cancelled.load(Ordering::Acquire) {
+            return Err(gone());
+        }
+        store.list_layer(&key, draft.name(), bytes)?;
+        Ok((draft, contents, bytes))
+    });
+    let (mut draft, contents, bytes) = built.await?;
+    draft.keep(&sandbox);
+    drop(outcome);
+    Ok((contents, bytes))
+}
