@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use koze_core::id::SandboxId;
 use koze_core::provider::memory::{Memory, MemorySandbox, MemoryStore};
-use koze_core::provider::{Info, Opened, Profile, Settings, Size};
+use koze_core::provider::{Info, Opened, Profile, ScriptProvider, Settings, Size};
 use koze_core::tool::Family;
 use koze_core::workspace::{
     Capability, OpenLimits, Phase, ShellConfig, WorkspaceConfig, WorkspaceFailed, WorkspaceState,
@@ -66,6 +66,8 @@ impl Slow {
         result
     }
 }
+
+impl ScriptProvider for Slow {}
 
 impl Provider for Slow {
     type Sandbox = MemorySandbox;

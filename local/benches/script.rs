@@ -8,10 +8,11 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use koze_core::provider::ScriptProvider as _;
 use koze_core::script::{Call, Calls, Limits, Start};
 use koze_core::time::millis;
 use koze_core::tool::{All, Catalog, Content};
-use koze_core::{Profiles, Provider as _, Session, SessionId};
+use koze_core::{Profiles, Session, SessionId};
 use koze_local::Local;
 use serde_json::{Value, json};
 

@@ -18,7 +18,7 @@ use crate::{Local, LocalSandbox, LocalStore, Shared, engine, launch};
 use koze_core::archive::Tar;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
-use koze_core::provider::{Info, Opened, Provider, Settings, TakenLayer};
+use koze_core::provider::{Info, Opened, Provider, ScriptProvider, Settings, TakenLayer};
 use koze_core::sandbox::Status;
 use koze_core::script::{
     Calls, Check, Egress, Exchange, Exchanged, Failure, NoCalls, Query, Ran, Start, Wire,
@@ -128,7 +128,9 @@ impl Provider for Local {
         let place = engine::block(move || layer.place()).await?;
         Ok(Some(archive::of_host(place)))
     }
+}
 
+impl ScriptProvider for Local {
     async fn run_script(&self, agent: &SessionId, start: Start, calls: &impl Calls) -> Result<Ran> {
         self.0.scripts.send(&agent.key(), ToScript::Start(start), calls).await
     }

@@ -7,7 +7,7 @@ use futures_util::{Stream, StreamExt as _};
 use koze_core::id::SandboxId;
 use koze_core::maybe_send::MaybeSend;
 use koze_core::provider::memory::{Memory, MemorySandbox, MemoryStore};
-use koze_core::provider::{Info, Opened, Settings};
+use koze_core::provider::{Info, Opened, ScriptProvider, Settings};
 use koze_core::sandbox::Piece;
 use koze_core::store::{Expected, Key, Listed, ListedBlob, Range, Store, Value};
 use koze_core::workspace::OpenLimits;
@@ -49,6 +49,8 @@ pub(crate) struct FaultyStore(MemoryStore, Arc<Faults>);
 pub(crate) fn broken() -> Error {
     Error::new(Code::Unavailable, "the store is broken")
 }
+
+impl ScriptProvider for Faulty {}
 
 impl Provider for Faulty {
     type Sandbox = MemorySandbox;

@@ -25,7 +25,7 @@ use crate::network::http::{self, After, Body, Refusal};
 use koze_core::contract::Failure;
 use koze_core::error::Error;
 use koze_core::id::SessionId;
-use koze_core::provider::Provider as _;
+use koze_core::provider::ScriptProvider as _;
 use koze_core::script::{Egress, MAX_MESSAGE, Wire};
 
 /// The methods of the generated class `KozeScripts`.

@@ -12,7 +12,7 @@ use super::reply::{failure, invalid, read};
 use crate::Local;
 use koze_core::contract::Failure;
 use koze_core::id::SessionId;
-use koze_core::provider::Provider as _;
+use koze_core::provider::ScriptProvider as _;
 use koze_core::script::{Egress, Exchange, Method};
 
 /// The method of the generated class `KozeScripts`.

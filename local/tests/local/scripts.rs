@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use koze_core::Provider as _;
+use koze_core::provider::ScriptProvider as _;
 use koze_core::script::{Call, Calls, Check, Limit, Limits, Ran, Start};
 use koze_core::{SessionId, id};
 use koze_local::Local;

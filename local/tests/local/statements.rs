@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use koze_core::Provider as _;
 use koze_core::error::{Code, Error};
+use koze_core::provider::ScriptProvider as _;
 use koze_core::sandbox::Sandbox as _;
 use koze_core::script::{Egress, Query};
 use koze_core::{Profiles, SessionId};

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use self::process::MemoryProcess;
 pub use self::store::MemoryStore;
 use self::tree::Tree;
-use super::{Info, Opened, Provider, Settings};
+use super::{Info, Opened, Provider, ScriptProvider, Settings};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SessionId};
 use crate::sandbox::{
@@ -100,7 +100,9 @@ impl Provider for Memory {
     fn store(&self, session: &SessionId) -> Result<MemoryStore> {
         Ok(lock(&self.stores).entry(session.clone()).or_default().clone())
     }
+}
 
+impl ScriptProvider for Memory {
     #[cfg(feature = "script-engine")]
     async fn run_script(&self, _: &SessionId, start: Start, calls: &impl Calls) -> Result<Ran> {
         script::send(koze_script::protocol::ToScript::Start(start), calls).await

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::id::SandboxId;
 use crate::provider::memory::{Memory, MemorySandbox, MemoryStore};
-use crate::provider::{Info, Opened, Settings};
+use crate::provider::{Info, Opened, ScriptProvider, Settings};
 use crate::script::{Exchange, Method};
 use crate::workspace::OpenLimits;
 
@@ -13,6 +13,14 @@ struct Web<F> {
     memory: Memory,
     serve: F,
     seen: Mutex<Vec<Exchange>>,
+}
+
+impl<F: Fn(&Exchange) -> Result<Exchanged> + Send + Sync + 'static> ScriptProvider for Web<F> {
+    async fn script_exchange(&self, _: &SessionId, _: &Egress, exchange: Exchange) -> Result<Exchanged> {
+        let response = (self.serve)(&exchange);
+        self.seen.lock().unwrap().push(exchange);
+        response
+    }
 }
 
 impl<F: Fn(&Exchange) -> Result<Exchanged> + Send + Sync + 'static> Provider for Web<F> {
@@ -37,12 +45,6 @@ impl<F: Fn(&Exchange) -> Result<Exchanged> + Send + Sync + 'static> Provider for
 
     fn store(&self, session: &SessionId) -> Result<MemoryStore> {
         self.memory.store(session)
-    }
-
-    async fn script_exchange(&self, _: &SessionId, _: &Egress, exchange: Exchange) -> Result<Exchanged> {
-        let response = (self.serve)(&exchange);
-        self.seen.lock().unwrap().push(exchange);
-        response
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use koze_core::id::SessionId;
-use koze_core::provider::Provider;
+use koze_core::provider::ScriptProvider;
 use koze_core::script::{Call, Calls, Json, Limits, Query, Start};
 use serde_json::Value;
 

@@ -55,7 +55,7 @@ pub use self::sandbox::CloudflareSandbox;
 #[cfg(feature = "script")]
 use self::script::Scripts;
 pub use self::store::CloudflareStore;
-use super::{Hibernated, Info, Opened, Provider, Settings};
+use super::{Hibernated, Info, Opened, Provider, ScriptProvider, Settings};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::maybe_send::MaybeSend;
@@ -399,7 +399,9 @@ impl Provider for Cloudflare {
             None => store,
         })
     }
+}
 
+impl ScriptProvider for Cloudflare {
     #[cfg(feature = "script")]
     fn run_script(
         &self,
