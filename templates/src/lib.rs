@@ -108,7 +108,7 @@ pub const CONTRACT: &str = include_str!("../files/worker/contract.d.ts");
 
 /// The guest of containers (x86-64, static): the first process of a sandbox with the backend `native`, at
 /// `/.koze/guest` in its image. Its version is that of this crate; `cargo xtask guest` builds it.
-pub const GUEST: &[u8] = include_bytes!("../files/guest/koze-guest-x86_64");
+pub const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/koze-guest"));
 
 /// An archive with the directories of a thread, which a native image unpacks if its sandbox serves the tools `thread`: the
 /// user of an image need not be able to create them.

@@ -20,12 +20,11 @@ use crate::{Result, process, setup};
 
 /// The maximum size in bytes, because it is part of every image.
 const MAX_SIZE: usize = 2 << 20;
-/// The committed program. Next to it are the compressed one for Workers, and the version of the compiler.
-const BINARY: &str = "templates/files/guest/koze-guest-x86_64";
+/// The committed program, compressed. Next to it is the version of the compiler.
 const PACKED: &str = "templates/files/guest/koze-guest-x86_64.gz";
 const COMPILER: &str = "templates/files/guest/koze-guest-x86_64.rustc";
 
-const COMMITTED: Committed = Committed { task: "guest", file: BINARY };
+const COMMITTED: Committed = Committed { task: "guest", file: PACKED };
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     setup::target::install(GUEST, false)?;
@@ -36,19 +35,17 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     if let Some(wrong) = wrong(&bytes) {
         return Err(format!("{} {wrong}", built.display()).into());
     }
-    let same = fs::read(root.join(BINARY)).is_ok_and(|committed| committed == bytes)
-        && unpacked(&root.join(PACKED)).is_ok_and(|committed| committed == bytes);
+    let same = unpacked(&root.join(PACKED)).is_ok_and(|committed| committed == bytes);
     let size = format!("{} KiB", bytes.len().div_ceil(1024));
     if args.check {
         eprintln!("{}", COMMITTED.verdict(same, recorded.trim_end(), &compiler)?);
     } else if same && recorded.trim_end() == compiler {
-        eprintln!("guest: {BINARY} is what its source builds, {size}");
+        eprintln!("guest: {PACKED} is what its source builds, {size}");
     } else {
-        fs::create_dir_all(root.join(BINARY).parent().ok_or("the path of the program has no directory")?)?;
-        fs::write(root.join(BINARY), &bytes)?;
+        fs::create_dir_all(root.join(PACKED).parent().ok_or("the path of the program has no directory")?)?;
         fs::write(root.join(PACKED), committed::packed(&bytes)?)?;
         fs::write(root.join(COMPILER), format!("{compiler}\n"))?;
-        eprintln!("guest: wrote {BINARY}, {size}");
+        eprintln!("guest: wrote {PACKED}, {size}");
     }
     Ok(ExitCode::SUCCESS)
 }

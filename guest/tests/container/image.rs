@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use flate2::read::GzDecoder;
 use serde_json::json;
 
 use crate::Test;
@@ -17,16 +18,12 @@ pub(crate) const TESTS: &[Test] = &[
     ("an_unprivileged_user", plain_user),
 ];
 
-/// Returns the guest that `koze build` adds to images.
-fn shipped() -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../templates/files/guest/koze-guest-x86_64");
-    assert!(path.is_file(), "run `cargo xtask guest`");
-    path
-}
-
+/// Writes the guest that `koze build` adds to images.
 fn copied(to: &Path) {
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../templates/files/guest/koze-guest-x86_64.gz");
+    let packed = fs::File::open(packed).expect("run `cargo xtask guest`");
     fs::create_dir_all(to.parent().unwrap()).unwrap();
-    fs::copy(shipped(), to).unwrap();
+    std::io::copy(&mut GzDecoder::new(packed), &mut fs::File::create(to).unwrap()).unwrap();
     fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
