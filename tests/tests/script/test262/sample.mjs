@@ -4,7 +4,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
 /** One file of so many is taken. */
-const EVERY = 60;
+const EVERY = 600;
 
 /** What the engine of scripts lacks on purpose, and what only hosts made for test262 have. */
 const LACKING = /\$262|\$DETACHBUFFER|assert\.throws\.early|\b(eval|Function|SharedArrayBuffer|Atomics)\b/;
