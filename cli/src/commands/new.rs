@@ -61,9 +61,8 @@ pub(super) fn run(args: &args::New) -> ExitCode {
         ));
         if args.backend == args::Backend::Sdk {
             show::out(&format!(
-                "note: Cloudflare ends {} 0.x on {}: `koze new --backend native` creates a project without it, `koze migrate --backend native` moves this one\n",
-                sdk::PACKAGE,
-                sdk::END_OF_SUPPORT
+                "note: {}. `koze new --backend native` creates a project without it, `koze migrate --backend native` moves this one\n",
+                sdk::maintenance()
             ));
         }
     }

@@ -29,7 +29,7 @@ fn a_project_in_an_empty_directory() {
       src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
     try:  cd hello && koze call shell '{"command": "uname -a"}'
     next: cd hello && npm install && npm run check (its README.md says what these need)
-    note: Cloudflare ends @cloudflare/sandbox 0.x on 2026-12-31: `koze new --backend native` creates a project without it, `koze migrate --backend native` moves this one
+    note: @cloudflare/sandbox 0.x gets fixes only until 2026-12-31; deployed Workers keep running. `koze new --backend native` creates a project without it, `koze migrate --backend native` moves this one
     "#);
 
     let files: BTreeSet<String> = place.snapshot().into_keys().collect();
