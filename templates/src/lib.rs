@@ -132,6 +132,9 @@ pub const NATIVE_PROJECT: &[(&str, &str)] = &[
     (SHELL, include_str!("../files/project/native/src/server/shell.sandbox.rs")),
 ];
 
+/// The Dockerfile of a new sandbox with the backend `native`: an image with Python, Node, Git and curl.
+pub const DOCKERFILE: &str = include_str!("../files/project/native/src/server/shell.Dockerfile");
+
 /// The sandbox of a new project.
 pub const SHELL: &str = "src/server/shell.sandbox.rs";
 

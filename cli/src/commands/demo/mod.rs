@@ -102,6 +102,7 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     };
     let wanted = args::Add {
         name: "python".to_owned(),
+        backend: None,
         variant: Some("python".to_owned()),
         dir: None,
         edit: args::Edit { place, dry_run: false },
