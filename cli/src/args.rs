@@ -382,8 +382,9 @@ pub struct New {
     #[arg(long)]
     pub name: Option<String>,
 
-    /// The backend of the sandbox: `native` is koze's own guest in any image, for a project without the SDK
-    #[arg(long, value_name = "BACKEND", default_value = "sdk")]
+    /// The backend of the sandbox: `native` is koze's own guest in an image of your own, with a Dockerfile to change; `sdk`
+    /// is Cloudflare's Sandbox SDK, which gets fixes only until 2026-12-31
+    #[arg(long, value_name = "BACKEND", default_value = "native")]
     pub backend: Backend,
 
     /// The `runtime` directory of a koze checkout, for the dependency on the crate `koze` [default: that of the checkout

@@ -20,10 +20,7 @@ pub(crate) fn project() -> Sandboxes {
     let project = Project::new();
     let runtime = root().join("runtime");
     let runtime = runtime.to_str().expect("a path in Unicode");
-    for args in [
-        &["new", ".", "--name", "agents", "--runtime-path", runtime][..],
-        &["add", "python", "--variant", "python"],
-    ] {
+    for args in [&["new", ".", "--name", "agents", "--runtime-path", runtime][..], &["add", "python"]] {
         let run = project.koze(args);
         assert_eq!(run.code, 0, "{run:?}");
     }

@@ -59,11 +59,12 @@ pub(crate) fn fixture(name: &str) -> Worker {
     Worker::new(name.to_owned(), Project::after_build(name))
 }
 
-/// Returns a project created by `koze new`.
+/// Returns a project created by `koze new --backend sdk`.
 pub(crate) fn made(name: &str) -> Worker {
     let around = Project::new();
     let runtime = root().join("runtime");
-    let run = around.koze(&["new", name, "--runtime-path", runtime.to_str().expect("a path in Unicode")]);
+    let runtime = runtime.to_str().expect("a path in Unicode");
+    let run = around.koze(&["new", name, "--backend", "sdk", "--runtime-path", runtime]);
     assert_eq!(run.code, 0, "{run:?}");
     let project = Project::new();
     for (path, content) in around.snapshot() {
