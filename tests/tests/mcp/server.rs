@@ -20,7 +20,10 @@ pub(crate) fn project() -> Sandboxes {
     let project = Project::new();
     let runtime = root().join("runtime");
     let runtime = runtime.to_str().expect("a path in Unicode");
-    for args in [&["new", ".", "--name", "agents", "--runtime-path", runtime][..], &["add", "python"]] {
+    for args in [
+        &["new", ".", "--name", "agents", "--backend", "sdk", "--runtime-path", runtime][..],
+        &["add", "python", "--variant", "python"],
+    ] {
         let run = project.koze(args);
         assert_eq!(run.code, 0, "{run:?}");
     }
