@@ -166,6 +166,11 @@ pub struct Init {
     #[arg(long)]
     pub raise_worker: bool,
 
+    /// The backend of the first sandbox: `native` is koze's own guest in an image of your own, with a Dockerfile to change;
+    /// `sdk` is Cloudflare's Sandbox SDK, which gets fixes only until 2026-12-31 [default: sdk]
+    #[arg(long, value_name = "BACKEND")]
+    pub backend: Option<Backend>,
+
     /// The options for the project.
     #[command(flatten)]
     pub edit: Edit,
@@ -177,7 +182,12 @@ pub struct Add {
     /// The name of the sandbox: that of its file without `.sandbox.rs`
     pub name: String,
 
-    /// The variant of the sandbox image, such as `python`
+    /// The backend of the sandbox: `native` is koze's own guest in an image of your own, with a Dockerfile to change; `sdk`
+    /// is Cloudflare's Sandbox SDK [default: `native` if all other sandboxes have it, else `sdk`]
+    #[arg(long, value_name = "BACKEND")]
+    pub backend: Option<Backend>,
+
+    /// The variant of the SDK's image, such as `python`; only with the backend `sdk`
     #[arg(long)]
     pub variant: Option<String>,
 
@@ -372,8 +382,9 @@ pub struct New {
     #[arg(long)]
     pub name: Option<String>,
 
-    /// The backend of the sandbox: `native` is koze's own guest in any image, for a project without the SDK
-    #[arg(long, value_name = "BACKEND", default_value = "sdk")]
+    /// The backend of the sandbox: `native` is koze's own guest in an image of your own, with a Dockerfile to change; `sdk`
+    /// is Cloudflare's Sandbox SDK, which gets fixes only until 2026-12-31
+    #[arg(long, value_name = "BACKEND", default_value = "native")]
     pub backend: Backend,
 
     /// The `runtime` directory of a koze checkout, for the dependency on the crate `koze` [default: that of the checkout

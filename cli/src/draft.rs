@@ -76,6 +76,11 @@ impl Draft {
         self.files.iter().find(|drafted| drafted.path == path).map(|drafted| drafted.after.as_deref())
     }
 
+    /// Returns whether the draft creates or changes a file below a directory.
+    pub fn writes_in(&self, dir: &Path) -> bool {
+        self.files.iter().any(|drafted| drafted.after.is_some() && drafted.path.starts_with(dir))
+    }
+
     /// Returns the created or changed files whose names end in `suffix`.
     pub fn ending<'a>(&'a self, suffix: &'a str) -> impl Iterator<Item = &'a Path> {
         let stays = |drafted: &'a Drafted| drafted.after.is_some().then_some(drafted.path.as_path());

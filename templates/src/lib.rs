@@ -126,23 +126,32 @@ pub const LOCAL: &str = include_str!("../files/worker/local.mjs");
 /// The Worker's entry point for `koze dev --local`.
 pub const LOCAL_WORKER: &str = include_str!("../files/worker/local-worker.mjs");
 
-/// The files of a new project that differ with the backend `native`, as pairs of path and text.
-pub const NATIVE_PROJECT: &[(&str, &str)] = &[
-    ("package.json", include_str!("../files/project/native/package.json")),
-    (SHELL, include_str!("../files/project/native/src/server/shell.sandbox.rs")),
-];
-
 /// The sandbox of a new project.
 pub const SHELL: &str = "src/server/shell.sandbox.rs";
 
-/// The files of a new project, as pairs of path and text.
+/// The Dockerfile of a new sandbox with the backend `native`: an image with Python, Node, Git and curl.
+pub const DOCKERFILE: &str = include_str!("../files/project/native/src/server/shell.Dockerfile");
+
+/// The files of a new project, as pairs of path and text. Those of the backend follow: [`NATIVE_PROJECT`] or
+/// [`SDK_PROJECT`].
 pub const PROJECT: &[(&str, &str)] = &[
     // Cargo excludes directories with their own manifest from packages, so the manifest has another name here.
     ("Cargo.toml", include_str!("../files/project/manifest.toml")),
     ("README.md", include_str!("../files/project/README.md")),
-    ("package.json", include_str!("../files/project/package.json")),
     (".cargo/config.toml", include_str!("../files/project/cargo/config.toml")),
     (".gitignore", include_str!("../files/project/gitignore")),
     ("src/lib.rs", include_str!("../files/project/src/lib.rs")),
-    (SHELL, include_str!("../files/project/src/server/shell.sandbox.rs")),
+];
+
+/// The files of a new project that depend on the backend, with the backend `native`.
+pub const NATIVE_PROJECT: &[(&str, &str)] = &[
+    ("package.json", include_str!("../files/project/native/package.json")),
+    (SHELL, include_str!("../files/project/native/src/server/shell.sandbox.rs")),
+    ("src/server/shell.Dockerfile", DOCKERFILE),
+];
+
+/// The files of a new project that depend on the backend, with the backend `sdk`.
+pub const SDK_PROJECT: &[(&str, &str)] = &[
+    ("package.json", include_str!("../files/project/sdk/package.json")),
+    (SHELL, include_str!("../files/project/sdk/src/server/shell.sandbox.rs")),
 ];

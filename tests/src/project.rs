@@ -25,8 +25,8 @@ pub struct Project {
 }
 
 /// The note of `koze build` about each project with the SDK. One test checks it; all others ignore it.
-pub const NOTE: &str = "note: Cloudflare ends @cloudflare/sandbox 0.x on 2026-12-31; `koze migrate --backend native` moves \
-                        sandboxes to koze's own guest\n";
+pub const NOTE: &str = "note: @cloudflare/sandbox 0.x gets fixes only until 2026-12-31; deployed Workers keep running. \
+                        `koze migrate --backend native` moves sandboxes to koze's own guest\n";
 
 /// The result of running koze.
 #[derive(Debug, Clone, PartialEq, Eq)]

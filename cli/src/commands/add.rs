@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use koze_model::names::{InvalidFileName, Names, SUFFIX};
-use koze_model::sandbox;
+use koze_model::{Backend, Sandbox, sandbox};
 use serde_json::Value;
 
-use super::drafted;
+use super::{backend, drafted};
 use crate::args;
 use crate::build;
-use crate::discover::{Project, is_skipped};
+use crate::discover::{DOCKERFILE, Project, is_skipped};
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::lock::Lock;
@@ -26,10 +26,21 @@ pub(super) const DIR: &str = "src/server";
 pub(super) fn run(args: &args::Add) -> ExitCode {
     drafted::run(&args.edit, |project, options, findings| {
         let names = names(&args.name, findings)?;
+        let sandboxes = project.sandboxes(&Draft::default(), findings);
+        findings.checked()?;
         let dir = match &args.dir {
             Some(dir) => below_src(dir, findings)?,
-            None => usual_dir(project, findings)?,
+            None => usual_dir(&sandboxes.list),
         };
+        let backend = args.backend.map_or_else(|| usual_backend(&sandboxes.list), Backend::from);
+        if let (Some(variant), Backend::Native) = (&args.variant, backend) {
+            let rule = Rule::VariantOfSdk {
+                variant: variant.clone(),
+                name: names.base.clone(),
+                dockerfile: format!("{dir}/{}{DOCKERFILE}", names.base),
+            };
+            return findings.fail(rule, None);
+        }
         let mut keys: Vec<String> =
             args.variant.iter().map(|variant| format!("variant = {variant:?}")).collect();
         let class = sandbox::class_of(&names);
@@ -37,10 +48,44 @@ pub(super) fn run(args: &args::Add) -> ExitCode {
         let scopes = scope::all(&config, project, findings)?;
         let name = container(&names, &class, project, &config, &scopes, findings)?;
         keys.extend(name.map(|name| format!("name = {name:?}")));
-        let text = text(&keys, &class);
-        create(project, &format!("{dir}/{}{SUFFIX}", names.base), text, &mut options.draft, findings)?;
-        Ok(Vec::new())
+        let wanted = Wanted { names: &names, class: &class, keys, backend };
+        create_sandbox(project, &dir, wanted, &mut options.draft, findings)?;
+        let is_first = sandboxes.list.iter().all(|sandbox| sandbox.attributes.backend() != Backend::Native);
+        let needs_docker = backend == Backend::Native && is_first;
+        Ok(needs_docker.then(|| backend::DOCKER.to_owned()).into_iter().collect())
     })
+}
+
+/// A sandbox to create.
+pub(super) struct Wanted<'a> {
+    pub(super) names: &'a Names,
+    pub(super) class: &'a str,
+    /// The keys of its attribute, without `backend`.
+    pub(super) keys: Vec<String>,
+    pub(super) backend: Backend,
+}
+
+/// Adds the files of a sandbox in this directory to the draft: its source and, with koze's guest, the Dockerfile of its image.
+/// Fails if the source exists; a Dockerfile that exists is kept.
+pub(super) fn create_sandbox(
+    project: &Project,
+    dir: &str,
+    wanted: Wanted,
+    draft: &mut Draft,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    let Wanted { names, class, mut keys, backend } = wanted;
+    if backend == Backend::Native {
+        keys.push("backend = \"native\"".to_owned());
+    }
+    create(project, &format!("{dir}/{}{SUFFIX}", names.base), text(&keys, class), draft, findings)?;
+    if backend == Backend::Native {
+        let path = project.dir.join(format!("{dir}/{}{DOCKERFILE}", names.base));
+        if path.symlink_metadata().is_err() {
+            draft.create(path, koze_templates::DOCKERFILE);
+        }
+    }
+    Ok(())
 }
 
 /// Derives the names of a sandbox from its base name.
@@ -126,17 +171,21 @@ pub(super) fn create(
     Ok(())
 }
 
-/// Returns the directory that contains all sandboxes of the project, or the default one.
-pub(super) fn usual_dir(project: &Project, findings: &mut Findings) -> Result<String, Stop> {
-    let sandboxes = project.sandboxes(&Draft::default(), findings);
-    findings.checked()?;
+/// Returns the directory that contains all sandboxes of a project, or the default one.
+pub(super) fn usual_dir(sandboxes: &[Sandbox]) -> String {
     let mut dirs: Vec<&str> =
-        sandboxes.list.iter().filter_map(|sandbox| Some(sandbox.file.rsplit_once('/')?.0)).collect();
+        sandboxes.iter().filter_map(|sandbox| Some(sandbox.file.rsplit_once('/')?.0)).collect();
     dirs.dedup();
-    Ok(match dirs.as_slice() {
+    match dirs.as_slice() {
         [dir] => (*dir).to_owned(),
         _ => DIR.to_owned(),
-    })
+    }
+}
+
+/// Returns the backend that all sandboxes of a project have, or else that of an attribute without the key.
+fn usual_backend(sandboxes: &[Sandbox]) -> Backend {
+    let is_native = |sandbox: &Sandbox| sandbox.attributes.backend() == Backend::Native;
+    if !sandboxes.is_empty() && sandboxes.iter().all(is_native) { Backend::Native } else { Backend::Sdk }
 }
 
 /// Validates a directory below `src` and returns it relative to the package.

@@ -17,6 +17,9 @@ use crate::source::attribute::{self, Change};
 use crate::source::split_mark;
 use crate::write::input;
 
+/// The step that is left to the user of the first sandbox with koze's guest.
+pub(super) const DOCKER: &str = "next: install Docker, with which wrangler builds the images";
+
 /// Drafts the move of one sandbox or all of them, and returns the notes for the user.
 pub(super) fn draft(
     to: Backend,
@@ -140,16 +143,16 @@ fn next(to: Backend, moving: &[&Sandbox], all: &[Planned]) -> Vec<String> {
     let mut lines = Vec::new();
     match to {
         Backend::Native => {
-            lines.push("next: install Docker, with which wrangler builds these images".to_owned());
+            lines.push(DOCKER.to_owned());
             let of_sdk = |summary: &&Planned| {
                 let moves = moving.iter().any(|sandbox| sandbox.class.value == summary.class);
                 moves && image::is_default_repository(&summary.image)
             };
             if all.iter().any(|summary| of_sdk(&summary)) {
                 lines.push(format!(
-                    "next: change to other images, such as `python:3.12-slim`: Cloudflare maintains those of {} 0.x only until {}",
+                    "next: change to other images, such as `python:3.12-slim`: those of {} 0.x get fixes only until {}",
                     sdk::PACKAGE,
-                    sdk::END_OF_SUPPORT
+                    sdk::END_OF_FIXES
                 ));
             }
             let stays = |summary: &Planned| {

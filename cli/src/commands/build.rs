@@ -19,9 +19,8 @@ pub(super) fn run(args: &args::Build) -> ExitCode {
     let on_sdk = build.sandboxes.iter().any(|sandbox| sandbox.backend == Backend::Sdk);
     if code == ExitCode::SUCCESS && args.place.format == Format::Human && on_sdk {
         show::err(&format!(
-            "note: Cloudflare ends {} 0.x on {}; `koze migrate --backend native` moves sandboxes to koze's own guest\n",
-            sdk::PACKAGE,
-            sdk::END_OF_SUPPORT
+            "note: {}. `koze migrate --backend native` moves sandboxes to koze's own guest\n",
+            sdk::maintenance()
         ));
     }
     code

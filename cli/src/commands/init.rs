@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use koze_edit::{Document, Edit, Format, path};
-use koze_model::sandbox;
+use koze_model::{Backend, sandbox};
 use serde_json::Value;
 
-use super::{add, drafted, runtime};
+use super::{add, backend, drafted, runtime};
 use crate::args;
 use crate::build::{self, Options};
 use crate::discover::Project;
@@ -26,7 +26,8 @@ use crate::sdk::{self, Sdk};
 use crate::source::{module, split_mark};
 use crate::worker_crate;
 use crate::wrangler::legacy::Legacy;
-use crate::wrangler::scope;
+use crate::wrangler::locate::Config;
+use crate::wrangler::scope::{self, Scope};
 use crate::wrangler::settings::Settings;
 use crate::write::input;
 
@@ -50,18 +51,21 @@ fn init(
     let scopes = scope::all(&config, project, findings)?;
     let sandboxes = project.sandboxes(&Draft::default(), findings);
     findings.checked()?;
+    let mut backends: Vec<Backend> =
+        sandboxes.list.iter().map(|sandbox| sandbox.attributes.backend()).collect();
+    let wanted = args.backend.map(Backend::from);
+    let mut last = None;
     if sandboxes.list.is_empty() && Lock::read(project, findings)?.is_empty() {
-        // The class `Sandbox` has storage, which a new sandbox would orphan.
-        if !Legacy::find(&scopes).containers.is_empty() {
-            return findings.fail(Rule::LegacyFirst { config: config.shown.clone() }, None);
-        }
-        let names = add::names("shell", findings)?;
-        let class = sandbox::class_of(&names);
-        let name = add::container(&names, &class, project, &config, &scopes, findings)?;
-        let keys: Vec<String> = name.map(|name| format!("name = {name:?}")).into_iter().collect();
-        let text = add::text(&keys, &class);
-        let file = format!("{}/shell.sandbox.rs", add::DIR);
-        add::create(project, &file, text, &mut options.draft, findings)?;
+        // As in an attribute: `koze new` creates Workers, this command changes those of others.
+        let backend = wanted.unwrap_or(Backend::Sdk);
+        last = Some(first_sandbox(backend, project, &config, &scopes, &mut options.draft, findings)?);
+        backends.push(backend);
+    } else if let Some(wanted) = wanted
+        && backends.iter().any(|backend| *backend != wanted)
+    {
+        last = Some(format!(
+            "note: `--backend` is for the first sandbox of a package: `koze migrate --backend {wanted}` moves those that are there"
+        ));
     }
     let entry = project.dir.join(generate::ENTRY);
     let settings = Settings::of(&config, &scopes, &paths::relative(&entry, config.dir()));
@@ -69,14 +73,45 @@ fn init(
     options.draft.notes.extend(settings.notes);
     left.extend(settings.left);
 
-    sdk(project, options, findings)?;
-    if sdk::installed(project, findings)?.is_none() {
-        left.push(
-            "next: npm install, which installs the sandbox SDK that the Worker's entry point imports"
-                .to_owned(),
-        );
+    if backends.contains(&Backend::Sdk) {
+        sdk(project, options, findings)?;
+        if sdk::installed(project, findings)?.is_none() {
+            left.push(
+                "next: npm install, which installs the sandbox SDK that the Worker's entry point imports"
+                    .to_owned(),
+            );
+        }
     }
+    left.extend(last);
     Ok(left)
+}
+
+/// Adds a sandbox, and returns what is left to the user.
+fn first_sandbox(
+    backend: Backend,
+    project: &Project,
+    config: &Config,
+    scopes: &[Scope],
+    draft: &mut Draft,
+    findings: &mut Findings,
+) -> Result<String, Stop> {
+    // The class `Sandbox` has storage, which a new sandbox would orphan.
+    if !Legacy::find(scopes).containers.is_empty() {
+        return findings.fail(Rule::LegacyFirst { config: config.shown.clone() }, None);
+    }
+    let names = add::names("shell", findings)?;
+    let class = sandbox::class_of(&names);
+    let name = add::container(&names, &class, project, config, scopes, findings)?;
+    let keys = name.map(|name| format!("name = {name:?}")).into_iter().collect();
+    let wanted = add::Wanted { names: &names, class: &class, keys, backend };
+    add::create_sandbox(project, add::DIR, wanted, draft, findings)?;
+    Ok(match backend {
+        Backend::Native => backend::DOCKER.to_owned(),
+        Backend::Sdk => format!(
+            "note: {}. `koze migrate --backend native` moves the sandbox to koze's own guest",
+            sdk::maintenance()
+        ),
+    })
 }
 
 /// Adds the dependency and the library target of a Worker.

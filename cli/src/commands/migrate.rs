@@ -44,7 +44,9 @@ fn migrate(
     }
     let names = add::names(name, findings)?;
     let class = sandbox::class_of(&names);
-    let dir = add::usual_dir(project, findings)?;
+    let sandboxes = project.sandboxes(&Draft::default(), findings);
+    findings.checked()?;
+    let dir = add::usual_dir(&sandboxes.list);
     let file = format!("{dir}/{}{SUFFIX}", names.base);
     let keys = carried::keys(&legacy, config.dir(), &project.dir.join(&dir));
     let text = add::text(&keys, &class);

@@ -23,19 +23,48 @@ use crate::write::{self, Failed, disk, input};
 /// The prefix of the staging directory's name.
 const STAGING: &str = ".koze-new-";
 
-/// Describes the packages that `npm install` installs.
-const NPM: &str = "wrangler and the sandbox SDK";
-/// Describes the packages of a project with koze's own guest.
-const NPM_OF_NATIVE: &str = "wrangler";
+/// What depends on the backend in a new project.
+struct Parts {
+    files: &'static [(&'static str, &'static str)],
+    /// The texts for the placeholders of `README.md`.
+    readme: &'static [(&'static str, &'static str)],
+}
 
-/// Says when Docker is required.
-const DOCKER: &str = "A deployment that builds images from a Dockerfile needs Docker, too; the\n\
-                      prebuilt images do not. `koze dev` runs containers with Docker, and pulls a prebuilt image only with a login\n\
-                      (`npx wrangler login`): a `src/server/shell.Dockerfile` with the line `FROM docker.io/cloudflare/sandbox:__KOZE_SDK__`\n\
-                      needs none. `koze dev --local` needs neither.";
-/// Says when Docker is required with koze's own guest.
-const DOCKER_OF_NATIVE: &str = "wrangler builds the image with Docker, for koze's guest is added to it;\n\
-                                `koze dev --local` does without.";
+const NATIVE: Parts = Parts {
+    files: koze_templates::NATIVE_PROJECT,
+    readme: &[
+        (
+            "__KOZE_IMAGE__",
+            "| `src/server/shell.Dockerfile` | its image, with Python, Node, Git and curl: add the programs that the agent needs |\n\
+             | `src/server/.koze-guest` | koze's guest, which `koze build` adds to the image: commit it |\n",
+        ),
+        ("__KOZE_BUILT__", "a sandbox file or its Dockerfile"),
+        ("__KOZE_NPM__", "wrangler"),
+        ("__KOZE_CHECKED__", ", without the image"),
+        (
+            "__KOZE_DOCKER__",
+            "`npm run deploy` and `koze dev` build the image with Docker.\n\
+             `npm run check` and `koze dev --local` do not need it.",
+        ),
+    ],
+};
+
+const SDK: Parts = Parts {
+    files: koze_templates::SDK_PROJECT,
+    readme: &[
+        ("__KOZE_IMAGE__", ""),
+        ("__KOZE_BUILT__", "a sandbox file"),
+        ("__KOZE_NPM__", "wrangler and the sandbox SDK"),
+        ("__KOZE_CHECKED__", ""),
+        (
+            "__KOZE_DOCKER__",
+            "A deployment that builds images from a Dockerfile needs Docker, too; the\n\
+             prebuilt images do not. `koze dev` runs containers with Docker, and pulls a prebuilt image only with a login\n\
+             (`npx wrangler login`): a `src/server/shell.Dockerfile` with the line `FROM docker.io/cloudflare/sandbox:__KOZE_SDK__`\n\
+             needs none. `koze dev --local` needs neither.",
+        ),
+    ],
+};
 
 /// A project to create.
 #[derive(Clone, Copy)]
@@ -61,9 +90,8 @@ pub(super) fn run(args: &args::New) -> ExitCode {
         ));
         if args.backend == args::Backend::Sdk {
             show::out(&format!(
-                "note: Cloudflare ends {} 0.x on {}: `koze new --backend native` creates a project without it, `koze migrate --backend native` moves this one\n",
-                sdk::PACKAGE,
-                sdk::END_OF_SUPPORT
+                "note: {}. `koze new` without `--backend sdk` creates a project without it, `koze migrate --backend native` moves this one\n",
+                sdk::maintenance()
             ));
         }
     }
@@ -213,17 +241,18 @@ fn resume(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Option
 
 fn write_files(staging: &Path, wanted: &Wanted) -> std::io::Result<()> {
     let Wanted { dir, name, backend, runtime } = *wanted;
-    let (others, npm, docker) = match backend {
-        args::Backend::Sdk => (&[][..], NPM, DOCKER),
-        args::Backend::Native => (koze_templates::NATIVE_PROJECT, NPM_OF_NATIVE, DOCKER_OF_NATIVE),
+    let parts = match backend {
+        args::Backend::Native => NATIVE,
+        args::Backend::Sdk => SDK,
     };
     let dependency = runtime.dependency(dir);
     let container = create::worker_name(name).replace('_', "-");
-    for (path, template) in koze_templates::PROJECT {
+    for (path, template) in koze_templates::PROJECT.iter().chain(parts.files) {
         let name = if *path == koze_templates::SHELL { &container } else { name };
-        let template = others.iter().find(|(other, _)| other == path).map_or(*template, |(_, other)| *other);
         let mut text = template.replace("__KOZE_NAME__", name).replace("__KOZE_DEPENDENCY__", &dependency);
-        text = text.replace("__KOZE_NPM__", npm).replace("__KOZE_DOCKER__", docker);
+        for (placeholder, part) in parts.readme {
+            text = text.replace(placeholder, part);
+        }
         text = text.replace("__KOZE_SDK__", sdk::RECOMMENDED);
         if *path == "Cargo.toml" && in_workspace(dir) {
             text.push_str("\n# This package is not a member of the surrounding workspace.\n[workspace]\n");

@@ -12,18 +12,18 @@ use crate::build::Build;
 use crate::finding::Findings;
 use crate::manifest;
 use crate::plan::Planned;
-use crate::sdk::END_OF_SUPPORT as END;
+use crate::sdk::END_OF_FIXES as END;
 use crate::worker_crate::{self, WorkerCrate};
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{Scope, dotted};
 use crate::write::Action;
 
-/// The end of 2026-12-31, UTC, in seconds: the end of Cloudflare's support for `@cloudflare/sandbox` 0.x.
-const END_OF_SUPPORT: u64 = 1_798_761_600;
+/// The end of 2026-12-31, UTC, in seconds: until then, Cloudflare fixes `@cloudflare/sandbox` 0.x.
+const END_OF_FIXES: u64 = 1_798_761_600;
 
 pub(super) fn checks(build: &Build, findings: &Findings, now: SystemTime) -> Vec<Check> {
     let mut checks = vec![state(build, findings)];
-    checks.extend(build.sdk.as_ref().map(|sdk| support(&sdk.version, &sdk.source, now)));
+    checks.extend(build.sdk.as_ref().map(|sdk| maintenance(&sdk.version, &sdk.source, now)));
     checks.extend(images(build));
     checks.extend(module(build));
     checks.extend(build.worker.as_ref().map(worker));
@@ -49,16 +49,17 @@ fn state(build: &Build, findings: &Findings) -> Check {
     }
 }
 
-/// Checks how long the SDK is supported.
-fn support(version: &str, source: &str, now: SystemTime) -> Check {
+/// Checks how long the SDK gets fixes.
+fn maintenance(version: &str, source: &str, now: SystemTime) -> Check {
     let found = format!("@cloudflare/sandbox {version}, from {source}");
-    let ended = now >= UNIX_EPOCH + Duration::from_secs(END_OF_SUPPORT);
+    let ended = now >= UNIX_EPOCH + Duration::from_secs(END_OF_FIXES);
     let help = "1.0 has no `Sandbox` class: `koze migrate --backend native` moves sandboxes to koze's own guest, which does not need the SDK; it keeps the storage, and `--dry-run` shows the changes";
-    if ended {
-        Check::warning("sdk", format!("{found}; Cloudflare's support of 0.x ended on {END}"), help)
-    } else {
-        Check::warning("sdk", format!("{found}; Cloudflare's support of 0.x ends on {END}"), help)
-    }
+    let gets = if ended { "got" } else { "gets" };
+    Check::warning(
+        "sdk",
+        format!("{found}; 0.x {gets} fixes only until {END}, and deployed Workers keep running"),
+        help,
+    )
 }
 
 /// Checks whether the SDK's images have its version. The build itself reports Dockerfiles.
@@ -141,13 +142,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn support_ends_at_the_end_of_2026() {
-        let before = UNIX_EPOCH + Duration::from_secs(END_OF_SUPPORT - 1);
-        let found = |now| support("0.12.10", "package.json", now).found;
+    fn fixes_end_with_2026() {
+        let before = UNIX_EPOCH + Duration::from_secs(END_OF_FIXES - 1);
+        let found = |now| maintenance("0.12.10", "package.json", now).found;
         assert_eq!(
             found(before),
-            "@cloudflare/sandbox 0.12.10, from package.json; Cloudflare's support of 0.x ends on 2026-12-31"
+            "@cloudflare/sandbox 0.12.10, from package.json; 0.x gets fixes only until 2026-12-31, and deployed Workers keep running"
         );
-        assert!(found(before + Duration::from_secs(1)).ends_with("support of 0.x ended on 2026-12-31"));
+        assert!(found(before + Duration::from_secs(1)).contains("0.x got fixes only until 2026-12-31"));
     }
 }

@@ -100,7 +100,7 @@ pub(super) fn of(
         From::Dockerfile(path, context) => {
             let shown = paths::relative(&path, package);
             let copied = if is_thread { &[HIDDEN_GUEST, HIDDEN_USER_DATA][..] } else { &[HIDDEN_GUEST] };
-            check_context(&context, &shown, copied, project, findings);
+            check_context(&context, &shown, copied, project, draft, findings);
             let text = match read(&path, project, draft) {
                 Ok(text) => {
                     continued(&text, &shown, &install(sandbox, HIDDEN_GUEST, HIDDEN_USER_DATA), findings)
@@ -183,19 +183,20 @@ fn directive(line: &str) -> Option<(String, &str)> {
     known.then(|| (name, value.trim()))
 }
 
-/// Checks that the build context exists and does not exclude the files that koze copies into the image.
+/// Checks that the build context exists, or will with the command's draft, and does not exclude the files that koze copies into the image.
 fn check_context(
     context: &Path,
     dockerfile: &str,
     copied: &[&str],
     project: &Project,
+    draft: &Draft,
     findings: &mut Findings,
 ) {
     let package = &project.dir;
     if let Err(error) = beneath::resolve(project.repository(), context) {
         return findings.add_io(&error);
     }
-    if !context.is_dir() {
+    if !context.is_dir() && !draft.writes_in(context) {
         let message = format!(
             "`{}`, the build context of `{dockerfile}`, is not a directory",
             paths::relative(context, package)

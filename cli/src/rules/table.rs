@@ -33,7 +33,7 @@ koze_model::rule_table! {
         /// Nothing determines the SDK version of the project.
         "K030" Error NoSdk { looked: String, recommended: String }
             format!("the version of `@cloudflare/sandbox`, which determines the image, is unknown: {looked}")
-            => format!("the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again"),
+            => format!("the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again; or, for a sandbox without the SDK, add `backend = \"native\"` and an image to its attribute"),
             why "The program in the image and the SDK in the Worker speak a protocol that changes between versions. With an unequal pair, calls fail at run time.",
             eg r#"a project without `node_modules`, without a lock file, and with `"@cloudflare/sandbox": "^0.12.0"` in `package.json`"#;
         /// The SDK version is not supported.
@@ -252,6 +252,12 @@ koze_model::rule_table! {
             => format!("a sandbox has the name of its file without `.sandbox.rs`, which must match `{}` and be a valid module name, such as `{suggestion}`; `koze rename` also takes the name of a struct, in upper camel case", koze_model::names::BASE_PATTERN),
             why "The name becomes a file, a module, a binding and a container. Each has its own rules.",
             eg "koze rename shell 'My Shell'";
+        /// A variant of the SDK's image was requested for a sandbox with koze's own guest.
+        "K099" Error VariantOfSdk { variant: String, name: String, dockerfile: String }
+            format!("`--variant {variant}` names an image of the SDK, and `{name}` would have the backend `native`")
+            => format!("leave out `--variant`, and change `{dockerfile}`, which koze writes then; or add `--backend sdk`, with the package `@cloudflare/sandbox` in `package.json`"),
+            why "Variants are images of the SDK. koze's own guest runs in any Linux image, and its Dockerfile says what is in it.",
+            eg "koze add python --backend native --variant python";
         /// No container of the class `Sandbox` needs to be migrated.
         "K068" Error NothingToMigrate { config: String }
             format!("`{config}` has no container of the class `Sandbox`")

@@ -23,11 +23,16 @@ use self::importer::{Importer, Wrong};
 /// The version that this koze was developed for and that messages recommend.
 pub const RECOMMENDED: &str = "0.12.10";
 
-/// The last day on which Cloudflare supports 0.x.
-pub const END_OF_SUPPORT: &str = "2026-12-31";
+/// The last day on which Cloudflare fixes 0.x.
+pub const END_OF_FIXES: &str = "2026-12-31";
 
 /// The npm package.
 pub const PACKAGE: &str = "@cloudflare/sandbox";
+
+/// Describes how long Cloudflare maintains the package.
+pub fn maintenance() -> String {
+    format!("{PACKAGE} 0.x gets fixes only until {END_OF_FIXES}; deployed Workers keep running")
+}
 
 /// The SDK version and where it was found.
 #[derive(Debug, Clone)]

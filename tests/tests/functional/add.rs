@@ -63,6 +63,55 @@ fn a_second_sandbox_is_placed_next_to_the_first() {
     assert!(built(&project).stdout.contains("nothing to do"));
 }
 
+/// The backend is that of the other sandboxes, if all have the same.
+#[test]
+fn the_backend_follows_the_other_sandboxes() {
+    let project = package();
+    let run = project.koze(&["add", "shell", "--backend", "native"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let docker = "next: install Docker, with which wrangler builds the images\n";
+    assert!(run.stdout.ends_with(docker), "{}", run.stdout);
+    assert_snapshot!(project.read(SHELL), @r#"
+    use koze::prelude::*;
+
+    #[sandbox(name = "app-shell", backend = "native")]
+    pub struct ShellSandbox;
+    "#);
+    assert!(project.read("src/server/shell.Dockerfile").contains("\nFROM node:24-trixie-slim\n"));
+
+    project.write("src/server/python.Dockerfile", "FROM python:3.12-slim\n");
+    let run = project.koze(&["add", "python"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(!run.stdout.contains(docker), "{}", run.stdout);
+    assert!(project.read("src/server/python.sandbox.rs").contains("backend = \"native\""));
+    assert_eq!(project.read("src/server/python.Dockerfile"), "FROM python:3.12-slim\n", "it was there");
+
+    assert_eq!(project.koze(&["add", "bash", "--backend", "sdk"]).code, 0);
+    assert_eq!(project.koze(&["add", "zsh"]).code, 0);
+    for name in ["bash", "zsh"] {
+        let text = project.read(format!("src/server/{name}.sandbox.rs"));
+        assert!(text.contains(&format!("#[sandbox(name = \"app-{name}\")]\n")), "{text}");
+    }
+    assert!(built(&project).stdout.contains("nothing to do"));
+}
+
+#[test]
+fn a_variant_needs_the_sdk() {
+    let project = package();
+    assert_snapshot!(refused_with(&project, &["add", "python", "--backend", "native", "--variant", "python"]), @"
+    error[K099]: `--variant python` names an image of the SDK, and `python` would have the backend `native`
+     |
+     = help: leave out `--variant`, and change `src/server/python.Dockerfile`, which koze writes then; or add `--backend sdk`, with the package `@cloudflare/sandbox` in `package.json`
+
+    1 error; nothing was written
+    ");
+    assert_eq!(project.koze(&["add", "shell", "--backend", "native"]).code, 0);
+    let stderr = refused_with(&project, &["add", "python", "--variant", "python"]);
+    assert!(stderr.starts_with("error[K099]"), "{stderr}");
+    let run = project.koze(&["add", "python", "--variant", "python", "--backend", "sdk"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+}
+
 #[test]
 fn in_a_given_directory() {
     let project = package();

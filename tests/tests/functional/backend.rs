@@ -280,8 +280,8 @@ fn all_sandboxes_move() {
     `PythonSandbox` now has the backend `native`: its image is docker.io/cloudflare/sandbox:0.12.10-python, with koze's guest added
     `ShellSandbox` now has the backend `native`: its image is docker.io/cloudflare/sandbox:0.12.10, with koze's guest added
     the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change
-    next: install Docker, with which wrangler builds these images
-    next: change to other images, such as `python:3.12-slim`: Cloudflare maintains those of @cloudflare/sandbox 0.x only until 2026-12-31
+    next: install Docker, with which wrangler builds the images
+    next: change to other images, such as `python:3.12-slim`: those of @cloudflare/sandbox 0.x get fixes only until 2026-12-31
     next: remove @cloudflare/sandbox, which the Worker no longer needs: `npm uninstall @cloudflare/sandbox`
     "#);
     assert_snapshot!(users_diff(&before, &project.snapshot()), @r#"
@@ -442,7 +442,7 @@ fn one_sandbox_moves_by_name_or_class() {
     next: commit these files, including `koze.lock`
     `BashSandbox` now has the backend `native`: its image is ./src/server/bash.Dockerfile, with koze's guest added
     the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change
-    next: install Docker, with which wrangler builds these images
+    next: install Docker, with which wrangler builds the images
     "#);
     assert!(project.read("src/server/bash.sandbox.rs").contains("#[sandbox(backend = \"native\")]"));
     assert!(project.read("src/server/shell.sandbox.rs").contains("#[sandbox]"));
@@ -499,7 +499,7 @@ fn messages(project: &Project, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_build_notes_once_that_the_sdk_ends() {
+fn a_build_notes_once_how_long_the_sdk_gets_fixes() {
     let project = package();
     plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
     plain(&project, "src/server/bash.sandbox.rs", "BashSandbox");

@@ -43,11 +43,11 @@ fn all_is_well() {
     machine(&project);
     let run = doctor(&project, &[]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-    // The end of support may have passed.
-    let stdout = run.stdout.replace("of 0.x ended on", "of 0.x ends on");
+    // The date may have passed.
+    let stdout = run.stdout.replace("0.x got fixes", "0.x gets fixes");
     assert_snapshot!(stdout, @"
     ok       project       every file is in step
-    warning  sdk           @cloudflare/sandbox 0.12.10, from package.json; Cloudflare's support of 0.x ends on 2026-12-31
+    warning  sdk           @cloudflare/sandbox 0.12.10, from package.json; 0.x gets fixes only until 2026-12-31, and deployed Workers keep running
                            1.0 has no `Sandbox` class: `koze migrate --backend native` moves sandboxes to koze's own guest, which does not need the SDK; it keeps the storage, and `--dry-run` shows the changes
     ok       images        1 of 1 are the SDK's, of its version 0.12.10
     ok       module        `src/lib.rs` declares `mod generated;`
@@ -71,11 +71,11 @@ fn a_machine_without_tools_and_an_outdated_project() {
     project.write("src/lib.rs", "");
     let run = doctor(&project, &[]);
     assert_eq!(run.code, 1, "{}", run.stderr);
-    let stdout = run.stdout.replace("of 0.x ended on", "of 0.x ends on");
+    let stdout = run.stdout.replace("0.x got fixes", "0.x gets fixes");
     assert_snapshot!(stdout, @"
     error    project       `wrangler.jsonc` and `koze.lock` not in step
                            run `koze build`
-    warning  sdk           @cloudflare/sandbox 0.12.10, from package.json; Cloudflare's support of 0.x ends on 2026-12-31
+    warning  sdk           @cloudflare/sandbox 0.12.10, from package.json; 0.x gets fixes only until 2026-12-31, and deployed Workers keep running
                            1.0 has no `Sandbox` class: `koze migrate --backend native` moves sandboxes to koze's own guest, which does not need the SDK; it keeps the storage, and `--dry-run` shows the changes
     ok       images        1 of 1 are the SDK's, of its version 0.12.10
     warning  module        `src/lib.rs` does not declare `mod generated;`

@@ -71,6 +71,7 @@ fn a_library_becomes_a_package_that_koze_builds() {
     created koze.lock
     next: commit these files, including `koze.lock`
     next: npm install, which installs the sandbox SDK that the Worker's entry point imports
+    note: @cloudflare/sandbox 0.x gets fixes only until 2026-12-31; deployed Workers keep running. `koze migrate --backend native` moves the sandbox to koze's own guest
     ");
     assert_snapshot!(users_diff(&project, &before), @r#"
     --- a/Cargo.toml
@@ -144,6 +145,41 @@ fn a_library_becomes_a_package_that_koze_builds() {
     +  ]
     +}
     "#);
+}
+
+/// With koze's own guest, npm's packages stay as they are.
+#[test]
+fn a_first_sandbox_with_another_backend() {
+    let project = library();
+    let before = project.snapshot();
+    let args = ["init", "--backend", "native", "--runtime-path", &runtime()];
+    let run = project.koze(&args);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let head: Vec<&str> = run.stdout.lines().take(6).collect();
+    assert_snapshot!(head.join("\n"), @"
+    1 sandbox in wrangler.jsonc
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  ./src/server/shell.Dockerfile, with koze's guest
+    updated Cargo.toml
+    updated src/lib.rs
+    created src/server/shell.sandbox.rs
+    created src/server/shell.Dockerfile
+    ");
+    let end = "next: install Docker, with which wrangler builds the images\n";
+    assert!(run.stdout.ends_with(end), "{}", run.stdout);
+    assert!(!project.path("package.json").exists());
+    let diff = users_diff(&project, &before);
+    assert!(diff.contains("+#[sandbox(name = \"app-shell\", backend = \"native\")]\n"), "{diff}");
+    assert!(diff.contains("+FROM node:24-trixie-slim\n"), "{diff}");
+    assert_eq!(project.koze(&["build", "--check"]).code, 0);
+
+    // The sandboxes that are there stay, and so do npm's packages.
+    let before = project.snapshot();
+    for backend in ["native", "sdk"] {
+        let again = project.koze(&["init", "--backend", backend, "--runtime-path", &runtime()]);
+        assert_eq!((again.code, project.diff(&before).as_str()), (0, ""), "{}", again.stderr);
+        let note = "note: `--backend` is for the first sandbox of a package: `koze migrate --backend sdk` moves those that are there\n";
+        assert_eq!(again.stdout.ends_with(note), backend == "sdk", "{}", again.stdout);
+    }
 }
 
 #[test]

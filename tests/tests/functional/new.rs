@@ -25,11 +25,10 @@ fn a_project_in_an_empty_directory() {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     assert_snapshot!(run.stdout, @r#"
     created the package `hello` in hello
-    1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
-      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+    1 sandbox in wrangler.jsonc
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  ./src/server/shell.Dockerfile, with koze's guest
     try:  cd hello && koze call shell '{"command": "uname -a"}'
     next: cd hello && npm install && npm run check (its README.md says what these need)
-    note: Cloudflare ends @cloudflare/sandbox 0.x on 2026-12-31: `koze new --backend native` creates a project without it, `koze migrate --backend native` moves this one
     "#);
 
     let files: BTreeSet<String> = place.snapshot().into_keys().collect();
@@ -41,15 +40,15 @@ fn a_project_in_an_empty_directory() {
     hello/koze.lock
     hello/package.json
     hello/src/generated/calls.mjs
+    hello/src/generated/container.mjs
     hello/src/generated/contract.d.ts
     hello/src/generated/env.rs
     hello/src/generated/guest.mjs
-    hello/src/generated/koze-guest.mjs
     hello/src/generated/mod.rs
+    hello/src/generated/native.d.mts
+    hello/src/generated/native.mjs
+    hello/src/generated/native/shell.Dockerfile
     hello/src/generated/operations.mjs
-    hello/src/generated/placed.mjs
-    hello/src/generated/sdk.d.mts
-    hello/src/generated/sdk.mjs
     hello/src/generated/sessions.d.mts
     hello/src/generated/sessions.mjs
     hello/src/generated/tools.json
@@ -59,6 +58,8 @@ fn a_project_in_an_empty_directory() {
     hello/src/generated/worker.d.mts
     hello/src/generated/worker.mjs
     hello/src/lib.rs
+    hello/src/server/.koze-guest
+    hello/src/server/shell.Dockerfile
     hello/src/server/shell.sandbox.rs
     hello/wrangler.jsonc
     ");
@@ -104,9 +105,37 @@ fn contents_of_a_new_project() {
     assert_snapshot!(place.read("My_Agent/src/server/shell.sandbox.rs"), @r#"
     use koze::prelude::*;
 
-    /// A Linux shell for an agent.
-    #[sandbox(name = "my-agent-shell")]
+    /// A Linux shell for an agent, in the image that `shell.Dockerfile` builds.
+    #[sandbox(name = "my-agent-shell", backend = "native")]
     pub struct ShellSandbox;
+    "#);
+    assert_snapshot!(place.read("My_Agent/src/server/shell.Dockerfile"), @r"
+    # The image of the sandbox: add the programs that the agent needs. `koze build` adds koze's guest to it.
+    FROM node:24-trixie-slim
+
+    RUN apt-get update \
+        && apt-get install -y --no-install-recommends \
+            ca-certificates curl git python3 python-is-python3 python3-pip python3-venv \
+        && rm -rf /var/lib/apt/lists/*
+
+    # Lets pip install packages next to Debian's.
+    ENV PIP_BREAK_SYSTEM_PACKAGES=1
+    ");
+    assert_snapshot!(place.read("My_Agent/package.json"), @r#"
+    {
+      "name": "My_Agent",
+      "private": true,
+      "scripts": {
+        "check": "wrangler deploy --dry-run --outdir dist --containers-rollout=none",
+        "deploy": "wrangler deploy"
+      },
+      "devDependencies": {
+        "wrangler": "4.164.0"
+      },
+      "engines": {
+        "node": ">=22.12"
+      }
+    }
     "#);
     assert_snapshot!(place.read("My_Agent/wrangler.jsonc"), @r#"
     {
@@ -123,7 +152,8 @@ fn contents_of_a_new_project() {
         {
           "name": "my-agent-shell",
           "class_name": "ShellSandbox",
-          "image": "docker.io/cloudflare/sandbox:0.12.10",
+          "image": "./src/generated/native/shell.Dockerfile",
+          "image_build_context": "./src/server",
           "instance_type": "lite"
         }
       ],
@@ -247,7 +277,7 @@ fn surrounding_files_have_no_effect() {
     let place = Project::new();
     let sdk = "node_modules/@cloudflare/sandbox/package.json";
     place.write("wrangler.json", "{}\n").write(sdk, "{ \"version\": \"0.13.0\" }\n");
-    let run = new(&place, &["hello"]);
+    let run = new(&place, &["hello", "--backend", "sdk"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(place.read("wrangler.json"), "{}\n");
     let config = place.read("hello/wrangler.jsonc");
@@ -293,41 +323,67 @@ fn an_empty_directory_is_filled_in_place() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
-/// Without the SDK, there is no note about the end of its support.
+/// Nothing of a new project needs the SDK, unless it is asked for.
 #[test]
 fn a_project_without_the_sdk() {
     let place = Project::new();
-    let run = new(&place, &["hello", "--backend", "native"]);
+    let run = new(&place, &["hello"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    for (path, content) in place.snapshot() {
+        let text = String::from_utf8_lossy(&content);
+        assert!(koze_tests::is_guest(&path) || !text.contains("@cloudflare/sandbox"), "{path}");
+    }
+    let readme = place.read("hello/README.md");
+    for part in [
+        "shell.sandbox.rs` | declares a sandbox: change its attribute, or add another such file |\n| `src/server/shell.Dockerfile` | ",
+        "koze build                     # after a change to a sandbox file or its Dockerfile\n",
+        "npm install                    # once: wrangler\n",
+        "npm run check                  # build the Worker and let wrangler check it, without the image\n",
+        "`npm run deploy` and `koze dev` build the image with Docker.\n",
+    ] {
+        assert!(readme.contains(part), "{part}: {readme}");
+    }
+    let same = new(&place, &["same", "--name", "hello", "--backend", "native"]);
+    assert_eq!(same.code, 0, "{}", same.stderr);
+    assert_eq!(
+        place.read("same/src/server/shell.sandbox.rs"),
+        place.read("hello/src/server/shell.sandbox.rs")
+    );
+}
+
+#[test]
+fn a_project_with_the_sdk() {
+    let place = Project::new();
+    let run = new(&place, &["hello", "--backend", "sdk"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     assert_snapshot!(run.stdout, @r#"
     created the package `hello` in hello
-    1 sandbox in wrangler.jsonc
-      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  debian:12-slim, with koze's guest
+    1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
     try:  cd hello && koze call shell '{"command": "uname -a"}'
     next: cd hello && npm install && npm run check (its README.md says what these need)
+    note: @cloudflare/sandbox 0.x gets fixes only until 2026-12-31; deployed Workers keep running. `koze new` without `--backend sdk` creates a project without it, `koze migrate --backend native` moves this one
     "#);
     assert_snapshot!(place.read("hello/src/server/shell.sandbox.rs"), @r#"
     use koze::prelude::*;
 
-    /// A Linux shell for an agent, in an image of your choice.
-    #[sandbox(name = "hello-shell", backend = "native", image = "debian:12-slim")]
+    /// A Linux shell for an agent.
+    #[sandbox(name = "hello-shell")]
     pub struct ShellSandbox;
     "#);
+    assert!(place.read("hello/package.json").contains("\"@cloudflare/sandbox\": \"0.12.10\""));
+    assert!(!place.path("hello/src/server/shell.Dockerfile").exists());
     for (path, content) in place.snapshot() {
-        let text = String::from_utf8_lossy(&content);
-        assert!(koze_tests::is_guest(&path) || !text.contains("@cloudflare/sandbox"), "{path}");
-        assert!(!text.contains("__KOZE_"), "{path}");
+        assert!(!String::from_utf8_lossy(&content).contains("__KOZE_"), "a placeholder is left in {path}");
     }
     let readme = place.read("hello/README.md");
-    assert!(readme.contains("npm install                    # once: wrangler\n"), "{readme}");
+    for part in [
+        "npm install                    # once: wrangler and the sandbox SDK\n",
+        "`FROM docker.io/cloudflare/sandbox:0.12.10`",
+        "or add another such file |\n| `wrangler.jsonc` | ",
+    ] {
+        assert!(readme.contains(part), "{part}: {readme}");
+    }
     let again = place.koze(&["build", "--project", "hello"]);
     assert!(again.code == 0 && again.stdout.contains("nothing to do"), "{again:?}");
-    let readme = {
-        assert_eq!(new(&place, &["other"]).code, 0);
-        place.read("other/README.md")
-    };
-    assert!(
-        readme.contains("`FROM docker.io/cloudflare/sandbox:0.12.10`") && !readme.contains("__KOZE_"),
-        "{readme}"
-    );
 }

@@ -22,13 +22,13 @@ fn with_version(version: &str) -> Project {
 
 #[test]
 fn no_sdk_anywhere() {
-    assert_snapshot!(refused(&bare()), @"
+    assert_snapshot!(refused(&bare()), @r#"
     error[K030]: the version of `@cloudflare/sandbox`, which determines the image, is unknown: there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact version, and no `koze` crate in `Cargo.lock`
      |
-     = help: the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@0.12.10`, then `koze build` again
+     = help: the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@0.12.10`, then `koze build` again; or, for a sandbox without the SDK, add `backend = "native"` and an image to its attribute
 
     1 error; nothing was written
-    ");
+    "#);
 }
 
 #[test]

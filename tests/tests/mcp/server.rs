@@ -21,7 +21,7 @@ pub(crate) fn project() -> Sandboxes {
     let runtime = root().join("runtime");
     let runtime = runtime.to_str().expect("a path in Unicode");
     for args in [
-        &["new", ".", "--name", "agents", "--runtime-path", runtime][..],
+        &["new", ".", "--name", "agents", "--backend", "sdk", "--runtime-path", runtime][..],
         &["add", "python", "--variant", "python"],
     ] {
         let run = project.koze(args);

@@ -37,6 +37,10 @@ fn commands_do_the_same_as_here() {
     pair.succeed(&["migrate", "--backend", "native", "snake"]);
     pair.succeed(&["build", "--check", "--format", "json"]);
     pair.succeed(&["explain", "K010"]);
+    for (dir, args) in [("", ["new", "native"]), ("native", ["add", "python"])] {
+        let run = pair.run_in(dir, &args);
+        assert_eq!(run.code, 0, "{args:?}: {}", run.stderr);
+    }
     pair.change("src/server/snake.sandbox.rs", |text| text.replace("pub struct", "pub enum"));
     let broken = pair.run(&["build", "--format", "github"]);
     assert_eq!(broken.code, 1);
@@ -96,7 +100,7 @@ fn a_project_may_be_on_another_drive() {
         fs::remove_dir_all(&dir).unwrap();
     }
     let package = "C:\\koze test\\agent";
-    let made = run(Wine::koze(), &pair.windows, "", &["new", package]);
+    let made = run(Wine::koze(), &pair.windows, "", &["new", package, "--backend", "sdk"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     // The runtime is on another drive, so its path cannot be relative.
     let manifest = fs::read_to_string(dir.join("agent/Cargo.toml")).unwrap();

@@ -25,10 +25,10 @@ pub(crate) struct Pair {
 pub(crate) const DIR: &str = "my agent";
 
 impl Pair {
-    /// Creates a package with a sandbox for each program.
+    /// Creates a package with a sandbox over the SDK for each program.
     pub(crate) fn new() -> Pair {
         let pair = Pair { here: Project::new(), windows: Project::new() };
-        let run = pair.run_in("", &["new", DIR, "--name", "agent"]);
+        let run = pair.run_in("", &["new", DIR, "--name", "agent", "--backend", "sdk"]);
         assert_eq!(run.code, 0, "{}", run.stderr);
         pair
     }
@@ -45,7 +45,8 @@ impl Pair {
         run.stdout
     }
 
-    fn run_in(&self, dir: &str, args: &[&str]) -> Run {
+    /// Runs koze as [`Pair::run`] in a directory of the project.
+    pub(crate) fn run_in(&self, dir: &str, args: &[&str]) -> Run {
         let here = run(koze_tests::koze(), &self.here, dir, args);
         let windows = run(Wine::koze(), &self.windows, dir, args);
         assert_eq!(here, windows, "{args:?} on this machine and on Windows");

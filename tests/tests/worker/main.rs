@@ -1,6 +1,6 @@
 //! The Worker: wrangler, TypeScript and rustc accept what koze wrote, and Workers run.
 //!
-//! Each test covers all complete projects: one that `koze new` creates, and the `after` tree of each fixture.
+//! Each test covers all complete projects: those that `koze new` creates, and the `after` tree of each fixture.
 
 mod agents;
 mod archives;

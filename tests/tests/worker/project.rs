@@ -51,7 +51,7 @@ pub(crate) fn all() -> Vec<Worker> {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
-    std::iter::once(made("made")).chain(names.iter().map(|name| fixture(name))).collect()
+    [made_native("new"), made("made")].into_iter().chain(names.iter().map(|name| fixture(name))).collect()
 }
 
 /// Returns the `after` tree of a fixture.
@@ -59,11 +59,21 @@ pub(crate) fn fixture(name: &str) -> Worker {
     Worker::new(name.to_owned(), Project::after_build(name))
 }
 
-/// Returns a project created by `koze new`.
+/// Returns a project created by `koze new`, whose sandbox has koze's guest.
+pub(crate) fn made_native(name: &str) -> Worker {
+    created(name, &[])
+}
+
+/// Returns a project created by `koze new --backend sdk`.
 pub(crate) fn made(name: &str) -> Worker {
+    created(name, &["--backend", "sdk"])
+}
+
+fn created(name: &str, more: &[&str]) -> Worker {
     let around = Project::new();
     let runtime = root().join("runtime");
-    let run = around.koze(&["new", name, "--runtime-path", runtime.to_str().expect("a path in Unicode")]);
+    let runtime = runtime.to_str().expect("a path in Unicode");
+    let run = around.koze(&[&["new", name, "--runtime-path", runtime], more].concat());
     assert_eq!(run.code, 0, "{run:?}");
     let project = Project::new();
     for (path, content) in around.snapshot() {

@@ -47,17 +47,19 @@ fn answer(worker: &Worker) -> (Value, String) {
 
 #[test]
 fn a_worker_answers_in_workerd() {
-    let worker = project::made("made");
-    let (answer, stderr) = answer(&worker);
-    let bundle = worker.project.read("dist/worker.js");
-    let class = bundle.lines().find(|line| line.contains("class") && line.contains("ShellSandbox"));
-    assert!(
-        class.is_some_and(|line| line.contains("extends KozeSandbox")),
-        "no class over the base: {class:?}"
-    );
-    // It has no token yet.
-    let body = answer["body"].as_str().unwrap_or_default();
-    assert!(answer["status"] == 503 && body.contains("wrangler secret put KOZE_TOKEN"), "{answer}\n{stderr}");
+    for worker in [project::made_native("new"), project::made("made")] {
+        let (answer, stderr) = answer(&worker);
+        let bundle = worker.project.read("dist/worker.js");
+        let class = bundle.lines().find(|line| line.contains("class") && line.contains("ShellSandbox"));
+        assert!(
+            class.is_some_and(|line| line.contains("extends KozeSandbox")),
+            "no class over the base: {class:?}"
+        );
+        // It has no token yet.
+        let body = answer["body"].as_str().unwrap_or_default();
+        let is_unset = answer["status"] == 503 && body.contains("wrangler secret put KOZE_TOKEN");
+        assert!(is_unset, "{answer}\n{stderr}");
+    }
 }
 
 #[test]

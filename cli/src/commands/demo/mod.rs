@@ -80,7 +80,7 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     let wanted = args::New {
         dir: project.to_owned(),
         name: None,
-        backend: args::Backend::Sdk,
+        backend: args::Backend::Native,
         runtime_path: args.runtime_path.clone(),
     };
     let mut findings = Findings::new(false);
@@ -93,7 +93,7 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
         args::DemoTools::Workspace => return declare(project, workspace::ATTRIBUTE),
         args::DemoTools::Script => return script::enable(project),
     }
-    show::out("$ koze add python --variant python\n");
+    show::out("$ koze add python\n");
     let place = args::ProjectArgs {
         project: project.to_owned(),
         config: None,
@@ -102,7 +102,8 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     };
     let wanted = args::Add {
         name: "python".to_owned(),
-        variant: Some("python".to_owned()),
+        backend: None,
+        variant: None,
         dir: None,
         edit: args::Edit { place, dry_run: false },
     };

@@ -128,7 +128,7 @@ impl Http {
         }
         Err(format!(
             "{}: the cases take the images `{default}`, which is the default, and `{other}`, and this Worker has {}: in a \
-             project of `koze new`, run `koze add {other} --variant {other}`",
+             project of `koze new`, run `koze add {other}`",
             self.url, images["enum"]
         ))
     }

@@ -26,7 +26,7 @@ fn call(dev: &Dev, token: &str, tool: &str, input: &Value) -> Value {
 
 #[test]
 fn the_rust_worker_works_in_sandboxes_of_this_machine() {
-    let worker = project::made("whole");
+    let worker = project::made_native("whole");
     link(&wasm(&worker).expect("the Rust Worker"), &worker.build_dir());
     let dev = Dev::start(&worker);
     let output = dev.output();

@@ -76,7 +76,8 @@ impl Built {
         }
         fs::create_dir_all(&dir)?;
         let mut new = Command::new(koze);
-        new.args(["new", name, "--name", "bench-worker", "--runtime-path"]).arg(root.join("runtime"));
+        new.args(["new", name, "--name", "bench-worker", "--backend", "sdk", "--runtime-path"])
+            .arg(root.join("runtime"));
         process::stdout(new.current_dir(&dir), "see what it said above")?;
         change(&built.project)?;
         let modules = root.join("tests/node_modules");

@@ -1,5 +1,5 @@
 use koze::prelude::*;
 
-/// A Linux shell for an agent, in an image of your choice.
-#[sandbox(name = "__KOZE_NAME__-shell", backend = "native", image = "debian:12-slim")]
+/// A Linux shell for an agent, in the image that `shell.Dockerfile` builds.
+#[sandbox(name = "__KOZE_NAME__-shell", backend = "native")]
 pub struct ShellSandbox;
