@@ -388,8 +388,8 @@ export type Waiting = () => PromiseLike<unknown>;
 
     impl Declared {
         fn add(&mut self, operation: &str, docs: &[&str], input: &str, more: &[&str], value: &str) {
-            let docs: String = docs.iter().map(|doc| format!("   *{doc}\n")).collect();
-            let docs = format!("  /**\n{docs}   */\n");
+            let docs: Vec<String> = docs.iter().map(|doc| format!("   *{doc}\n")).collect();
+            let docs = format!("  /**\n{}   */\n", docs.concat());
             if more.contains(&"stream") {
                 let method = method_of(operation);
                 let _ = writeln!(
