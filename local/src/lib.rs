@@ -16,7 +16,7 @@
 //! scripts ([`Profiles::script_egress`]) and the same rules for addresses, on every redirect.
 //!
 //! **The browser** of scripts is Chromium in a sandbox of its own, without files on disk. It reaches the network through the same
-//! proxy as a sandbox, under the policy of scripts. [`open_browser`](koze_core::Provider::open_browser) starts it; it ends
+//! proxy as a sandbox, under the policy of scripts. [`open_browser`](koze_core::provider::ScriptProvider::open_browser) starts it; it ends
 //! when nothing used it for five minutes, and with this process.
 //!
 //! **Previews.** [`Sandbox::expose`] returns `http://<port>-<name>-<token>.localhost:<p>/`. One listener on 127.0.0.1

@@ -114,7 +114,7 @@ impl Object {
     async fn once(&self, call: &Sent, within: Duration) -> Answer<JsValue> {
         match self.resolve(call, Sent::send, within).await? {
             // While a deployment is rolled out, the object may be of an older version.
-            Err(error) if !call.has_stream && lacks_method(&error) => {
+            Err(error) if !call.has_stream && message_of(&error).contains(NO_METHOD) => {
                 self.resolve(call, Sent::send_to_own_method, within).await?
             }
             reply => reply,
@@ -199,11 +199,18 @@ fn refused(operation: &str, error: &JsValue) -> Refused {
     Refused::Error(thrown(operation, error))
 }
 
+/// What the platform says of a method that a class lacks.
+const NO_METHOD: &str = "does not implement the method";
+
+fn message_of(error: &JsValue) -> String {
+    let message = Reflect::get(error, &JsValue::from_str("message")).ok().and_then(|text| text.as_string());
+    message.unwrap_or_default()
+}
+
 /// Returns whether an exception says that the class lacks the method.
 fn lacks_method(error: &JsValue) -> bool {
-    let message = Reflect::get(error, &JsValue::from_str("message")).ok().and_then(|text| text.as_string());
-    let message = message.unwrap_or_default();
-    message.contains("does not implement the method")
+    let message = message_of(error);
+    message.contains(NO_METHOD)
         || (error.is_instance_of::<js_sys::TypeError>() && message.contains("is not a function"))
 }
 
