@@ -119,7 +119,8 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     }
     let sandboxes = project.sandboxes(&options.draft, findings);
     let lock = Lock::read(&project, findings);
-    let config = lock.as_ref().map_err(|_| Stop).and_then(|lock| open(&project, options, lock, findings));
+    let config =
+        lock.as_ref().map_err(|_| Stop).and_then(|lock| open_config(&project, options, lock, findings));
     build.config = config.as_ref().ok().map(|config| config.shown.clone());
     findings.checked()?;
     let (config, mut lock) = (config?, lock?);
@@ -133,7 +134,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     let removal = match &options.draft.removal {
         Some(removal) => {
             let class = |name: &String| {
-                removed(name, removal.storage, &project, &sandboxes, &lock, &config, findings)
+                class_to_remove(name, removal.storage, &project, &sandboxes, &lock, &config, findings)
             };
             let mut classes = removal.names.iter().map(class).collect::<Result<Vec<_>, Stop>>()?;
             // The user may name the same sandbox twice: by its file and by its class.
@@ -215,11 +216,16 @@ pub(crate) fn interrupted<T>(failed: Failed, findings: &mut Findings) -> Result<
 /// Returns [`Stop`] if the configuration or the lock cannot be read.
 pub fn config(project: &Project, options: &Options, findings: &mut Findings) -> Result<Config, Stop> {
     let lock = Lock::read(project, findings)?;
-    open(project, options, &lock, findings)
+    open_config(project, options, &lock, findings)
 }
 
 /// Opens the configuration: the given one, the one recorded in the lock, or the one that wrangler finds.
-fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findings) -> Result<Config, Stop> {
+fn open_config(
+    project: &Project,
+    options: &Options,
+    lock: &Lock,
+    findings: &mut Findings,
+) -> Result<Config, Stop> {
     let locked = lock.config.as_ref().map(|config| project.dir.join(config));
     if let (None, Some(locked), Some(shown)) = (&options.config, &locked, &lock.config)
         && !locked.is_file()
@@ -246,7 +252,7 @@ fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findin
 }
 
 /// Returns the evidence in the lock that a sandbox may have been deployed, if any.
-fn adopted(name: &str, lock: &Lock) -> Option<String> {
+fn deployment_evidence(name: &str, lock: &Lock) -> Option<String> {
     let is_named = |base: &String, class: &String| base == name || class == name;
     if lock.kept.iter().any(|kept| is_named(&kept.name, &kept.class)) {
         return Some("its storage was kept, so there may be some".to_owned());
@@ -259,7 +265,7 @@ fn adopted(name: &str, lock: &Lock) -> Option<String> {
 }
 
 /// Finds the class to remove. koze must have created it, and no sandbox file may declare it.
-fn removed(
+fn class_to_remove(
     name: &str,
     storage: Storage,
     project: &Project,
@@ -286,7 +292,7 @@ fn removed(
     let is_named =
         |base: &String, class: &String| is_named(base, class) || (deleted.contains(class) && meant(&class));
     if storage == Storage::Never
-        && let Some(why) = adopted(name, lock)
+        && let Some(why) = deployment_evidence(name, lock)
     {
         let remedy = "decide about its storage: `--delete-storage` or `--keep-storage`".to_owned();
         return findings.fail(refuse(why, remedy), None);

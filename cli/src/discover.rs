@@ -88,7 +88,7 @@ impl Project {
         let dir = path.parent().unwrap_or(&absolute).to_owned();
         let Manifest { name, environments, registry, script } = manifest::read(&path, findings)?;
         let Some(name) = name else {
-            let members = members(&path);
+            let members = workspace_members(&path);
             let why = if members.is_empty() {
                 "its `Cargo.toml` has no `[package]`".to_owned()
             } else {
@@ -116,7 +116,7 @@ impl Project {
     pub fn sandboxes(&self, draft: &Draft, findings: &mut Findings) -> Sandboxes {
         let mut list = Vec::new();
         let mut files: Vec<(String, Arc<str>)> = Vec::new();
-        let Sources { files: paths, dockerfiles } = self.sources(draft, findings);
+        let Sources { files: paths, dockerfiles } = self.find_sources(draft, findings);
         let mut resolver = beneath::Resolver::new(&self.dir);
         for path in paths {
             let file = paths::relative(&path, &self.dir);
@@ -124,7 +124,7 @@ impl Project {
                 findings.add(Rule::NotUtf8 { path: file }, None);
                 continue;
             }
-            if let Some((text, sandbox)) = read(&mut resolver, &path, &file, draft, findings) {
+            if let Some((text, sandbox)) = read_sandbox(&mut resolver, &path, &file, draft, findings) {
                 list.push(sandbox);
                 files.push((file, text));
             }
@@ -138,7 +138,7 @@ impl Project {
     }
 
     /// Finds the relevant files below `src`.
-    fn sources(&self, draft: &Draft, findings: &mut Findings) -> Sources {
+    fn find_sources(&self, draft: &Draft, findings: &mut Findings) -> Sources {
         let src = self.dir.join("src");
         if let Err(error) = beneath::resolve(&self.dir, &src) {
             findings.add_io(&error);
@@ -218,7 +218,7 @@ fn once_each(files: Vec<PathBuf>) -> Vec<PathBuf> {
 
 /// Reads and validates one sandbox file. The returned text has no byte order mark, because the parser does not count
 /// it.
-fn read(
+fn read_sandbox(
     resolver: &mut beneath::Resolver,
     path: &Path,
     file: &str,
@@ -256,7 +256,7 @@ fn read(
 }
 
 /// Returns the members of a workspace, for the error message.
-fn members(manifest: &Path) -> Vec<String> {
+fn workspace_members(manifest: &Path) -> Vec<String> {
     let metadata = sdk::graph(manifest).and_then(|mut graph| graph.no_deps().exec().ok());
     let Some(metadata) = metadata else {
         return Vec::new();

@@ -27,15 +27,15 @@ impl Place {
 
     /// Returns the line and column of the start, counted in characters from 1.
     pub fn line_column(&self) -> Option<(usize, usize)> {
-        self.at(self.range.as_ref()?.start)
+        self.line_column_at(self.range.as_ref()?.start)
     }
 
     /// Line and column after the last character, in characters, from 1.
     pub fn end(&self) -> Option<(usize, usize)> {
-        self.at(self.range.as_ref()?.end)
+        self.line_column_at(self.range.as_ref()?.end)
     }
 
-    fn at(&self, offset: usize) -> Option<(usize, usize)> {
+    fn line_column_at(&self, offset: usize) -> Option<(usize, usize)> {
         let before = self.text.get(..offset)?;
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         // Editors do not count a byte order mark as a column.

@@ -30,7 +30,7 @@ pub fn hidden(package: &Path, changes: &[Change]) -> Vec<Hidden> {
     // One file represents all generated ones.
     let generated = created().find(|change| change.shown.starts_with(generate::DIR));
     let lock = created().find(|change| change.shown == lock::FILE);
-    let hides = |change: Option<&Change>, what: &str| hides(package, &change?.path, what);
+    let hides = |change: Option<&Change>, what: &str| find_pattern(package, &change?.path, what);
     // Patterns such as `*.wasm` exclude it alone.
     let engine = format!("{}/{}", generate::DIR, generate::ENGINE);
     let engine = || hides(created().find(|change| change.shown == engine), &engine);
@@ -38,7 +38,7 @@ pub fn hidden(package: &Path, changes: &[Change]) -> Vec<Hidden> {
 }
 
 /// Returns the pattern that excludes a file. The nearest `.gitignore` with a matching pattern decides.
-fn hides(package: &Path, path: &Path, what: &str) -> Option<Hidden> {
+fn find_pattern(package: &Path, path: &Path, what: &str) -> Option<Hidden> {
     for dir in path.ancestors().skip(1) {
         let file = dir.join(FILE);
         if let Ok(text) = input::read_text_in(dir, &file) {

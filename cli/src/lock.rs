@@ -272,21 +272,25 @@ impl Locked {
 
 /// Hashes the data of a migration, independent of its formatting.
 pub fn hash(migration: &Value) -> String {
-    fn canonical(value: &Value) -> String {
+    fn to_canonical(value: &Value) -> String {
         match value {
             Value::Object(object) => {
                 let mut entries: Vec<_> = object.iter().collect();
                 entries.sort_by_key(|(key, _)| *key);
-                let entries: Vec<_> =
-                    entries.into_iter().map(|(key, value)| format!("{key:?}:{}", canonical(value))).collect();
+                let entries: Vec<_> = entries
+                    .into_iter()
+                    .map(|(key, value)| format!("{key:?}:{}", to_canonical(value)))
+                    .collect();
                 format!("{{{}}}", entries.join(","))
             }
-            Value::Array(list) => format!("[{}]", list.iter().map(canonical).collect::<Vec<_>>().join(",")),
+            Value::Array(list) => {
+                format!("[{}]", list.iter().map(to_canonical).collect::<Vec<_>>().join(","))
+            }
             other => other.to_string(),
         }
     }
     use std::fmt::Write as _;
-    let digest = Sha256::digest(canonical(migration).as_bytes());
+    let digest = Sha256::digest(to_canonical(migration).as_bytes());
     digest.iter().fold("sha256:".to_owned(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

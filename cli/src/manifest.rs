@@ -103,7 +103,7 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
             });
         }
         if key == "script" {
-            let (table, wrong) = scripts(value);
+            let (table, wrong) = parse_scripts(value);
             script = Some(table);
             for (message, span) in wrong {
                 findings.add(Rule::BadManifest { message }, place(span));
@@ -117,7 +117,7 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
 type Wrong = (String, Option<Range<usize>>);
 
 /// Reads `package.metadata.koze.script`. Returns what it sets, and what is wrong.
-fn scripts(value: &Item) -> (ScriptTable, Vec<Wrong>) {
+fn parse_scripts(value: &Item) -> (ScriptTable, Vec<Wrong>) {
     let (mut scripts, mut wrong) = (ScriptTable::default(), Vec::new());
     let ScriptTable { egress, browser, worker } = &mut scripts;
     let Some(table) = value.as_table_like() else {
@@ -127,11 +127,11 @@ fn scripts(value: &Item) -> (ScriptTable, Vec<Wrong>) {
     };
     for (key, value) in table.iter() {
         match key {
-            "internet" => egress.internet = switch(key, value, &mut wrong),
-            "browser" => *browser = switch(key, value, &mut wrong),
-            "allowed_hosts" => egress.allowed_hosts = hosts(key, value, &mut wrong),
-            "denied_hosts" => egress.denied_hosts = hosts(key, value, &mut wrong),
-            "worker" => *worker = switch(key, value, &mut wrong),
+            "internet" => egress.internet = parse_bool(key, value, &mut wrong),
+            "browser" => *browser = parse_bool(key, value, &mut wrong),
+            "allowed_hosts" => egress.allowed_hosts = parse_hosts(key, value, &mut wrong),
+            "denied_hosts" => egress.denied_hosts = parse_hosts(key, value, &mut wrong),
+            "worker" => *worker = parse_bool(key, value, &mut wrong),
             _ => {
                 let near = nearest(key, SCRIPT_KEYS).map_or_else(
                     || format!(": it has {}", listed(SCRIPT_KEYS)),
@@ -150,7 +150,7 @@ fn scripts(value: &Item) -> (ScriptTable, Vec<Wrong>) {
 }
 
 /// Reads `true` or `false`.
-fn switch(key: &str, value: &Item, wrong: &mut Vec<Wrong>) -> bool {
+fn parse_bool(key: &str, value: &Item, wrong: &mut Vec<Wrong>) -> bool {
     value.as_bool().unwrap_or_else(|| {
         let message = format!("`package.metadata.koze.script.{key}` must be `true` or `false`");
         wrong.push((message, value.span()));
@@ -159,7 +159,7 @@ fn switch(key: &str, value: &Item, wrong: &mut Vec<Wrong>) -> bool {
 }
 
 /// Reads a list of hosts.
-fn hosts(key: &str, value: &Item, wrong: &mut Vec<Wrong>) -> Vec<String> {
+fn parse_hosts(key: &str, value: &Item, wrong: &mut Vec<Wrong>) -> Vec<String> {
     let Some(list) = value.as_array() else {
         let message = format!("`package.metadata.koze.script.{key}` must be a list of {HOST_FORM}");
         wrong.push((message, value.span()));

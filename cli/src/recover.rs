@@ -43,7 +43,7 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
         let file = doc.split('`').nth(1).unwrap_or_default().to_owned();
         let names = Names::of_file(&file).ok();
         if base.starts_with("KozeKept") {
-            let Some(binding) = bound(class, config) else { continue };
+            let Some(binding) = find_binding(class, config) else { continue };
             lock.kept.push(Kept { name: class.to_owned(), class: class.to_owned(), binding });
         } else if let Some(names) = names {
             lock.sandboxes.push(Locked {
@@ -63,7 +63,7 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
 }
 
 /// Returns the binding of a class at the top level.
-fn bound(class: &str, config: &Config) -> Option<String> {
+fn find_binding(class: &str, config: &Config) -> Option<String> {
     let bindings = config.document.value()["durable_objects"]["bindings"].as_array()?;
     let local = |binding: &&Value| binding["class_name"] == class && binding.get("script_name").is_none();
     Some(bindings.iter().find(local)?["name"].as_str()?.to_owned())

@@ -35,33 +35,35 @@ pub fn check(project: &Project, draft: &Draft, findings: &mut Findings) {
     }
     // One finding, whose step is enough: the feature of the browser includes that of scripts.
     if project.worker_scripts().is_some_and(|scripts| scripts.browser) {
-        if let Some(dependency) = lacking(&document, project, &[BROWSER]) {
+        if let Some(dependency) = find_lacking(&document, project, &[BROWSER]) {
             findings.add(Rule::BrowserWithoutFeature {}, place(dependency.span()));
         }
-    } else if let Some(dependency) = lacking(&document, project, &[SCRIPT, BROWSER]) {
+    } else if let Some(dependency) = find_lacking(&document, project, &[SCRIPT, BROWSER]) {
         findings.add(Rule::ScriptsWithoutFeature {}, place(dependency.span()));
     }
 }
 
 /// Returns the dependency if it lacks all of these features. Returns nothing if that cannot be known: the compiler will say it.
-fn lacking<'d>(document: &'d Document<&str>, project: &Project, any: &[&str]) -> Option<&'d Item> {
+fn find_lacking<'d>(document: &'d Document<&str>, project: &Project, any: &[&str]) -> Option<&'d Item> {
     let declared = all_declared(document, NAME);
     let (_, first) = declared.first()?;
-    let has =
-        |(key, item): &(&str, &Item)| lists(item, any) || (is_inherited(item) && inherits(key, project, any));
+    let has = |(key, item): &(&str, &Item)| {
+        has_feature(item, any) || (is_inherited(item) && has_inherited_feature(key, project, any))
+    };
     (!declared.iter().any(has) && !is_mentioned(document, any)).then_some(*first)
 }
 
 /// Returns whether the workspace's dependency lists one of the features, or that is unknown.
-fn inherits(key: &str, project: &Project, any: &[&str]) -> bool {
+fn has_inherited_feature(key: &str, project: &Project, any: &[&str]) -> bool {
     let Some((_, text)) = workspace(project) else { return true };
     let Ok(manifest) = Document::parse(split_mark(&text).1) else { return true };
-    let dependency = |manifest: &Item| manifest.get("dependencies")?.get(key).map(|one| lists(one, any));
+    let dependency =
+        |manifest: &Item| manifest.get("dependencies")?.get(key).map(|one| has_feature(one, any));
     manifest.get("workspace").and_then(dependency).unwrap_or(true)
 }
 
 /// Returns whether a dependency lists one of the features.
-fn lists(dependency: &Item, any: &[&str]) -> bool {
+fn has_feature(dependency: &Item, any: &[&str]) -> bool {
     let features = dependency.get("features").and_then(Item::as_array);
     features.is_some_and(|list| list.iter().filter_map(|one| one.as_str()).any(|one| any.contains(&one)))
 }

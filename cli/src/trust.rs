@@ -56,7 +56,7 @@ impl Distrust {
 impl fmt::Display for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Distrust { place, owner, mode, fault } = self;
-        let (place, you) = (place.display(), euid());
+        let (place, you) = (place.display(), effective_uid());
         let next = "choose a directory of your own with --state";
         match fault {
             Fault::Owner => write!(
@@ -91,13 +91,13 @@ impl fmt::Display for Distrust {
 
 /// Checks all existing parent directories, links and the directory itself.
 pub(crate) fn way_to(dir: &Path) -> Result<(), Distrust> {
-    walk(dir, &mut 0, owned)
+    walk_path(dir, &mut 0, check_owned)
 }
 
 /// Checks a directory inside one that was checked, if it exists.
 #[cfg(target_os = "linux")]
 pub(crate) fn inside(dir: &Path) -> Result<(), Distrust> {
-    fs::symlink_metadata(dir).map_or(Ok(()), |found| owned(dir, &found))
+    fs::symlink_metadata(dir).map_or(Ok(()), |found| check_owned(dir, &found))
 }
 
 /// Checks an open directory.
@@ -106,7 +106,7 @@ pub(crate) fn inside(dir: &Path) -> Result<(), Distrust> {
 /// Returns an error without the directory's path, because other users may see it.
 #[cfg(target_os = "linux")]
 pub(crate) fn opened(dir: &File) -> io::Result<()> {
-    let safe = owned(Path::new(""), &dir.metadata()?);
+    let safe = check_owned(Path::new(""), &dir.metadata()?);
     safe.map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, changed(&why)))
 }
 
@@ -123,12 +123,12 @@ pub(crate) fn changed(why: &Distrust) -> String {
 /// Checks one directory of the path.
 type Check = fn(&Path, &Metadata) -> Result<(), Distrust>;
 
-fn walk(path: &Path, links: &mut usize, check: Check) -> Result<(), Distrust> {
+fn walk_path(path: &Path, links: &mut usize, check: Check) -> Result<(), Distrust> {
     let ways: Vec<&Path> = path.ancestors().filter(|way| !way.as_os_str().is_empty()).collect();
     for way in ways.into_iter().rev() {
         // This user creates missing directories. Inaccessible ones fail later, with an error that says so.
         let Ok(found) = fs::symlink_metadata(way) else { return Ok(()) };
-        let check = if way == path { check } else { above };
+        let check = if way == path { check } else { check_above };
         if !found.is_symlink() {
             check(way, &found)?;
             continue;
@@ -141,33 +141,33 @@ fn walk(path: &Path, links: &mut usize, check: Check) -> Result<(), Distrust> {
         if *links <= LINKS
             && let Ok(target) = fs::read_link(way)
         {
-            walk(&way.parent().unwrap_or(way).join(target), links, check)?;
+            walk_path(&way.parent().unwrap_or(way).join(target), links, check)?;
         }
     }
     Ok(())
 }
 
 /// Checks the state directory itself or one inside it.
-fn owned(dir: &Path, found: &Metadata) -> Result<(), Distrust> {
+fn check_owned(dir: &Path, found: &Metadata) -> Result<(), Distrust> {
     // A file gets a better error where it is used.
     if found.is_file() {
         return Ok(());
     }
-    if found.uid() != euid() {
+    if found.uid() != effective_uid() {
         return Err(distrust(dir, found, Fault::Owner));
     }
     // Symbolic links in place of a directory always have all permissions.
-    if writable(found) {
+    if is_writable_by_others(found) {
         return Err(distrust(dir, found, Fault::Writable));
     }
     Ok(())
 }
 
-fn above(dir: &Path, found: &Metadata) -> Result<(), Distrust> {
+fn check_above(dir: &Path, found: &Metadata) -> Result<(), Distrust> {
     if !ours_or_roots(found) {
         return Err(distrust(dir, found, Fault::OwnerAbove));
     }
-    if writable(found) && found.mode() & STICKY == 0 {
+    if is_writable_by_others(found) && found.mode() & STICKY == 0 {
         return Err(distrust(dir, found, Fault::WritableAbove));
     }
     Ok(())
@@ -179,11 +179,11 @@ fn distrust(place: &Path, found: &Metadata, fault: Fault) -> Distrust {
 
 fn ours_or_roots(found: &Metadata) -> bool {
     let owner = found.uid();
-    owner == euid() || owner == 0 || (owner == UNMAPPED && in_user_namespace())
+    owner == effective_uid() || owner == 0 || (owner == UNMAPPED && in_user_namespace())
 }
 
 /// Returns whether a user other than the owner can write.
-fn writable(found: &Metadata) -> bool {
+fn is_writable_by_others(found: &Metadata) -> bool {
     let mode = found.mode();
     !found.is_symlink() && (mode & OTHERS != 0 || (mode & GROUP != 0 && !is_own_group(found.gid())))
 }
@@ -191,7 +191,7 @@ fn writable(found: &Metadata) -> bool {
 /// Returns whether a group is the private group of its user, with the same number and no other member. Group-writable
 /// directories are common on systems that create such groups.
 fn is_own_group(group: u32) -> bool {
-    let own = rustix::process::getegid().as_raw() == group && euid() == group;
+    let own = rustix::process::getegid().as_raw() == group && effective_uid() == group;
     own && fs::read_to_string("/etc/group").is_ok_and(|groups| {
         groups.lines().all(|line| {
             let fields: Vec<&str> = line.split(':').collect();
@@ -209,6 +209,6 @@ fn in_user_namespace() -> bool {
     })
 }
 
-fn euid() -> u32 {
+fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }

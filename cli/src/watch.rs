@@ -47,7 +47,7 @@ impl Watcher {
     /// # Errors
     /// Returns the errors of [`Watcher::new`].
     pub fn follow(&mut self, package: &Path, build: &Build) -> notify::Result<bool> {
-        let mut grown = self.add(&package.join("src"), RecursiveMode::Recursive)?;
+        let mut grown = self.add_dir(&package.join("src"), RecursiveMode::Recursive)?;
         let mut dirs = vec![package.to_owned()];
         for dir in package.ancestors() {
             // One level at a time, because npm creates them in this order.
@@ -65,7 +65,7 @@ impl Watcher {
         dirs.extend(config.map(Path::to_owned));
         dirs.extend(dockerfiles.filter_map(|path| Some(config?.join(path).parent()?.to_owned())));
         for dir in dirs {
-            grown |= self.add(&dir, RecursiveMode::NonRecursive)?;
+            grown |= self.add_dir(&dir, RecursiveMode::NonRecursive)?;
         }
         Ok(grown)
     }
@@ -74,7 +74,7 @@ impl Watcher {
     pub fn wait(&mut self) -> bool {
         loop {
             let Ok(event) = self.events.recv() else { return false };
-            if self.matters(event) {
+            if self.is_relevant(event) {
                 break;
             }
         }
@@ -88,7 +88,7 @@ impl Watcher {
             match self.events.recv_timeout(left) {
                 Ok(event) => {
                     // Count only relevant events: some programs access the files all the time.
-                    if self.matters(event) {
+                    if self.is_relevant(event) {
                         quiet = Instant::now() + DEBOUNCE;
                     }
                 }
@@ -100,7 +100,7 @@ impl Watcher {
 
     /// Returns whether an event may affect a build. Forgets deleted directories, because they have to be watched again
     /// when they are recreated.
-    fn matters(&mut self, event: notify::Result<Event>) -> bool {
+    fn is_relevant(&mut self, event: notify::Result<Event>) -> bool {
         // A lost event may have been a change.
         let Ok(event) = event else { return true };
         if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(notify::event::ModifyKind::Name(_)))
@@ -112,7 +112,7 @@ impl Watcher {
     }
 
     /// Watches a directory if it exists and is not watched yet.
-    fn add(&mut self, dir: &Path, mode: RecursiveMode) -> notify::Result<bool> {
+    fn add_dir(&mut self, dir: &Path, mode: RecursiveMode) -> notify::Result<bool> {
         if self.watched.contains(dir) || !dir.is_dir() {
             return Ok(false);
         }

@@ -47,22 +47,22 @@ impl WorkerCrate {
         let drafted = draft.file(&path).flatten().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let text = drafted.or_else(|| input::read_text_in(&project.dir, &path).ok())?;
         let document: Document<&str> = Document::parse(without_mark(&text)).ok()?;
-        let (key, item) = declared(&document, NAME)?;
+        let (key, item) = first_declared(&document, NAME)?;
         let asked = if is_inherited(item) {
-            inherited(key, project).unwrap_or(Asked {
+            workspace_requirement(key, project).unwrap_or(Asked {
                 path,
                 text: text.clone(),
                 range: item.span(),
                 version: None,
             })
         } else {
-            let (version, range) = version(item);
+            let (version, range) = read_version(item);
             Asked { path, text: text.clone(), range: range.or(item.span()), version }
         };
-        Self::of(project, &asked)
+        Self::from_asked(project, &asked)
     }
 
-    fn of(project: &Project, asked: &Asked) -> Option<Self> {
+    fn from_asked(project: &Project, asked: &Asked) -> Option<Self> {
         let manifest = paths::relative(&asked.path, &project.dir);
         let text = Arc::from(without_mark(&asked.text));
         let place = Place { file: manifest.clone(), text, range: asked.range.clone() };
@@ -77,20 +77,21 @@ impl WorkerCrate {
             return made(text.clone(), manifest.clone(), true, false);
         }
         // Ignore a lock file that is older than the manifest: cargo is about to replace it.
-        let locked = locked(project);
+        let locked = locked_version(project);
         let locked =
             locked.filter(|(version, _)| request.as_ref().is_none_or(|request| request.matches(version)));
-        let needed = needed();
+        let needed = needed_version();
         match (locked, &request, &asked.version) {
             (Some((version, file)), ..) => {
-                let fits = is_of_line(&version) && request.as_ref().is_none_or(admits);
+                let fits = is_of_line(&version) && request.as_ref().is_none_or(has_fitting_version);
                 let old = version < needed;
                 made(version.to_string(), paths::relative(&file, &project.dir), fits, old)
             }
             (None, Some(request), Some(text)) => {
-                let old =
-                    !candidates(request).iter().any(|version| *version >= needed && request.matches(version));
-                made(text.clone(), manifest.clone(), admits(request), old)
+                let old = !boundary_versions(request)
+                    .iter()
+                    .any(|version| *version >= needed && request.matches(version));
+                made(text.clone(), manifest.clone(), has_fitting_version(request), old)
             }
             _ => None,
         }
@@ -119,11 +120,11 @@ pub fn raised(text: &str) -> String {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for name in FAMILY {
         for (_, item) in all_declared(&document, name) {
-            let (Some(asked), Some(range)) = version(item) else { continue };
+            let (Some(asked), Some(range)) = read_version(item) else { continue };
             let request = VersionReq::parse(&asked);
-            let needed = needed();
+            let needed = needed_version();
             let is_old = |request: &VersionReq| {
-                !candidates(request).iter().any(|v| *v >= needed && request.matches(v))
+                !boundary_versions(request).iter().any(|v| *v >= needed && request.matches(v))
             };
             // A range that also admits the needed version, such as `*`, has to be narrowed, too.
             if request.is_ok_and(|request| {
@@ -149,21 +150,24 @@ struct Asked {
     version: Option<String>,
 }
 
-fn needed() -> Version {
+fn needed_version() -> Version {
     Version::parse(NEEDED).expect("a version")
 }
 
 /// Returns whether cargo can choose a compatible version in place of this one: it unifies all semver-compatible
 /// versions.
 fn is_of_line(version: &Version) -> bool {
-    let needed = needed();
+    let needed = needed_version();
     (version.major, version.minor) == (needed.major, needed.minor)
 }
 
 /// Returns the versions at the boundaries of a requirement.
-fn candidates(request: &VersionReq) -> Vec<Version> {
-    let mut all =
-        vec![needed(), Version::new(needed().major, needed().minor, u64::MAX), Version::new(u64::MAX, 0, 0)];
+fn boundary_versions(request: &VersionReq) -> Vec<Version> {
+    let mut all = vec![
+        needed_version(),
+        Version::new(needed_version().major, needed_version().minor, u64::MAX),
+        Version::new(u64::MAX, 0, 0),
+    ];
     for comparator in &request.comparators {
         let (minor, patch) = (comparator.minor.unwrap_or(0), comparator.patch.unwrap_or(0));
         all.push(Version::new(comparator.major, minor, patch));
@@ -173,14 +177,16 @@ fn candidates(request: &VersionReq) -> Vec<Version> {
 }
 
 /// Returns whether a requirement admits a version that the generated code compiles with.
-fn admits(request: &VersionReq) -> bool {
-    let fits = |version: &Version| is_of_line(version) && *version >= needed() && request.matches(version);
-    candidates(request).iter().any(fits)
+fn has_fitting_version(request: &VersionReq) -> bool {
+    let fits =
+        |version: &Version| is_of_line(version) && *version >= needed_version() && request.matches(version);
+    boundary_versions(request).iter().any(fits)
 }
 
 /// Returns whether a requirement admits a version that the generated code does not compile with.
 fn admits_others(request: &VersionReq) -> bool {
-    let line = VersionReq::parse(&format!("^{}.{}", needed().major, needed().minor)).expect("a request");
+    let line = VersionReq::parse(&format!("^{}.{}", needed_version().major, needed_version().minor))
+        .expect("a request");
     let inside = request.comparators.iter().any(|comparator| {
         use semver::Op::{Caret, Exact, Tilde, Wildcard};
         let bound = matches!(comparator.op, Caret | Exact | Tilde | Wildcard) && comparator.minor.is_some();
@@ -188,7 +194,7 @@ fn admits_others(request: &VersionReq) -> bool {
             Version::new(comparator.major, comparator.minor.unwrap_or(0), comparator.patch.unwrap_or(0));
         bound && line.matches(&first)
     });
-    !(inside && admits(request))
+    !(inside && has_fitting_version(request))
 }
 
 /// Returns all declarations of a dependency, for every target or for some.
@@ -202,12 +208,12 @@ pub(crate) fn all_declared<'d>(document: &'d Document<&str>, name: &str) -> Vec<
     entries.filter(|(key, item)| item.get("package").and_then(Item::as_str).unwrap_or(key) == name).collect()
 }
 
-fn declared<'d>(document: &'d Document<&str>, name: &str) -> Option<(&'d str, &'d Item)> {
+fn first_declared<'d>(document: &'d Document<&str>, name: &str) -> Option<(&'d str, &'d Item)> {
     all_declared(document, name).into_iter().next()
 }
 
 /// Returns the version in a dependency and its range.
-fn version(item: &Item) -> (Option<String>, Option<Range<usize>>) {
+fn read_version(item: &Item) -> (Option<String>, Option<Range<usize>>) {
     let own = if item.is_str() { Some(item) } else { item.get("version") };
     let text = own.and_then(Item::as_str).map(str::to_owned);
     (text, own.and_then(Item::span))
@@ -219,11 +225,11 @@ pub(crate) fn is_inherited(item: &Item) -> bool {
 }
 
 /// Returns the requirement of the surrounding workspace.
-fn inherited(key: &str, project: &Project) -> Option<Asked> {
+fn workspace_requirement(key: &str, project: &Project) -> Option<Asked> {
     let (path, text) = workspace(project)?;
     let document = Document::parse(without_mark(&text)).ok()?;
     let item = document.get("workspace")?.get("dependencies")?.get(key)?;
-    let (version, range) = version(item);
+    let (version, range) = read_version(item);
     let range = range.or(item.span());
     Some(Asked { path, range, version, text: text.clone() })
 }
@@ -239,15 +245,15 @@ pub(crate) fn workspace(project: &Project) -> Option<(PathBuf, String)> {
 }
 
 /// Returns the version that the project's `Cargo.lock` contains, and the file.
-fn locked(project: &Project) -> Option<(Version, PathBuf)> {
+fn locked_version(project: &Project) -> Option<(Version, PathBuf)> {
     let path = project.dir.ancestors().map(|dir| dir.join("Cargo.lock")).find(|path| path.is_file())?;
     let text = input::read_text(&path).ok()?;
-    let version = chosen(&text, &project.name)?;
+    let version = dependency_version(&text, &project.name)?;
     Some((version, path))
 }
 
 /// Returns the locked version that a package depends on. Other packages of the graph may use different ones.
-fn chosen(lock: &str, package: &str) -> Option<Version> {
+fn dependency_version(lock: &str, package: &str) -> Option<Version> {
     let document = Document::parse(lock).ok()?;
     let packages = document.get("package")?.as_array_of_tables()?;
     let text = |table: &toml_edit::Table, key: &str| Some(table.get(key)?.as_str()?.to_owned());
@@ -304,7 +310,11 @@ mod tests {
             ("1", false, false),
         ] {
             let request = VersionReq::parse(request).unwrap();
-            assert_eq!((admits(&request), !admits_others(&request)), (fits, decides), "{request}");
+            assert_eq!(
+                (has_fitting_version(&request), !admits_others(&request)),
+                (fits, decides),
+                "{request}"
+            );
         }
     }
 
@@ -315,12 +325,13 @@ mod tests {
                 "version = 4\n\n[[package]]\nname = \"app\"\nversion = \"0.1.0\"\ndependencies = [{dependencies}]\n\n[[package]]\nname = \"worker\"\nversion = \"0.6.7\"\nsource = \"registry\"\n\n[[package]]\nname = \"worker\"\nversion = \"0.8.7\"\nsource = \"registry\"\n"
             )
         };
-        let version =
-            |dependencies: &str| chosen(&lock(dependencies), "app").map(|version| version.to_string());
+        let version = |dependencies: &str| {
+            dependency_version(&lock(dependencies), "app").map(|version| version.to_string())
+        };
         assert_eq!(version("\"koze\", \"worker 0.6.7\"").as_deref(), Some("0.6.7"));
         assert_eq!(version("\"worker 0.8.7 (registry+x)\"").as_deref(), Some("0.8.7"));
         assert_eq!(version("\"worker-macros\""), None);
-        assert_eq!(chosen("", "app"), None);
+        assert_eq!(dependency_version("", "app"), None);
     }
 
     #[test]

@@ -179,14 +179,14 @@ pub fn apply_once(changes: &[Change]) -> Result<(), Failed> {
 fn apply_with(dir: Option<&Path>, changes: &[Change]) -> Result<(), Failed> {
     sweep_all(changes);
     let mut made = Vec::new();
-    let (staged, journal) = stage(dir, changes, &mut made).map_err(|error| {
+    let (staged, journal) = stage_changes(dir, changes, &mut made).map_err(|error| {
         remove_empty(&made);
         Failed { error, written: Vec::new() }
     })?;
     let steps: Vec<Step> = staged.into_iter().map(Staged::into_step).collect();
-    take(&steps, journal.as_deref()).inspect_err(|failed| {
+    perform_steps(&steps, journal.as_deref()).inspect_err(|failed| {
         if failed.written.is_empty() {
-            abort(&steps, journal.as_deref());
+            undo_staging(&steps, journal.as_deref());
             remove_empty(&made);
         }
     })
@@ -199,7 +199,7 @@ fn apply_with(dir: Option<&Path>, changes: &[Change]) -> Result<(), Failed> {
 pub fn finish(dir: &Path) -> Result<Vec<String>, Failed> {
     let nothing = |error| Failed { error, written: Vec::new() };
     let Some((journal, steps)) = journal::read(dir).map_err(nothing)? else { return Ok(Vec::new()) };
-    take(&steps, Some(&journal))?;
+    perform_steps(&steps, Some(&journal))?;
     Ok(steps.into_iter().map(|step| step.shown).collect())
 }
 
@@ -209,13 +209,13 @@ pub fn has_old_journal(dir: &Path) -> bool {
 }
 
 /// Writes every new content to disk, and a journal if several files belong together. Returns the journal's path.
-fn stage<'a>(
+fn stage_changes<'a>(
     dir: Option<&Path>,
     changes: &'a [Change],
     made: &mut Vec<PathBuf>,
 ) -> io::Result<(Vec<Staged<'a>>, Option<PathBuf>)> {
     let changes = changes.iter().filter(|change| change.action() != Action::Unchanged);
-    let staged = changes.map(|change| prepare(change, made)).collect::<io::Result<Vec<_>>>()?;
+    let staged = changes.map(|change| stage_file(change, made)).collect::<io::Result<Vec<_>>>()?;
     // Staging takes time, in which the user may have saved a file.
     for Staged { change, .. } in &staged {
         if disk::read(&change.path)? != change.before {
@@ -233,7 +233,7 @@ fn stage<'a>(
 }
 
 /// Writes the new content to a temporary file next to its destination. Writes nothing for a deletion.
-fn prepare<'a>(change: &'a Change, made: &mut Vec<PathBuf>) -> io::Result<Staged<'a>> {
+fn stage_file<'a>(change: &'a Change, made: &mut Vec<PathBuf>) -> io::Result<Staged<'a>> {
     let present = fs_err::metadata(&change.path).ok().map(|metadata| metadata.permissions());
     // A rename would replace a file that its owner made read-only.
     if present.as_ref().is_some_and(Permissions::readonly) {
@@ -260,7 +260,7 @@ impl Staged<'_> {
 }
 
 /// Performs the steps in order, then deletes the journal.
-fn take(steps: &[Step], journal: Option<&Path>) -> Result<(), Failed> {
+fn perform_steps(steps: &[Step], journal: Option<&Path>) -> Result<(), Failed> {
     let mut written = Vec::new();
     for step in steps {
         let done = match &step.staged {
@@ -280,7 +280,7 @@ fn take(steps: &[Step], journal: Option<&Path>) -> Result<(), Failed> {
 }
 
 /// Undoes the staging, so that nothing is changed.
-fn abort(steps: &[Step], journal: Option<&Path>) {
+fn undo_staging(steps: &[Step], journal: Option<&Path>) {
     if let Some(journal) = journal {
         let _ = journal::remove(journal);
     }
@@ -295,7 +295,7 @@ pub fn is_temporary(path: &Path) -> bool {
 
 /// Deletes the temporary files that a killed run left next to a file. No other run is writing, because builds hold a
 /// lock.
-fn sweep(target: &Path) {
+fn sweep_beside(target: &Path) {
     sweep_dir(disk::split(target).0, &[target]);
 }
 

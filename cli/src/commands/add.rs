@@ -125,7 +125,7 @@ pub(super) fn container(
     let worker = config.document.value().get("name").and_then(Value::as_str).unwrap_or(&project.name);
     // wrangler appends the name of the environment.
     let suffix = scopes.iter().map(|scope| scope.container("").len()).max().unwrap_or(0);
-    let name = |base: &str| application(worker, base, MAX_NAME.saturating_sub(suffix));
+    let name = |base: &str| application_name(worker, base, MAX_NAME.saturating_sub(suffix));
     let wanted = name(&names.base);
     // With one more candidate than there are taken names, at least one is free.
     let numbered = (2..=taken.len() + 2).map(|number| name(&format!("{}-{number}", names.base)));
@@ -136,7 +136,7 @@ pub(super) fn container(
 const MAX_NAME: usize = 63;
 
 /// Joins the names of the Worker and the sandbox, truncating the Worker's name to fit.
-fn application(worker: &str, base: &str, longest: usize) -> String {
+fn application_name(worker: &str, base: &str, longest: usize) -> String {
     let base = base.replace('_', "-");
     let worker = create::worker_name(worker).replace('_', "-");
     let worker: String = worker.chars().take(longest.saturating_sub(base.len() + 1)).collect();

@@ -50,7 +50,7 @@ pub(super) fn draft(
         return findings.fail(Rule::NothingToMove { backend: to, names }, None);
     }
     let moved: Vec<String> = moving.iter().map(|sandbox| sandbox.class.value.clone()).collect();
-    let now = summaries(options, &moved, findings)?;
+    let now = plan_sandboxes(options, &moved, findings)?;
     let config = build::config(project, options, findings)?;
 
     let mut messages = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn draft(
         let image = summary.map_or("", |summary| &summary.image);
         let image =
             images::in_attribute(image, config.dir(), &source_dir).unwrap_or_else(|| image.to_owned());
-        let (changes, words) = changes(sandbox, summary, &image, to);
+        let (changes, words) = attribute_changes(sandbox, summary, &image, to);
         messages.push(format!("`{}` now has the backend `{to}`: {words}", sandbox.class.value));
         let path = project.dir.join(&sandbox.file);
         let text = match input::read_text_in(&project.dir, &path) {
@@ -77,13 +77,17 @@ pub(super) fn draft(
         "the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change"
             .to_owned(),
     );
-    messages.extend(next(to, &moving, &now));
+    messages.extend(next_steps(to, &moving, &now));
     options.draft.moved = moved;
     Ok(messages)
 }
 
 /// Returns the sandboxes as a build plans them today.
-fn summaries(options: &Options, moved: &[String], findings: &mut Findings) -> Result<Vec<Planned>, Stop> {
+fn plan_sandboxes(
+    options: &Options,
+    moved: &[String],
+    findings: &mut Findings,
+) -> Result<Vec<Planned>, Stop> {
     let draft = Draft { moved: moved.to_vec(), ..Draft::default() };
     let options = Options { write: false, draft, ..options.clone() };
     let mut build = Build::default();
@@ -97,7 +101,12 @@ fn summaries(options: &Options, moved: &[String], findings: &mut Findings) -> Re
 }
 
 /// Returns the changes to a sandbox's attribute and a description of its image. `image` is the attribute value for it.
-fn changes(sandbox: &Sandbox, now: Option<&Planned>, image: &str, to: Backend) -> (Vec<Change>, String) {
+fn attribute_changes(
+    sandbox: &Sandbox,
+    now: Option<&Planned>,
+    image: &str,
+    to: Backend,
+) -> (Vec<Change>, String) {
     let attributes = &sandbox.attributes;
     match to {
         Backend::Native => to_native(attributes, now, image),
@@ -139,7 +148,7 @@ fn to_sdk(attributes: &Attributes) -> (Vec<Change>, String) {
 }
 
 /// Returns the steps that are left to the user.
-fn next(to: Backend, moving: &[&Sandbox], all: &[Planned]) -> Vec<String> {
+fn next_steps(to: Backend, moving: &[&Sandbox], all: &[Planned]) -> Vec<String> {
     let mut lines = Vec::new();
     match to {
         Backend::Native => {

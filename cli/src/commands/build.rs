@@ -15,7 +15,7 @@ use crate::write::Action;
 
 pub(super) fn run(args: &args::Build) -> ExitCode {
     let options = Options { write: !args.check && !args.dry_run, ..options(&args.place) };
-    let (code, build) = built(&args.place, &options, args.check);
+    let (code, build) = build_and_show(&args.place, &options, args.check);
     let on_sdk = build.sandboxes.iter().any(|sandbox| sandbox.backend == Backend::Sdk);
     if code == ExitCode::SUCCESS && args.place.format == Format::Human && on_sdk {
         show::err(&format!(
@@ -42,10 +42,10 @@ pub(super) fn options(place: &ProjectArgs) -> Options {
 
 /// Builds and shows the result. With `check`, pending changes are a failure.
 pub(super) fn run_with(place: &ProjectArgs, options: &Options, check: bool) -> ExitCode {
-    built(place, options, check).0
+    build_and_show(place, options, check).0
 }
 
-fn built(place: &ProjectArgs, options: &Options, check: bool) -> (ExitCode, Build) {
+fn build_and_show(place: &ProjectArgs, options: &Options, check: bool) -> (ExitCode, Build) {
     let mut findings = Findings::new(place.strict);
     let mut build = Build::default();
     let done = build::run(options, &mut build, &mut findings).is_ok();
@@ -55,7 +55,7 @@ fn built(place: &ProjectArgs, options: &Options, check: bool) -> (ExitCode, Buil
             Format::Human => {
                 show::err("the project is not in step: run `koze build` and commit the changes\n");
             }
-            Format::GitHub => show::out(&drift(place, &build)),
+            Format::GitHub => show::out(&drift_annotation(place, &build)),
             Format::Json => {}
         }
         return (ExitCode::FAILURE, build);
@@ -74,18 +74,18 @@ pub(super) fn show(
     match place.format {
         Format::Json => show::out(&output::json::render(build, findings)),
         Format::Human => {
-            show::out(&text(options, build, done));
+            show::out(&render_result(options, build, done));
             show::findings(findings);
         }
         Format::GitHub => {
-            show::github(&text(options, build, done), build.directory(&place.project), findings);
+            show::github(&render_result(options, build, done), build.directory(&place.project), findings);
         }
     }
     ExitCode::from(u8::from(!done))
 }
 
 /// Renders the result of a build for people.
-fn text(options: &Options, build: &Build, done: bool) -> String {
+fn render_result(options: &Options, build: &Build, done: bool) -> String {
     let mut text = output::human::finished(&build.finished);
     if done {
         text.push_str(&output::human::build(build, options.write));
@@ -97,7 +97,7 @@ fn text(options: &Options, build: &Build, done: bool) -> String {
 }
 
 /// Renders the changes of a build as an annotation of GitHub Actions.
-fn drift(place: &ProjectArgs, build: &Build) -> String {
+fn drift_annotation(place: &ProjectArgs, build: &Build) -> String {
     let changes = build.plan.as_ref().map_or(&[][..], |plan| &plan.changes);
     let project = show::absolute(build.directory(&place.project));
     output::github::drift(changes, &project, &show::workspace())

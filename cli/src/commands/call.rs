@@ -10,11 +10,11 @@ use super::show;
 use crate::args;
 
 pub(super) fn run(args: &args::Call) -> ExitCode {
-    call(args).unwrap_or_else(|code| code)
+    call_tool(args).unwrap_or_else(|code| code)
 }
 
-fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
-    let input = match input(&args.input)? {
+fn call_tool(args: &args::Call) -> Result<ExitCode, ExitCode> {
+    let input = match parse_input(&args.input)? {
         Ok(input) => input,
         Err(error) => {
             show::out(&format!("{error}\n"));
@@ -42,7 +42,7 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
 }
 
 /// Parses the input as JSON, or returns the tool's error for invalid JSON. `-` reads standard input.
-fn input(text: &str) -> Result<koze_core::Result<Input>, ExitCode> {
+fn parse_input(text: &str) -> Result<koze_core::Result<Input>, ExitCode> {
     let usage = |why: String| {
         show::err(&format!("error: {why}\n"));
         ExitCode::from(2)

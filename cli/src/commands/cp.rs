@@ -37,10 +37,10 @@ const GRACE_PERIOD: Duration = Duration::from_secs(1);
 const BUFFER: usize = 64 << 10;
 
 pub(super) fn run(args: &args::Cp) -> ExitCode {
-    cp(args).unwrap_or_else(|code| code)
+    copy_path(args).unwrap_or_else(|code| code)
 }
 
-fn cp(args: &args::Cp) -> std::result::Result<ExitCode, ExitCode> {
+fn copy_path(args: &args::Cp) -> std::result::Result<ExitCode, ExitCode> {
     let (from, to) = (Side::of(&args.from), Side::of(&args.to));
     if !matches!((&from, &to), (Side::Sandbox { .. }, _) | (_, Side::Sandbox { .. })) {
         show::err(
@@ -76,7 +76,10 @@ impl Copy {
         match (from, to) {
             (Side::Sandbox { name, path }, Side::Sandbox { name: to_name, path: to_path }) => {
                 let from = (name.as_str(), path.as_str());
-                self.placed(to_path, last, async |to_path| self.between(from, (to_name, to_path)).await).await
+                self.copy_to_or_into(to_path, last, async |to_path| {
+                    self.copy_between(from, (to_name, to_path)).await
+                })
+                .await
             }
             (Side::Sandbox { name, path }, to) => match self.file_out(name, path, to).await {
                 Err(error) if error.code == Code::IsDirectory => {
@@ -85,7 +88,7 @@ impl Copy {
                             format!("`{path}` is a directory: only a file can be written to standard output");
                         return Err(Error::new(Code::IsDirectory, message));
                     };
-                    self.tree_out(name, path, &target(to, from)?).await
+                    self.tree_out(name, path, &target_path(to, from)?).await
                 }
                 ended => ended,
             },
@@ -93,10 +96,10 @@ impl Copy {
             (Side::Host(from), Side::Sandbox { name, path }) => {
                 if host::is_directory(from)? {
                     return self
-                        .placed(path, last, async |path| self.tree_in(from, (name, path)).await)
+                        .copy_to_or_into(path, last, async |path| self.tree_in(from, (name, path)).await)
                         .await;
                 }
-                self.placed(path, last, async |path| {
+                self.copy_to_or_into(path, last, async |path| {
                     // Opened for each attempt: clones would share their position.
                     let (file, before) = host::open(from)?;
                     let mode = before.permissions().mode() & host::KEPT;
@@ -109,13 +112,13 @@ impl Copy {
     }
 
     /// Copies to a path of a sandbox, or into it if it is an existing directory or ends in `/`.
-    async fn placed(
+    async fn copy_to_or_into(
         &self,
         path: &str,
         name: Option<&str>,
         copy: impl AsyncFn(&str) -> Result<Ended>,
     ) -> Result<Ended> {
-        let inside = || Ok::<_, Error>(within(path, name.ok_or_else(|| nameless(path))?));
+        let inside = || Ok::<_, Error>(within(path, name.ok_or_else(|| missing_name_error(path))?));
         if path.ends_with('/') {
             return copy(&inside()?).await;
         }
@@ -127,7 +130,7 @@ impl Copy {
         }
     }
 
-    async fn between(&self, from: (&str, &str), to: (&str, &str)) -> Result<Ended> {
+    async fn copy_between(&self, from: (&str, &str), to: (&str, &str)) -> Result<Ended> {
         let owned = |(name, path): (&str, &str)| (name.to_owned(), path.to_owned());
         self.client.copy(self.profiles.clone(), owned(from), owned(to)).await.map(|()| Ended::Done)
     }
@@ -141,10 +144,10 @@ impl Copy {
     ) -> Result<Ended> {
         let path = absolute(path)?;
         let begun = self.client.write_file(self.profiles.clone(), name, &path, Conditions::default(), mode);
-        let writing = begun.await.map_err(refused)?;
+        let writing = begun.await.map_err(into_error)?;
         let target = writing.file.try_clone().map_err(|error| host::failed(&path, &error))?;
         let (meter, room) = (Meter::new(before.as_ref().map(Metadata::len)), writing.room);
-        let copied: Option<std::io::Result<Option<bool>>> = interruptible(&meter, {
+        let copied: Option<std::io::Result<Option<bool>>> = run_interruptible(&meter, {
             let meter = meter.clone();
             move || {
                 let copied = meter.copy(&file, &target, room)?;
@@ -156,7 +159,7 @@ impl Copy {
         match copied {
             None => Ok(Ended::Interrupted),
             Some(Ok(Some(true))) => Err(host::changed("the file")),
-            Some(Ok(Some(false))) => writing.finish().await.map(|_| Ended::Done).map_err(refused),
+            Some(Ok(Some(false))) => writing.finish().await.map(|_| Ended::Done).map_err(into_error),
             Some(Ok(None)) => Err(Writing::full()),
             Some(Err(error)) if error.kind() == std::io::ErrorKind::StorageFull => {
                 Err(Writing::no_space(error.kind()))
@@ -170,7 +173,7 @@ impl Copy {
     async fn standard_in(&self, name: &str, path: &str) -> Result<Ended> {
         let input = std::io::stdin().as_fd().try_clone_to_owned();
         let input = input.map_err(|error| host::failed("standard input", &error))?;
-        self.placed(path, None, async |path| {
+        self.copy_to_or_into(path, None, async |path| {
             let input = input.try_clone().map_err(|error| host::failed("standard input", &error))?;
             self.file_in(File::from(input), None, (name, path), None).await
         })
@@ -184,7 +187,7 @@ impl Copy {
         let (new, output) = match to {
             Side::Host(to) => {
                 let from = Side::Sandbox { name: name.to_owned(), path: path.clone() };
-                let new = NewFile::create(&target(to, &from)?, stat.mode)?;
+                let new = NewFile::create(&target_path(to, &from)?, stat.mode)?;
                 let output = new.file.as_file().try_clone();
                 (Some(new), output)
             }
@@ -192,7 +195,7 @@ impl Copy {
         };
         let output = output.map_err(|error| host::failed(&path, &error))?;
         let meter = Meter::new(Some(stat.size));
-        let copied: Option<std::io::Result<bool>> = interruptible(&meter, {
+        let copied: Option<std::io::Result<bool>> = run_interruptible(&meter, {
             let meter = meter.clone();
             move || {
                 meter.copy(&file, &output, u64::MAX - 1)?;
@@ -219,7 +222,7 @@ impl Copy {
         let copying = self.client.copy_tree(self.profiles.clone(), name, path, Way::In).await?;
         let pipe = copying.pipe.try_clone().map_err(|error| host::failed(&from, &error))?;
         let meter = Meter::new(None);
-        let packed = interruptible(&meter, {
+        let packed = run_interruptible(&meter, {
             let meter = meter.clone();
             move || trees::pack(&from, BufWriter::with_capacity(BUFFER, Metered { stream: pipe, meter }))
         })
@@ -235,14 +238,14 @@ impl Copy {
         let copying = self.client.copy_tree(self.profiles.clone(), name, path, Way::Out).await?;
         let pipe = copying.pipe.try_clone().map_err(|error| host::failed(to, &error))?;
         let (meter, staging) = (Meter::new(None), new.staging());
-        let unpacked = interruptible(&meter, {
+        let unpacked = run_interruptible(&meter, {
             let meter = meter.clone();
             move || trees::unpack(&staging, Metered { stream: pipe, meter })
         })
         .await;
         let Some(unpacked) = unpacked else { return Ok(Ended::Interrupted) };
         let packed = copying.finish().await;
-        unpacked.map_err(|error| worded(error, &new.staging(), to))?;
+        unpacked.map_err(|error| with_target_path(error, &new.staging(), to))?;
         packed?;
         new.finish()?;
         Ok(Ended::Done)
@@ -250,7 +253,7 @@ impl Copy {
 }
 
 /// Runs a copy on a thread of its own. Returns `None` if Ctrl-C ends it; what it has created is removed then.
-async fn interruptible<T: Send + 'static>(
+async fn run_interruptible<T: Send + 'static>(
     meter: &Meter,
     copy: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
@@ -270,7 +273,7 @@ async fn interruptible<T: Send + 'static>(
 }
 
 /// Returns where a copy goes on this machine: into an existing directory under the name of its source.
-fn target(to: &Path, from: &Side) -> Result<PathBuf> {
+fn target_path(to: &Path, from: &Side) -> Result<PathBuf> {
     let ends_in_slash = to.as_os_str().as_encoded_bytes().ends_with(b"/");
     if !to.is_dir() {
         if ends_in_slash {
@@ -280,17 +283,17 @@ fn target(to: &Path, from: &Side) -> Result<PathBuf> {
         }
         return Ok(to.to_owned());
     }
-    Ok(to.join(from.last_name().ok_or_else(|| nameless(to.display()))?))
+    Ok(to.join(from.last_name().ok_or_else(|| missing_name_error(to.display()))?))
 }
 
 /// Returns the error for a directory into which something without a name would be copied.
-fn nameless(directory: impl Display) -> Error {
+fn missing_name_error(directory: impl Display) -> Error {
     let message =
         format!("`{directory}` is a directory, and what is copied has no name: add one to the path");
     Error::new(Code::IsDirectory, message)
 }
 
-fn refused(refused: Refused) -> Error {
+fn into_error(refused: Refused) -> Error {
     match refused {
         Refused::Error(error) => error,
         Refused::Failed => Error::new(Code::Internal, "the file was not written"),
@@ -298,7 +301,7 @@ fn refused(refused: Refused) -> Error {
 }
 
 /// Returns an error of the staging path as one of the target.
-fn worded(mut error: Error, staging: &Path, to: &Path) -> Error {
+fn with_target_path(mut error: Error, staging: &Path, to: &Path) -> Error {
     error.message = error.message.replace(&*staging.to_string_lossy(), &to.to_string_lossy());
     error
 }

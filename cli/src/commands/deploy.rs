@@ -22,10 +22,10 @@ use crate::wrangler::locate::Config;
 use crate::wrangler::scope;
 
 pub(super) fn run(args: &args::Deploy) -> ExitCode {
-    deploy(args).unwrap_or_else(|code| code)
+    deploy_worker(args).unwrap_or_else(|code| code)
 }
 
-fn deploy(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
+fn deploy_worker(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
     let place = place(&args.run, args.strict)?;
     let options = Options { write: false, ..build::options(&place) };
     let mut findings = Findings::new(place.strict);
@@ -41,7 +41,7 @@ fn deploy(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
     }
     let (project, config) = opened(&place)?;
     let environment = environment(&args.run, &project)?;
-    known(environment.as_deref(), &config, &project)?;
+    check_environment(environment.as_deref(), &config, &project)?;
     ready(&project, &config, environment.as_deref())?;
     let Wrangler { program, path } = Wrangler::of(&project.dir);
     let mut command = Command::new(program);
@@ -50,11 +50,11 @@ fn deploy(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
         config.named.then(|| ["--config".into(), config.path.clone().into_os_string()]).into_iter().flatten(),
     );
     command.arg(environment_argument(environment.as_deref())).args(&args.run.wrangler);
-    finished(command, &built, &config, &project)
+    run_wrangler(command, &built, &config, &project)
 }
 
 /// Checks that koze manages the environment. Nothing has checked what deploying another one does to storage.
-fn known(environment: Option<&str>, config: &Config, project: &Project) -> Result<(), ExitCode> {
+fn check_environment(environment: Option<&str>, config: &Config, project: &Project) -> Result<(), ExitCode> {
     let Some(name) = environment else { return Ok(()) };
     let mut findings = Findings::new(false);
     let scopes = scope::all(config, project, &mut findings);
@@ -73,7 +73,7 @@ fn known(environment: Option<&str>, config: &Config, project: &Project) -> Resul
 }
 
 /// Runs wrangler, and explains errors whose own text does not say what to do in a koze project.
-fn finished(
+fn run_wrangler(
     command: Command,
     built: &Build,
     config: &Config,
@@ -87,11 +87,11 @@ fn finished(
         let explanation = wrangler_errors::explanation(&output, &built.sandboxes, &config.shown, worker);
         show::err(&explanation.unwrap_or_default());
     }
-    Ok(code(status))
+    Ok(to_exit_code(status))
 }
 
 /// Converts an exit status to the exit code that a shell reports.
-fn code(status: ExitStatus) -> ExitCode {
+fn to_exit_code(status: ExitStatus) -> ExitCode {
     let code = platform::exit_code(status).and_then(|code| u8::try_from(code).ok());
     ExitCode::from(code.unwrap_or(1))
 }

@@ -9,10 +9,10 @@ use super::show;
 use crate::{args, session};
 
 pub(super) fn run(args: &args::Destroy) -> ExitCode {
-    destroy(args).unwrap_or_else(|code| code)
+    destroy_sandboxes(args).unwrap_or_else(|code| code)
 }
 
-fn destroy(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
+fn destroy_sandboxes(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
     let session = LocalSession::find(&args.session)?;
     if !session.state.has(&session.session) {
         // Listing does not create a session.
@@ -23,7 +23,7 @@ fn destroy(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
     }
     local_session::wait(async {
         let names = if args.all {
-            all(&session).map_err(|error| local_session::failed(&error))?
+            list_names(&session).map_err(|error| local_session::failed(&error))?
         } else {
             args.names.clone()
         };
@@ -39,7 +39,7 @@ fn destroy(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
     })?
 }
 
-fn all(session: &LocalSession) -> koze_core::Result<Vec<String>> {
+fn list_names(session: &LocalSession) -> koze_core::Result<Vec<String>> {
     let found = Local::look(session.state.sandboxes(&session.session))?;
     Ok(found.into_iter().map(|(_, info)| info.name.to_string()).collect())
 }

@@ -28,16 +28,16 @@ pub(super) fn run(args: &args::Doctor) -> ExitCode {
         Format::Json => show::out(&output::json::examination(&checks, &findings)),
         Format::Human => {
             show::findings(&findings);
-            show::out(&lines(&checks));
+            show::out(&render_checks(&checks));
         }
-        Format::GitHub => show::github(&lines(&checks), built.directory(&place.project), &findings),
+        Format::GitHub => show::github(&render_checks(&checks), built.directory(&place.project), &findings),
     }
     let limit = if place.strict { Status::Warning } else { Status::Error };
     ExitCode::from(u8::from(checks.iter().any(|check| check.status >= limit)))
 }
 
 /// Renders each check as a line, followed by its remedy.
-fn lines(checks: &[Check]) -> String {
+fn render_checks(checks: &[Check]) -> String {
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for check in checks {

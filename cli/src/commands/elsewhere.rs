@@ -21,15 +21,15 @@ pub(super) fn run(command: &Command) -> ExitCode {
         Command::Guard(_) => "guard",
         _ => unreachable!("the other commands run everywhere"),
     };
-    refuse(name)
+    refuse_command(name)
 }
 
 /// Runs `koze doctor --prove`.
 pub(super) fn prove(_: Format) -> ExitCode {
-    refuse("doctor --prove")
+    refuse_command("doctor --prove")
 }
 
-fn refuse(command: &str) -> ExitCode {
+fn refuse_command(command: &str) -> ExitCode {
     show::err(&format!(
         "error: `koze {command}` works with sandboxes on this machine, which need Linux: run `koze dev`, which runs sandboxes in containers with Docker\n"
     ));

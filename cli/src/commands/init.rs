@@ -35,18 +35,18 @@ use crate::write::input;
 const PACKAGE_JSON: &str = "{\n  \"private\": true\n}\n";
 
 pub(super) fn run(args: &args::Init) -> ExitCode {
-    drafted::run(&args.edit, |project, options, findings| init(args, project, options, findings))
+    drafted::run(&args.edit, |project, options, findings| init_project(args, project, options, findings))
 }
 
-fn init(
+fn init_project(
     args: &args::Init,
     project: &Project,
     options: &mut Options,
     findings: &mut Findings,
 ) -> Result<Vec<String>, Stop> {
     let mut left = Vec::new();
-    manifest(args, project, &mut options.draft, &mut left, findings)?;
-    library(project, &mut options.draft, findings)?;
+    edit_manifest(args, project, &mut options.draft, &mut left, findings)?;
+    declare_module(project, &mut options.draft, findings)?;
     let config = build::config(project, options, findings)?;
     let scopes = scope::all(&config, project, findings)?;
     let sandboxes = project.sandboxes(&Draft::default(), findings);
@@ -74,7 +74,7 @@ fn init(
     left.extend(settings.left);
 
     if backends.contains(&Backend::Sdk) {
-        sdk(project, options, findings)?;
+        add_sdk(project, options, findings)?;
         if sdk::installed(project, findings)?.is_none() {
             left.push(
                 "next: npm install, which installs the sandbox SDK that the Worker's entry point imports"
@@ -115,7 +115,7 @@ fn first_sandbox(
 }
 
 /// Adds the dependency and the library target of a Worker.
-fn manifest(
+fn edit_manifest(
     args: &args::Init,
     project: &Project,
     draft: &mut Draft,
@@ -157,7 +157,7 @@ fn manifest(
 }
 
 /// Adds the SDK to `package.json` if nothing determines its version yet.
-fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Result<(), Stop> {
+fn add_sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Result<(), Stop> {
     if sdk::find(project, findings)?.is_some() {
         return Ok(());
     }
@@ -194,7 +194,7 @@ fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Res
 }
 
 /// Adds `mod generated;` to the library.
-fn library(project: &Project, draft: &mut Draft, findings: &mut Findings) -> Result<(), Stop> {
+fn declare_module(project: &Project, draft: &mut Draft, findings: &mut Findings) -> Result<(), Stop> {
     let file = manifest::library(&project.dir);
     let path = project.dir.join(&file);
     let text = match input::read_text_in(&project.dir, &path) {

@@ -49,7 +49,7 @@ pub(super) fn state(project: &Path, named: Option<&Path>) -> Result<State, ExitC
         let dir = std::path::absolute(dir);
         State::at(dir.map_err(|error| usage(&format!("--state is not a directory: {error}")))?)
     } else {
-        State::of(&found(|findings| Project::find(project, findings))?.dir)
+        State::of(&with_findings(|findings| Project::find(project, findings))?.dir)
     };
     state.map_err(|error| failed(&error))
 }
@@ -97,13 +97,13 @@ pub(super) fn offered(args: &args::SessionArgs) -> Result<Offered, ExitCode> {
         strict: false,
         format: Format::Human,
     };
-    let (build, profiles) = found(|findings| project::offered(&place, findings))?;
+    let (build, profiles) = with_findings(|findings| project::offered(&place, findings))?;
     let dir = build.directory(&args.project);
     let files = build.sandboxes.iter().map(|sandbox| dir.join(&sandbox.file)).collect();
     Ok(Offered { profiles, files, generated: dir.join(generate::DIR).join("tools.rs") })
 }
 
-fn found<T>(look: impl FnOnce(&mut Findings) -> Result<T, Stop>) -> Result<T, ExitCode> {
+fn with_findings<T>(look: impl FnOnce(&mut Findings) -> Result<T, Stop>) -> Result<T, ExitCode> {
     let mut findings = Findings::new(false);
     look(&mut findings).map_err(|Stop| {
         show::findings(&findings);

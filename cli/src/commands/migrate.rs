@@ -23,14 +23,14 @@ mod carried;
 pub(super) fn run(args: &args::Migrate) -> ExitCode {
     drafted::run(&args.edit, |project, options, findings| match args.backend {
         Some(to) => backend::draft(to.into(), args.name.as_deref(), project, options, findings),
-        None => migrate(args.name.as_deref().unwrap_or(NAME), project, options, findings),
+        None => migrate_containers(args.name.as_deref().unwrap_or(NAME), project, options, findings),
     })
 }
 
 /// The default name for the sandbox that replaces the class `Sandbox`.
 const NAME: &str = "shell";
 
-fn migrate(
+fn migrate_containers(
     name: &str,
     project: &Project,
     options: &mut Options,

@@ -79,7 +79,7 @@ pub(super) fn run(args: &args::New) -> ExitCode {
     let mut findings = Findings::new(false);
     let done = create(args, &mut findings);
     if let Ok((build, name)) = &done {
-        let dir = quoted(&args.dir.display().to_string());
+        let dir = quote_path(&args.dir.display().to_string());
         show::out(&format!("created the package `{name}` in {dir}\n"));
         show::out(&output::human::sandboxes(build));
         if cfg!(target_os = "linux") {
@@ -107,8 +107,8 @@ pub(super) fn create(args: &args::New, findings: &mut Findings) -> Result<(Build
         None => dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
     };
     let parent = dir.parent().unwrap_or(&dir).to_owned();
-    let directory_lock = if parent.is_dir() { Some(begin(&parent, findings)?) } else { None };
-    if let Some(done) = resume(&dir, args.backend, findings) {
+    let directory_lock = if parent.is_dir() { Some(lock_parent(&parent, findings)?) } else { None };
+    if let Some(done) = resume_move(&dir, args.backend, findings) {
         return done.map(|build| (build, name));
     }
     let empty = fs_err::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_none());
@@ -117,20 +117,22 @@ pub(super) fn create(args: &args::New, findings: &mut Findings) -> Result<(Build
         return findings.fail(Rule::DirOccupied { dir: shown }, None);
     }
     if !is_package_name(&name) {
-        let suggestion = suggest(&name);
+        let suggestion = suggest_name(&name);
         return findings.fail(Rule::BadPackageName { name, suggestion }, None);
     }
     let runtime = runtime::find(args.runtime_path.as_deref(), findings)?;
 
     let mut made = Vec::new();
     let done = match write::make_dirs(&parent, &mut made) {
-        Ok(()) => directory_lock.map_or_else(|| begin(&parent, findings), Ok).and_then(|_directory_lock| {
-            fill(
-                &parent,
-                &Wanted { dir: &dir, name: &name, backend: args.backend, runtime: &runtime },
-                findings,
-            )
-        }),
+        Ok(()) => {
+            directory_lock.map_or_else(|| lock_parent(&parent, findings), Ok).and_then(|_directory_lock| {
+                build_in_staging(
+                    &parent,
+                    &Wanted { dir: &dir, name: &name, backend: args.backend, runtime: &runtime },
+                    findings,
+                )
+            })
+        }
         Err(error) => findings.io(&error),
     };
     if done.is_err() {
@@ -140,7 +142,7 @@ pub(super) fn create(args: &args::New, findings: &mut Findings) -> Result<(Build
 }
 
 /// Locks the parent directory against other runs, and deletes what a killed run left in it.
-fn begin(parent: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
+fn lock_parent(parent: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
     let directory_lock = build::lock_directory(parent, findings)?;
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let real = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -153,7 +155,7 @@ fn begin(parent: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
 
 /// Builds the project in a staging directory next to its destination, so that lookups in parent directories give the
 /// same results, and moves it into place.
-fn fill(parent: &Path, wanted: &Wanted, findings: &mut Findings) -> Result<Build, Stop> {
+fn build_in_staging(parent: &Path, wanted: &Wanted, findings: &mut Findings) -> Result<Build, Stop> {
     let staging = match disk::temp_dir(parent, STAGING) {
         Ok(staging) => staging,
         Err(error) => return findings.io(&error),
@@ -161,15 +163,20 @@ fn fill(parent: &Path, wanted: &Wanted, findings: &mut Findings) -> Result<Build
     if let Err(error) = write_files(staging.path(), wanted) {
         return findings.io(&error);
     }
-    let build = built(staging.path(), wanted.backend, true, findings)?;
-    if let Err(failed) = settle(staging.path(), wanted.dir) {
+    let build = build_project(staging.path(), wanted.backend, true, findings)?;
+    if let Err(failed) = move_into_place(staging.path(), wanted.dir) {
         return build::interrupted(failed, findings);
     }
     let _ = staging.keep();
     Ok(build)
 }
 
-fn built(dir: &Path, backend: args::Backend, staged: bool, findings: &mut Findings) -> Result<Build, Stop> {
+fn build_project(
+    dir: &Path,
+    backend: args::Backend,
+    staged: bool,
+    findings: &mut Findings,
+) -> Result<Build, Stop> {
     let mut build = Build::default();
     let sdk = Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() };
     // Pass the configuration and the SDK explicitly, so that files in parent directories have no effect.
@@ -189,12 +196,12 @@ fn built(dir: &Path, backend: args::Backend, staged: bool, findings: &mut Findin
 
 /// Moves a finished project into place. An existing empty directory is filled entry by entry, not replaced, because it
 /// may be the working directory of another process.
-fn settle(staging: &Path, dir: &Path) -> Result<(), Failed> {
+fn move_into_place(staging: &Path, dir: &Path) -> Result<(), Failed> {
     let nothing = |error| Failed { error, written: Vec::new() };
     if !dir.is_dir() {
         return disk::rename(staging, dir).map_err(nothing);
     }
-    let moving = moving(dir);
+    let moving = moving_path(dir);
     disk::rename(staging, &moving).map_err(nothing)?;
     move_in(&moving, dir).inspect_err(|failed| {
         if failed.written.is_empty() {
@@ -204,7 +211,7 @@ fn settle(staging: &Path, dir: &Path) -> Result<(), Failed> {
 }
 
 /// Returns the path of a finished project whose entries are being moved into an empty directory.
-fn moving(dir: &Path) -> PathBuf {
+fn moving_path(dir: &Path) -> PathBuf {
     dir.with_file_name(format!(
         ".koze-into-{}.koze-tmp",
         dir.file_name().unwrap_or_default().to_string_lossy()
@@ -229,14 +236,14 @@ fn move_in(moving: &Path, dir: &Path) -> Result<(), Failed> {
 }
 
 /// Resumes the move that a killed run left unfinished. Returns `None` if there was none.
-fn resume(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Option<Result<Build, Stop>> {
-    let moving = moving(dir);
+fn resume_move(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Option<Result<Build, Stop>> {
+    let moving = moving_path(dir);
     // A link could lead to files of others.
     if !dir.is_dir() || !moving.is_dir() || moving.is_symlink() {
         return None;
     }
     let done = move_in(&moving, dir).or_else(|failed| build::interrupted(failed, findings));
-    Some(done.and_then(|()| built(dir, backend, false, findings)))
+    Some(done.and_then(|()| build_project(dir, backend, false, findings)))
 }
 
 fn write_files(staging: &Path, wanted: &Wanted) -> std::io::Result<()> {
@@ -275,7 +282,7 @@ fn in_workspace(dir: &Path) -> bool {
 }
 
 /// Returns a valid package name that resembles this one.
-fn suggest(name: &str) -> String {
+fn suggest_name(name: &str) -> String {
     let stem: String = create::worker_name(name)
         .trim_start_matches(|c: char| !c.is_ascii_alphabetic())
         .chars()
@@ -312,7 +319,7 @@ fn is_package_name(name: &str) -> bool {
 }
 
 /// Quotes a path for a shell.
-fn quoted(path: &str) -> String {
+fn quote_path(path: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_./-".contains(c);
     if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }

@@ -14,12 +14,12 @@ use crate::args::Format;
 use crate::output::json::proof::{self, Attempt, Proof};
 
 pub(super) fn run(format: Format) -> ExitCode {
-    attempts(format).unwrap_or_else(|code| code)
+    run_attempts(format).unwrap_or_else(|code| code)
 }
 
-fn attempts(format: Format) -> Result<ExitCode, ExitCode> {
+fn run_attempts(format: Format) -> Result<ExitCode, ExitCode> {
     let dir = tempfile::Builder::new().prefix("koze-proof-").tempdir();
-    let dir = dir.map_err(|error| failed(&format!("cannot create a temporary directory: {error}")))?;
+    let dir = dir.map_err(|error| show_error(&format!("cannot create a temporary directory: {error}")))?;
     let (kernel, user) = this_machine();
     let mut made = Vec::new();
     if format != Format::Json {
@@ -28,9 +28,9 @@ fn attempts(format: Format) -> Result<ExitCode, ExitCode> {
     let names = prove::attempts().chain(ATTEMPTS.iter().map(|attempt| attempt.name));
     let width = names.map(str::len).max().unwrap_or(0);
     let mut tell = |name: &'static str, tries: String, verdict: &Verdict| {
-        let attempt = attempt(name, tries, verdict);
+        let attempt = record_attempt(name, tries, verdict);
         if format != Format::Json {
-            show::out(&line(&attempt, width));
+            show::out(&render_attempt(&attempt, width));
         }
         made.push(attempt);
     };
@@ -41,7 +41,7 @@ fn attempts(format: Format) -> Result<ExitCode, ExitCode> {
     let done: Result<(), Fault> = local_session::wait(prove::all(Path::new(dir.path()), |name, verdict| {
         tell(name, prove::words(name), verdict);
     }))?;
-    done.map_err(|fault| failed(&format!("cannot start a sandbox on this machine: {fault}")))?;
+    done.map_err(|fault| show_error(&format!("cannot start a sandbox on this machine: {fault}")))?;
     let proof = Proof::new(kernel, user, made);
     show::out(&match format {
         Format::Json => proof::text(&proof),
@@ -63,7 +63,7 @@ fn this_machine() -> (String, u32) {
     (words.join(" "), rustix::process::geteuid().as_raw())
 }
 
-fn attempt(name: &'static str, tries: String, verdict: &Verdict) -> Attempt {
+fn record_attempt(name: &'static str, tries: String, verdict: &Verdict) -> Attempt {
     let (verdict, why) = match verdict {
         Verdict::Held => (proof::Verdict::Held, None),
         Verdict::Open(why) => (proof::Verdict::Open, Some(why.clone())),
@@ -72,7 +72,7 @@ fn attempt(name: &'static str, tries: String, verdict: &Verdict) -> Attempt {
     Attempt { name, tries, verdict, why }
 }
 
-fn line(attempt: &Attempt, width: usize) -> String {
+fn render_attempt(attempt: &Attempt, width: usize) -> String {
     let Attempt { name, tries, verdict, why } = attempt;
     let line = format!("{:<12}  {name:width$}  {tries}\n", verdict.word());
     match why {
@@ -81,7 +81,7 @@ fn line(attempt: &Attempt, width: usize) -> String {
     }
 }
 
-fn failed(why: &str) -> ExitCode {
+fn show_error(why: &str) -> ExitCode {
     show::err(&format!("error: {why}\n"));
     ExitCode::FAILURE
 }

@@ -17,10 +17,10 @@ use crate::source::{idents, split_mark};
 use crate::write::input;
 
 pub(super) fn run(args: &args::Rename) -> ExitCode {
-    drafted::run(&args.edit, |project, options, findings| rename(args, project, options, findings))
+    drafted::run(&args.edit, |project, options, findings| rename_sandbox(args, project, options, findings))
 }
 
-fn rename(
+fn rename_sandbox(
     args: &args::Rename,
     project: &Project,
     options: &mut Options,
@@ -46,7 +46,7 @@ fn rename(
     let draft = &mut options.draft;
     if is_base_name(&args.new) && args.new != sandbox.names.base {
         let names = add::names(&args.new, findings)?;
-        let to = sibling(&sandbox.file, &names.base, SUFFIX);
+        let to = sibling_path(&sandbox.file, &names.base, SUFFIX);
         add::create(project, &to, edited, draft, findings)?;
         draft.remove(path, text);
         take_dockerfile(project, sandbox, &names.base, draft, findings)?;
@@ -56,7 +56,7 @@ fn rename(
     if new != old {
         draft.renames.push((old.to_owned(), new));
     }
-    Ok(left(project, sandbox, &args.new, draft))
+    Ok(remaining_mentions(project, sandbox, &args.new, draft))
 }
 
 /// Returns the class for the new name. A class that was derived from the file name is derived again.
@@ -90,8 +90,8 @@ fn take_dockerfile(
         return Ok(());
     }
     for ending in [DOCKERFILE.to_owned(), format!("{DOCKERFILE}.dockerignore")] {
-        let from = project.dir.join(sibling(&sandbox.file, &sandbox.names.base, &ending));
-        let to = sibling(&sandbox.file, base, &ending);
+        let from = project.dir.join(sibling_path(&sandbox.file, &sandbox.names.base, &ending));
+        let to = sibling_path(&sandbox.file, base, &ending);
         let bytes = match input::read_in(&project.dir, &from) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -108,7 +108,7 @@ fn take_dockerfile(
 }
 
 /// Returns the path of a file with another name in the same directory.
-fn sibling(file: &str, base: &str, ending: &str) -> String {
+fn sibling_path(file: &str, base: &str, ending: &str) -> String {
     match file.rsplit_once('/') {
         Some((dir, _)) => format!("{dir}/{base}{ending}"),
         None => format!("{base}{ending}"),
@@ -116,7 +116,7 @@ fn sibling(file: &str, base: &str, ending: &str) -> String {
 }
 
 /// Lists the mentions of the old names that the user has to update.
-fn left(project: &Project, sandbox: &Sandbox, new: &str, draft: &Draft) -> Vec<String> {
+fn remaining_mentions(project: &Project, sandbox: &Sandbox, new: &str, draft: &Draft) -> Vec<String> {
     let names = &sandbox.names;
     let module = format!("generated::{}", names.module);
     let image = format!("Profile::{}", names.variant);

@@ -25,7 +25,7 @@ impl Runtime {
     pub(super) fn dependency(&self, dir: &Path) -> String {
         match self {
             Runtime::Checkout(runtime) => {
-                format!("{{ path = {} }}", Value::from(path(runtime, dir)).to_string().trim())
+                format!("{{ path = {} }}", Value::from(dependency_path(runtime, dir)).to_string().trim())
             }
             Runtime::Published => Value::from(env!("CARGO_PKG_VERSION")).to_string(),
         }
@@ -81,7 +81,7 @@ fn is_runtime(dir: &Path) -> bool {
 }
 
 /// Returns the path for a manifest: relative within one checkout, otherwise absolute.
-fn path(runtime: &Path, dir: &Path) -> String {
+fn dependency_path(runtime: &Path, dir: &Path) -> String {
     let checkout = runtime.parent().unwrap_or(runtime);
     if dir.starts_with(checkout) { paths::relative(runtime, dir) } else { paths::slashed(runtime) }
 }

@@ -15,7 +15,7 @@ use crate::args::{self, ListFormat};
 use crate::session::State;
 
 pub(super) fn run(args: &args::Sandboxes) -> ExitCode {
-    list(args).unwrap_or_else(|code| code)
+    list_sandboxes(args).unwrap_or_else(|code| code)
 }
 
 /// A line of the list.
@@ -26,7 +26,7 @@ struct Row {
     status: Status,
 }
 
-fn list(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
+fn list_sandboxes(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
     let session = args.session.clone().unwrap_or_else(|| args::SESSION.to_owned());
     let (project, state) = (args.project.clone(), args.state.clone());
     let place = args::SessionArgs { project, config: None, state, session };
@@ -36,7 +36,7 @@ fn list(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
         return egress::show(&session.state, only, args.format)
             .map_err(|error| local_session::failed(&error));
     }
-    let rows = rows(&session.state, only).map_err(|error| local_session::failed(&error))?;
+    let rows = collect_rows(&session.state, only).map_err(|error| local_session::failed(&error))?;
     show::out(&match args.format {
         ListFormat::Json => in_json(&rows),
         ListFormat::Human => in_words(&rows),
@@ -45,7 +45,7 @@ fn list(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
 }
 
 /// Returns the rows. Does not create sessions.
-fn rows(state: &State, only: Option<&SessionId>) -> koze_core::Result<Vec<Row>> {
+fn collect_rows(state: &State, only: Option<&SessionId>) -> koze_core::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for dir in state.sessions()? {
         let found =

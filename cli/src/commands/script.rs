@@ -19,14 +19,19 @@ const TOOLSET: &str = "script";
 pub(super) fn run(args: &args::Script) -> ExitCode {
     let done = match &args.action {
         ScriptAction::Run { file, agent, session } => run_file(file, agent, session),
-        ScriptAction::Tools { format, agent, session } => tools(*format, agent, session),
-        ScriptAction::Libs { format, agent, session } => libraries(*format, agent, session),
+        ScriptAction::Tools { format, agent, session } => list_tools(*format, agent, session),
+        ScriptAction::Libs { format, agent, session } => list_libraries(*format, agent, session),
     };
     done.unwrap_or_else(|code| code)
 }
 
 /// Calls a tool that returns JSON. Returns whether it is an error, too.
-fn call(agent: &AgentArgs, args: &SessionArgs, tool: &str, input: Value) -> Result<(Value, bool), ExitCode> {
+fn call_tool(
+    agent: &AgentArgs,
+    args: &SessionArgs,
+    tool: &str,
+    input: Value,
+) -> Result<(Value, bool), ExitCode> {
     let session = LocalSession::of_agent(agent, args)?;
     let profiles = local_session::profiles(args)?;
     let reply = local_session::wait(session.client().call(profiles, Some(TOOLSET), tool, input))?;
@@ -39,16 +44,20 @@ fn call(agent: &AgentArgs, args: &SessionArgs, tool: &str, input: Value) -> Resu
 }
 
 fn run_file(file: &Path, agent: &AgentArgs, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
-    let code = read(file).map_err(|error| {
+    let code = read_code(file).map_err(|error| {
         show::err(&format!("error: {} cannot be read: {error}\n", file.display()));
         ExitCode::from(2)
     })?;
-    let (done, is_error) = call(agent, args, "run_sandbox_code", json!({ "code": code }))?;
+    let (done, is_error) = call_tool(agent, args, "run_sandbox_code", json!({ "code": code }))?;
     for line in done["logs"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         show::err(&format!("{line}\n"));
     }
     if is_error {
-        show::err(&format!("error: {}{}\n", done["error"].as_str().unwrap_or_default(), place(&done, file)));
+        show::err(&format!(
+            "error: {}{}\n",
+            done["error"].as_str().unwrap_or_default(),
+            failure_location(&done, file)
+        ));
         return Ok(ExitCode::FAILURE);
     }
     show::out(&format!("{:#}\n", done["result"]));
@@ -56,7 +65,7 @@ fn run_file(file: &Path, agent: &AgentArgs, args: &SessionArgs) -> Result<ExitCo
 }
 
 /// Returns where a script failed, to be appended to its error.
-fn place(failure: &Value, file: &Path) -> String {
+fn failure_location(failure: &Value, file: &Path) -> String {
     let (Some(line), Some(column)) = (failure["line"].as_u64(), failure["column"].as_u64()) else {
         return String::new();
     };
@@ -66,7 +75,7 @@ fn place(failure: &Value, file: &Path) -> String {
     format!(" ({of}:{line}:{column})")
 }
 
-fn read(file: &Path) -> std::io::Result<String> {
+fn read_code(file: &Path) -> std::io::Result<String> {
     if file == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().lock().read_to_string(&mut text)?;
@@ -75,32 +84,32 @@ fn read(file: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(file)
 }
 
-fn tools(format: ListFormat, agent: &AgentArgs, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
-    let (listed, _) = call(agent, args, "list_tools", json!({ "include_disabled": true }))?;
+fn list_tools(format: ListFormat, agent: &AgentArgs, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
+    let (listed, _) = call_tool(agent, args, "list_tools", json!({ "include_disabled": true }))?;
     let row = |tool: &Value| {
         let state = if tool["enabled"] == true { "enabled" } else { "disabled" };
-        let [name, version, updated, description] = common(tool);
+        let [name, version, updated, description] = common_columns(tool);
         [name, version, state.to_owned(), updated, description]
     };
     let head = ["TOOL", "VERSION", "STATE", "UPDATED", "DESCRIPTION"];
-    list(format, &listed, "tools", |list| table(head, list.iter().map(row)));
+    show_list(format, &listed, "tools", |list| table(head, list.iter().map(row)));
     Ok(ExitCode::SUCCESS)
 }
 
-fn libraries(format: ListFormat, agent: &AgentArgs, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
-    let (listed, _) = call(agent, args, "list_libraries", json!({}))?;
+fn list_libraries(format: ListFormat, agent: &AgentArgs, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
+    let (listed, _) = call_tool(agent, args, "list_libraries", json!({}))?;
     let head = ["LIBRARY", "VERSION", "UPDATED", "DESCRIPTION"];
-    list(format, &listed, "libraries", |list| table(head, list.iter().map(common)));
+    show_list(format, &listed, "libraries", |list| table(head, list.iter().map(common_columns)));
     Ok(ExitCode::SUCCESS)
 }
 
-fn common(entry: &Value) -> [String; 4] {
+fn common_columns(entry: &Value) -> [String; 4] {
     let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
     let updated = time(entry["updated"].as_u64().unwrap_or_default());
     [text("name"), entry["version"].to_string(), updated, text("description")]
 }
 
-fn list(format: ListFormat, listed: &Value, key: &str, shown: impl Fn(&[Value]) -> String) {
+fn show_list(format: ListFormat, listed: &Value, key: &str, shown: impl Fn(&[Value]) -> String) {
     match (format, listed[key].as_array().map_or(&[][..], Vec::as_slice)) {
         (ListFormat::Json, _) => show::out(&format!("{listed:#}\n")),
         (ListFormat::Human, []) => {

@@ -29,13 +29,13 @@ pub(super) fn run(args: &args::Secret) -> ExitCode {
     done.unwrap_or_else(|code| code)
 }
 
-fn state(args: &StateArgs) -> Result<State, ExitCode> {
+fn find_state(args: &StateArgs) -> Result<State, ExitCode> {
     local_session::state(&args.project, args.state.as_deref())
 }
 
 fn set(name: &str, args: &StateArgs) -> Result<ExitCode, ExitCode> {
-    let state = state(args)?;
-    let value = read(name)?;
+    let state = find_state(args)?;
+    let value = read_value(name)?;
     state.make().map_err(|error| failed(&error))?;
     state.secrets().set(name, &value).map_err(|error| failed(&error))?;
     show::err(&format!("set {name}: scripts read it as secrets.{name}\n"));
@@ -48,7 +48,7 @@ fn set(name: &str, args: &StateArgs) -> Result<ExitCode, ExitCode> {
 }
 
 fn list(format: ListFormat, args: &StateArgs) -> Result<ExitCode, ExitCode> {
-    let listed = state(args)?.secrets().list().map_err(|error| failed(&error))?;
+    let listed = find_state(args)?.secrets().list().map_err(|error| failed(&error))?;
     match format {
         ListFormat::Json => {
             let entries = listed.iter().map(|info| json!({ "name": info.name, "updated": info.updated }));
@@ -66,14 +66,14 @@ fn list(format: ListFormat, args: &StateArgs) -> Result<ExitCode, ExitCode> {
 }
 
 fn remove(name: &str, args: &StateArgs) -> Result<ExitCode, ExitCode> {
-    state(args)?.secrets().remove(name).map_err(|error| failed(&error))?;
+    find_state(args)?.secrets().remove(name).map_err(|error| failed(&error))?;
     show::err(&format!("removed {name}\n"));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Reads a value, without the line ending after it.
-fn read(name: &str) -> Result<String, ExitCode> {
-    let read = if io::stdin().is_terminal() { prompt(name)? } else { input() };
+fn read_value(name: &str) -> Result<String, ExitCode> {
+    let read = if io::stdin().is_terminal() { prompt_value(name)? } else { read_stdin() };
     let mut value = read.map_err(|error| {
         // A text that is not UTF-8 is not quoted.
         show::err(&format!("error: the value cannot be read: {error}\n"));
@@ -88,14 +88,14 @@ fn read(name: &str) -> Result<String, ExitCode> {
     Ok(value)
 }
 
-fn input() -> io::Result<String> {
+fn read_stdin() -> io::Result<String> {
     let mut text = String::new();
     io::stdin().lock().take(MAX_INPUT).read_to_string(&mut text)?;
     Ok(text)
 }
 
 /// Asks for a value on the terminal, which does not show it.
-fn prompt(name: &str) -> Result<io::Result<String>, ExitCode> {
+fn prompt_value(name: &str) -> Result<io::Result<String>, ExitCode> {
     let read = local_session::wait(async {
         // Before anything is hidden, because Ctrl-C must restore the terminal.
         let mut interrupted = signal(SignalKind::interrupt())?;

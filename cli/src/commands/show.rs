@@ -48,7 +48,7 @@ pub(super) fn findings(findings: &Findings) {
         return;
     }
     // The stream strips the colors if standard error is no terminal.
-    let text = output::findings::render(findings, true, width());
+    let text = output::findings::render(findings, true, terminal_width());
     let mut stderr = anstream::stderr();
     let _ = stderr.write_all(text.as_bytes());
     let _ = stderr.write_all(output::human::verdict(findings).as_bytes());
@@ -58,7 +58,7 @@ pub(super) fn findings(findings: &Findings) {
 ///
 /// All of it goes to standard output: the runner reads the two streams independently, and the order matters.
 pub(super) fn github(text: &str, project: &Path, findings: &Findings) {
-    let found = output::findings::render(findings, false, width());
+    let found = output::findings::render(findings, false, terminal_width());
     let text = format!("{text}{found}{}", output::human::verdict(findings));
     out(&github::quoted(&text, &Uuid::new_v4().to_string()));
     out(&github::annotations(findings, &absolute(project), &workspace()));
@@ -76,7 +76,7 @@ pub(super) fn absolute(dir: &Path) -> PathBuf {
 }
 
 /// Returns the width of the terminal: `COLUMNS`, or the terminal's own answer.
-fn width() -> usize {
+fn terminal_width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let asked = || terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| usize::from(width.0));
     // Absurd widths would overflow the renderer's arithmetic.

@@ -17,10 +17,10 @@ use super::table::{table, time};
 use crate::args::{self, ListFormat, SnapshotAction, SnapshotArgs};
 
 pub(super) fn run(args: &args::Snapshot) -> ExitCode {
-    act(&args.action).unwrap_or_else(|code| code)
+    run_action(&args.action).unwrap_or_else(|code| code)
 }
 
-fn act(action: &SnapshotAction) -> std::result::Result<ExitCode, ExitCode> {
+fn run_action(action: &SnapshotAction) -> std::result::Result<ExitCode, ExitCode> {
     let (SnapshotAction::Create { place }
     | SnapshotAction::List { place, .. }
     | SnapshotAction::Restore { place, .. }
@@ -31,19 +31,19 @@ fn act(action: &SnapshotAction) -> std::result::Result<ExitCode, ExitCode> {
     let target = Target::find(place)?;
     let done = local_session::wait(async {
         match action {
-            SnapshotAction::Create { .. } => target.call("snapshot", json!({}), "snapshot").await,
+            SnapshotAction::Create { .. } => target.call_tool("snapshot", json!({}), "snapshot").await,
             SnapshotAction::Restore { id, .. } => {
-                target.call("restore", json!({ "snapshot": id }), "workspace").await
+                target.call_tool("restore", json!({ "snapshot": id }), "workspace").await
             }
             SnapshotAction::Branch { id, .. } => {
-                target.call("branch", json!({ "snapshot": id }), "workspace").await
+                target.call_tool("branch", json!({ "snapshot": id }), "workspace").await
             }
-            SnapshotAction::List { format, .. } => target.list(*format).await,
+            SnapshotAction::List { format, .. } => target.list_snapshots(*format).await,
             SnapshotAction::Export { id, file, .. } => {
-                files::export(&target.snapshots()?, &SnapshotId::new(id)?, file).await
+                files::export(&target.open_snapshots()?, &SnapshotId::new(id)?, file).await
             }
-            SnapshotAction::Import { file, .. } => files::import(&target.snapshots()?, file).await,
-            SnapshotAction::Rm { ids, .. } => target.remove(ids).await,
+            SnapshotAction::Import { file, .. } => files::import(&target.open_snapshots()?, file).await,
+            SnapshotAction::Rm { ids, .. } => target.remove_snapshots(ids).await,
         }
     })?;
     match done {
@@ -66,13 +66,13 @@ impl Target {
     fn find(place: &SnapshotArgs) -> std::result::Result<Self, ExitCode> {
         let session = LocalSession::find(&place.session)?;
         let profiles = local_session::profiles(&place.session)?;
-        let workspace = chosen(&profiles, place.workspace.as_deref());
+        let workspace = choose_workspace(&profiles, place.workspace.as_deref());
         let workspace = workspace.map_err(|error| local_session::failed(&error))?;
         Ok(Target { session, profiles, workspace })
     }
 
     /// Calls a tool of the workspace in the session's supervisor. Returns a text of its result as a line.
-    async fn call(&self, operation: &str, input: Value, key: &str) -> Result<String> {
+    async fn call_tool(&self, operation: &str, input: Value, key: &str) -> Result<String> {
         let tool = format!("workspace__{}__{operation}", self.workspace);
         let client = self.session.client();
         let reply = client.call(self.profiles.clone(), Some("workspace"), &tool, input).await?;
@@ -85,17 +85,17 @@ impl Target {
     }
 
     /// Returns the snapshots. This starts no sandbox, and needs no supervisor.
-    fn snapshots(&self) -> Result<WorkspaceSnapshots> {
+    fn open_snapshots(&self) -> Result<WorkspaceSnapshots> {
         self.session.state.make()?;
         let provider = Local::new(self.session.state.sandboxes(&self.session.session))?;
         let session = Session::new(provider, self.session.session.clone(), self.profiles.clone());
         Ok(session.workspaces().snapshots(&self.workspace)?)
     }
 
-    async fn list(&self, format: ListFormat) -> Result<String> {
+    async fn list_snapshots(&self, format: ListFormat) -> Result<String> {
         // Listing does not create a session.
         let known = self.session.state.has(&self.session.session);
-        let list = if known { self.snapshots()?.list().await? } else { Vec::new() };
+        let list = if known { self.open_snapshots()?.list().await? } else { Vec::new() };
         let now = u64::try_from(chrono::Utc::now().timestamp_millis()).unwrap_or_default();
         Ok(match format {
             ListFormat::Human => in_words(&list, now),
@@ -103,9 +103,9 @@ impl Target {
         })
     }
 
-    async fn remove(&self, ids: &[String]) -> Result<String> {
+    async fn remove_snapshots(&self, ids: &[String]) -> Result<String> {
         let ids: Vec<SnapshotId> = ids.iter().map(SnapshotId::new).collect::<Result<_>>()?;
-        let snapshots = self.snapshots()?;
+        let snapshots = self.open_snapshots()?;
         let mut text = String::new();
         for id in ids {
             if !snapshots.remove(&id).await? {
@@ -120,7 +120,7 @@ impl Target {
 }
 
 /// Returns the workspace with this name, or the only one that has snapshots.
-fn chosen(profiles: &Profiles, name: Option<&str>) -> Result<String> {
+fn choose_workspace(profiles: &Profiles, name: Option<&str>) -> Result<String> {
     let all = profiles.list().iter().filter_map(koze_core::provider::Profile::served_workspace);
     let names: Vec<String> =
         all.filter(|config| config.snapshot.is_some()).map(|config| config.name).collect();

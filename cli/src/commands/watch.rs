@@ -29,7 +29,7 @@ pub(super) fn follow(
 ) -> ExitCode {
     let options = &build::options(place);
     let mut findings = Findings::new(place.strict);
-    let started = package(&options.project).and_then(|package| Ok((Watcher::new(&package)?, package)));
+    let started = package_dir(&options.project).and_then(|package| Ok((Watcher::new(&package)?, package)));
     let (mut watcher, package) = match started {
         Ok(started) => started,
         Err(error) => {
@@ -76,7 +76,7 @@ pub(super) fn found(findings: &Findings) -> String {
 }
 
 /// Returns the directory to watch, whether or not the package is valid.
-fn package(project: &Path) -> notify::Result<PathBuf> {
+fn package_dir(project: &Path) -> notify::Result<PathBuf> {
     let dir = paths::canonical(project)?;
     let package = dir.ancestors().find(|dir| dir.join("Cargo.toml").is_file());
     Ok(package.unwrap_or(&dir).to_owned())

@@ -27,10 +27,10 @@ pub fn local(config: &Value, local: &Local) -> Value {
     let mut config = config.clone();
     let Value::Object(root) = &mut config else { return config };
     root.shift_remove("$schema");
-    level(root, local);
+    adapt_level(root, local);
     if let Some(Value::Object(environments)) = root.get_mut("env") {
         for environment in environments.values_mut().filter_map(Value::as_object_mut) {
-            level(environment, local);
+            adapt_level(environment, local);
             environment.shift_remove("main");
         }
     }
@@ -38,7 +38,7 @@ pub fn local(config: &Value, local: &Local) -> Value {
     config
 }
 
-fn level(level: &mut Map<String, Value>, local: &Local) {
+fn adapt_level(level: &mut Map<String, Value>, local: &Local) {
     // By default wrangler looks for modules next to the entry point, so point it to the project's.
     if level.get("find_additional_modules") == Some(&json!(true)) && !level.contains_key("base_dir") {
         let main = level.get("main").and_then(Value::as_str).unwrap_or_default();
@@ -52,24 +52,24 @@ fn level(level: &mut Map<String, Value>, local: &Local) {
     if let Some(Value::Object(dev)) = level.get_mut("dev") {
         dev.shift_remove("host");
     }
-    for class in objects(level.get_mut("exports")) {
+    for class in object_values(level.get_mut("exports")) {
         class.shift_remove("container");
     }
     if let Some(Value::Object(build)) = level.get_mut("build")
         && let Some(command) = build.get_mut("command")
     {
         if let Value::String(command) = command {
-            *command = unchecked(command).to_owned();
+            *command = strip_check(command).to_owned();
         }
         build.entry("watch_dir").or_insert(json!("./src"));
     }
     for place in PATHS {
-        for value in at(level, place) {
+        for value in values_at(level, place) {
             lead_up(value, local.up);
         }
     }
     // Only paths change; other values are package names.
-    for value in at(level, &["alias", "*"]) {
+    for value in values_at(level, &["alias", "*"]) {
         if value.as_str().is_some_and(|name| name.starts_with('.')) {
             lead_up(value, local.up);
         }
@@ -88,7 +88,7 @@ fn level(level: &mut Map<String, Value>, local: &Local) {
 
 /// Removes the [`CHECK`] that guards a deployment from a build command. In a local run, koze rebuilds after each
 /// change, and wrangler, which sees the same change, would exit if its first build failed on a stale file.
-fn unchecked(command: &str) -> &str {
+fn strip_check(command: &str) -> &str {
     match command.split_once("&&") {
         Some((check, rest)) if check.split_whitespace().eq(CHECK.split_whitespace()) => rest.trim_start(),
         _ => command,
@@ -111,7 +111,7 @@ const PATHS: [&[&str]; 11] = [
 ];
 
 /// Returns the values at a path of keys.
-fn at<'v>(level: &'v mut Map<String, Value>, place: &[&str]) -> Vec<&'v mut Value> {
+fn values_at<'v>(level: &'v mut Map<String, Value>, place: &[&str]) -> Vec<&'v mut Value> {
     let Some((first, rest)) = place.split_first() else { return Vec::new() };
     let mut found: Vec<&mut Value> = match *first {
         "*" => level.values_mut().collect(),
@@ -140,7 +140,7 @@ fn lead_up(value: &mut Value, up: &str) {
     }
 }
 
-fn objects(value: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
+fn object_values(value: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
     let object = value.and_then(Value::as_object_mut);
     object.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut)
 }

@@ -45,8 +45,8 @@ pub async fn wait(child: &mut Child) -> io::Result<ExitStatus> {
             _ = interrupt.recv() => tell_at = tell_at.or(Some(Instant::now() + GRACE)),
             _ = terminate.recv() => tell_at = Some(Instant::now()),
             _ = hang_up.recv() => tell_at = Some(Instant::now()),
-            () = at(tell_at) => {
-                tell(child, Signal::TERM);
+            () = wait_until(tell_at) => {
+                send_signal(child, Signal::TERM);
                 tell_at = None;
             }
         }
@@ -69,7 +69,7 @@ pub async fn run(parent: u32, program: &[OsString]) -> io::Result<ExitCode> {
     let mut child = Command::new(name).args(args).spawn()?;
     let mut end_at = None;
     if alone() {
-        tell(&child, Signal::TERM);
+        send_signal(&child, Signal::TERM);
         end_at = Some(Instant::now() + GRACE);
     }
     let status = loop {
@@ -78,10 +78,10 @@ pub async fn run(parent: u32, program: &[OsString]) -> io::Result<ExitCode> {
             // In a terminal, the program has received it, too.
             _ = interrupt.recv() => {}
             Some(()) = async { tokio::select! { told = terminate.recv() => told, told = hang_up.recv() => told } } => {
-                tell(&child, Signal::TERM);
+                send_signal(&child, Signal::TERM);
                 end_at = end_at.or(Some(Instant::now() + GRACE));
             }
-            () = at(end_at) => break None,
+            () = wait_until(end_at) => break None,
         }
     };
     end_all().await;
@@ -97,7 +97,7 @@ pub fn code(status: ExitStatus) -> ExitCode {
 /// Kills all children, and the orphans that they leave to this process, until none remain.
 async fn end_all() {
     loop {
-        for child in children() {
+        for child in child_pids() {
             let _ = rustix::process::kill_process(child, Signal::KILL);
         }
         match rustix::process::wait(WaitOptions::NOHANG) {
@@ -109,7 +109,7 @@ async fn end_all() {
 }
 
 /// Returns the children of this process.
-fn children() -> Vec<Pid> {
+fn child_pids() -> Vec<Pid> {
     let ours = rustix::process::getpid().as_raw_pid().to_string();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -121,14 +121,14 @@ fn children() -> Vec<Pid> {
     ids.filter(is_ours).filter_map(Pid::from_raw).collect()
 }
 
-fn tell(child: &Child, what: Signal) {
+fn send_signal(child: &Child, what: Signal) {
     if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(id, what);
     }
 }
 
 /// Waits until a point in time, or forever without one.
-async fn at(time: Option<Instant>) {
+async fn wait_until(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,

@@ -20,12 +20,12 @@ pub fn is_there(dir: &Path) -> bool {
         let texts = FILES.iter().filter_map(|file| fs::read_to_string(dir.join(file)).ok());
         texts.into_iter().any(|text| VARIABLES.iter().any(|name| dotenv::given(&text, name).is_some()))
     };
-    VARIABLES.iter().any(set) || in_files() || remembered()
+    VARIABLES.iter().any(set) || in_files() || has_stored_credentials()
 }
 
 /// Returns whether `wrangler login` has stored credentials.
-fn remembered() -> bool {
-    homes().iter().any(|home| {
+fn has_stored_credentials() -> bool {
+    wrangler_dirs().iter().any(|home| {
         let files = fs::read_dir(home.join("config")).into_iter().flatten().flatten();
         let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
         texts.into_iter().any(|text| TOKENS.iter().any(|token| text.contains(token)))
@@ -33,7 +33,7 @@ fn remembered() -> bool {
 }
 
 /// The directories that may hold them: the home directory and the platform's configuration directories.
-fn homes() -> Vec<PathBuf> {
+fn wrangler_dirs() -> Vec<PathBuf> {
     let named = |name| env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let home = named("HOME").or_else(|| named("USERPROFILE"));
     let below = |path: &str| home.as_ref().map(|home| home.join(path));

@@ -92,12 +92,12 @@ impl Stage {
         let main = paths::dotted(&self.dir.join("../..").join(main), &self.dir);
         let config = config::local(config, &Local { up: "../..", main: ENTRY, vars });
         // Keep the directory out of version control.
-        self.put(".gitignore", "*\n")?;
-        self.put("local.mjs", koze_templates::LOCAL)?;
-        self.put("calls.mjs", koze_templates::CALLS)?;
-        self.put("waiting.mjs", koze_templates::WAITING)?;
-        self.put(ENTRY, &generate::local(&main, classes, scripts, browser))?;
-        self.put(CONFIG, &format!("{config:#}\n"))
+        self.write_file(".gitignore", "*\n")?;
+        self.write_file("local.mjs", koze_templates::LOCAL)?;
+        self.write_file("calls.mjs", koze_templates::CALLS)?;
+        self.write_file("waiting.mjs", koze_templates::WAITING)?;
+        self.write_file(ENTRY, &generate::local(&main, classes, scripts, browser))?;
+        self.write_file(CONFIG, &format!("{config:#}\n"))
     }
 
     /// Returns the path of the configuration.
@@ -110,7 +110,7 @@ impl Stage {
         let _ = fs::remove_dir_all(&self.dir);
     }
 
-    fn put(&self, name: &str, text: &str) -> io::Result<()> {
+    fn write_file(&self, name: &str, text: &str) -> io::Result<()> {
         let path = self.dir.join(name);
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);

@@ -10,10 +10,10 @@ const NEVER_THERE: [&str; 2] = ["code: 10074", "was not exported in the previous
 
 /// Returns the explanation of an error in wrangler's output, if it needs one.
 pub fn explanation(stderr: &str, sandboxes: &[Planned], config: &str, worker: &str) -> Option<String> {
-    let output = plain(stderr);
+    let output = to_plain_text(stderr);
     if let Some((_, rest)) = output.split_once(TAKEN) {
         let name = rest.split(' ').next().unwrap_or_default().trim_matches(['"', '`', '\'', '.']);
-        return Some(taken(name, sandboxes, config, worker));
+        return Some(explain_taken_name(name, sandboxes, config, worker));
     }
     NEVER_THERE.iter().any(|words| output.contains(words)).then(|| {
         "error: the migrations delete or rename a class that was never deployed\n  \
@@ -23,7 +23,7 @@ pub fn explanation(stderr: &str, sandboxes: &[Planned], config: &str, worker: &s
     })
 }
 
-fn taken(name: &str, sandboxes: &[Planned], config: &str, worker: &str) -> String {
+fn explain_taken_name(name: &str, sandboxes: &[Planned], config: &str, worker: &str) -> String {
     // wrangler appends the environment's name.
     let is_of = |sandbox: &&Planned| {
         name.strip_prefix(&sandbox.container).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -46,7 +46,7 @@ fn taken(name: &str, sandboxes: &[Planned], config: &str, worker: &str) -> Strin
 }
 
 /// Strips colors and joins wrapped lines.
-fn plain(text: &str) -> String {
+fn to_plain_text(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
     while let Some((before, code)) = rest.split_once("\u{1b}[") {
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn colors_and_line_breaks_are_ignored() {
-        assert_eq!(plain("\u{1b}[31ma\n  b\u{1b}[0m c\u{1b}["), "a b c");
+        assert_eq!(to_plain_text("\u{1b}[31ma\n  b\u{1b}[0m c\u{1b}["), "a b c");
         let output = "\u{1b}[31m✘ \u{1b}[41;31m[\u{1b}[41;97mERROR\u{1b}[0m There is already an application with\n  the name \u{1b}[1mapp-shell\u{1b}[0m deployed that";
         let explained = explanation(output, &[], "wrangler.jsonc", "app").unwrap();
         assert!(explained.starts_with("error: the container application `app-shell` belongs"), "{explained}");

@@ -21,7 +21,7 @@ const PREFIXES: [&str; 13] =
 pub(crate) fn supply(command: &str, program: &str) -> Supply {
     let mut before = Supply::Expected;
     for part in command.split(['&', '|', ';', '\n', '(', ')', '`']) {
-        let mut words = part.split_whitespace().map(unquoted).peekable();
+        let mut words = part.split_whitespace().map(strip_quotes).peekable();
         let mut sets = false;
         while let Some(word) = words.peek() {
             // `PATH=… program` changes where the program is found.
@@ -41,9 +41,9 @@ pub(crate) fn supply(command: &str, program: &str) -> Supply {
             // `command -v program` and the like only query.
             return before;
         }
-        if installs(first, &rest, program) {
+        if is_install(first, &rest, program) {
             before = Supply::Installed;
-        } else if first != "koze" && !asks(first) {
+        } else if first != "koze" && !is_harmless(first) {
             before = before.or_unknown();
         }
     }
@@ -58,7 +58,7 @@ impl Supply {
 }
 
 /// Returns whether a command is `cargo +stable install -q "worker-build@^0.8"`, or the same with `cargo binstall`.
-fn installs(first: &str, rest: &[&str], program: &str) -> bool {
+fn is_install(first: &str, rest: &[&str], program: &str) -> bool {
     let subcommand = rest.iter().position(|word| !word.starts_with(['+', '-']));
     first.rsplit('/').next() == Some("cargo")
         && subcommand.is_some_and(|at| {
@@ -68,7 +68,7 @@ fn installs(first: &str, rest: &[&str], program: &str) -> bool {
 }
 
 /// Returns whether a program neither installs anything nor changes the `PATH`.
-fn asks(program: &str) -> bool {
+fn is_harmless(program: &str) -> bool {
     ["-v", "-V", "which", "type", "echo", "test", "[", "true", ":", "cd", "fi", "done", "}"]
         .contains(&program)
 }
@@ -77,7 +77,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn unquoted(word: &str) -> &str {
+fn strip_quotes(word: &str) -> &str {
     word.trim_matches(['"', '\''])
 }
 

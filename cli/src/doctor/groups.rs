@@ -9,10 +9,10 @@ const NAME: &str = "groups";
 /// Reports if sandboxes can read files that only one of the user's groups may read; `None` if groups are dropped. This
 /// is not a warning, because it describes the machine and `--strict` judges the project.
 pub(crate) fn check() -> Option<Check> {
-    of(groups())
+    to_check(groups())
 }
 
-fn of(groups: Groups) -> Option<Check> {
+fn to_check(groups: Groups) -> Option<Check> {
     let remedy = match groups {
         Groups::Dropped => return None,
         Groups::NoHelper => "install `newgidmap` (Debian's and Ubuntu's package is `uidmap`)",
@@ -31,9 +31,9 @@ mod tests {
 
     #[test]
     fn the_check_names_the_missing_tool() {
-        assert_eq!(of(Groups::Dropped), None);
+        assert_eq!(to_check(Groups::Dropped), None);
         for (groups, missing) in [(Groups::NoHelper, "newgidmap"), (Groups::NoSubordinate, "/etc/subgid")] {
-            let check = of(groups).unwrap();
+            let check = to_check(groups).unwrap();
             assert_eq!(check.status, Status::Ok);
             assert!(check.found.contains(missing), "{}", check.found);
         }

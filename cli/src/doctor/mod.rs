@@ -77,7 +77,7 @@ impl Check {
 
 /// Whether this machine has the browser of scripts.
 #[cfg(target_os = "linux")]
-fn browser() -> Check {
+fn check_browser() -> Check {
     match (koze_local::check_browser(), koze_local::browser_hint()) {
         (Ok(()), Some(help)) => {
             Check::warning("browser", "Chromium, which does not trust the authorities of this machine", help)
@@ -101,7 +101,7 @@ pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now:
     checks.extend(tools::checks(build, command));
     #[cfg(target_os = "linux")]
     if build.script.as_ref().is_some_and(|script| script.browser) {
-        checks.push(browser());
+        checks.push(check_browser());
     }
     checks.extend(platform::checks());
     checks

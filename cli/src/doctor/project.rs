@@ -22,16 +22,16 @@ use crate::write::Action;
 const END_OF_FIXES: u64 = 1_798_761_600;
 
 pub(super) fn checks(build: &Build, findings: &Findings, now: SystemTime) -> Vec<Check> {
-    let mut checks = vec![state(build, findings)];
-    checks.extend(build.sdk.as_ref().map(|sdk| maintenance(&sdk.version, &sdk.source, now)));
-    checks.extend(images(build));
-    checks.extend(module(build));
-    checks.extend(build.worker.as_ref().map(worker));
+    let mut checks = vec![check_build(build, findings)];
+    checks.extend(build.sdk.as_ref().map(|sdk| check_maintenance(&sdk.version, &sdk.source, now)));
+    checks.extend(check_images(build));
+    checks.extend(check_module(build));
+    checks.extend(build.worker.as_ref().map(check_worker));
     checks
 }
 
 /// Checks whether a build would succeed without changes.
-fn state(build: &Build, findings: &Findings) -> Check {
+fn check_build(build: &Build, findings: &Findings) -> Check {
     let errors = findings.count(Level::Error);
     let changes = build.plan.iter().flat_map(|plan| &plan.changes);
     let drift: Vec<&str> = changes
@@ -50,7 +50,7 @@ fn state(build: &Build, findings: &Findings) -> Check {
 }
 
 /// Checks how long the SDK gets fixes.
-fn maintenance(version: &str, source: &str, now: SystemTime) -> Check {
+fn check_maintenance(version: &str, source: &str, now: SystemTime) -> Check {
     let found = format!("@cloudflare/sandbox {version}, from {source}");
     let ended = now >= UNIX_EPOCH + Duration::from_secs(END_OF_FIXES);
     let help = "1.0 has no `Sandbox` class: `koze migrate --backend native` moves sandboxes to koze's own guest, which does not need the SDK; it keeps the storage, and `--dry-run` shows the changes";
@@ -63,7 +63,7 @@ fn maintenance(version: &str, source: &str, now: SystemTime) -> Check {
 }
 
 /// Checks whether the SDK's images have its version. The build itself reports Dockerfiles.
-fn images(build: &Build) -> Option<Check> {
+fn check_images(build: &Build) -> Option<Check> {
     let version = &build.sdk.as_ref()?.version;
     let astray = |sandbox: &&Planned| {
         let tag = sandbox.image.rsplit_once(':').map_or("", |(_, tag)| tag);
@@ -113,7 +113,7 @@ pub(super) fn flags(config: &Config) -> Check {
 }
 
 /// Checks whether the generated code compiles with the project's crate `worker`.
-fn worker(worker: &WorkerCrate) -> Check {
+fn check_worker(worker: &WorkerCrate) -> Check {
     let found = format!("{}, from {}", worker.found, worker.source);
     match worker.finding() {
         None => Check::ok("worker", found),
@@ -126,7 +126,7 @@ fn worker(worker: &WorkerCrate) -> Check {
 }
 
 /// Checks whether the library declares the generated module.
-fn module(build: &Build) -> Option<Check> {
+fn check_module(build: &Build) -> Option<Check> {
     let dir = build.project.as_ref()?;
     let file = manifest::library(dir);
     Some(if manifest::declares_generated(dir) {
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn fixes_end_with_2026() {
         let before = UNIX_EPOCH + Duration::from_secs(END_OF_FIXES - 1);
-        let found = |now| maintenance("0.12.10", "package.json", now).found;
+        let found = |now| check_maintenance("0.12.10", "package.json", now).found;
         assert_eq!(
             found(before),
             "@cloudflare/sandbox 0.12.10, from package.json; 0.x gets fixes only until 2026-12-31, and deployed Workers keep running"

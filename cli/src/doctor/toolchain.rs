@@ -9,7 +9,7 @@ const FILES: [&str; 2] = ["rust-toolchain.toml", "rust-toolchain"];
 
 /// Returns the remedy for a directory whose toolchain does not run.
 pub(super) fn help(dir: &Path, target: &str) -> String {
-    match pinned(dir) {
+    match find_pinned(dir) {
         Some((file, channel)) => {
             format!("`{file}` requires it: run `rustup toolchain install {channel} --target {target}`")
         }
@@ -37,23 +37,23 @@ pub(super) fn foreign(dir: &Path) -> Option<&'static str> {
 
 /// Returns whether a file says nothing of the path of a toolchain.
 fn is_without_path(text: &str) -> bool {
-    let Ok(file) = text.parse::<toml_edit::Document<String>>() else { return channel(text).is_some() };
+    let Ok(file) = text.parse::<toml_edit::Document<String>>() else { return parse_channel(text).is_some() };
     let toolchain = file.get("toolchain").and_then(|table| table.as_table_like());
     toolchain.is_none_or(|toolchain| !toolchain.contains_key("path"))
 }
 
 /// Returns the nearest file that pins a toolchain, and the toolchain.
-fn pinned(dir: &Path) -> Option<(&'static str, String)> {
+fn find_pinned(dir: &Path) -> Option<(&'static str, String)> {
     dir.ancestors().find_map(|dir| {
         FILES.iter().find_map(|file| {
             let text = input::read_text(&dir.join(file)).ok()?;
-            Some((*file, channel(&text)?))
+            Some((*file, parse_channel(&text)?))
         })
     })
 }
 
 /// Returns the channel that a file names, in TOML or in the older single-line form.
-fn channel(text: &str) -> Option<String> {
+fn parse_channel(text: &str) -> Option<String> {
     if let Ok(file) = text.parse::<toml_edit::Document<String>>() {
         return Some(file.get("toolchain")?.get("channel")?.as_str()?.to_owned());
     }
@@ -84,10 +84,10 @@ mod tests {
 
     #[test]
     fn both_forms_name_a_channel() {
-        assert_eq!(channel("[toolchain]\nchannel = \"1.80\"\n").as_deref(), Some("1.80"));
-        assert_eq!(channel("nightly-2024-01-01\n").as_deref(), Some("nightly-2024-01-01"));
-        assert_eq!(channel("[toolchain]\npath = \"/x\"\n"), None);
-        assert_eq!(channel("a b\n"), None);
-        assert_eq!(channel(""), None);
+        assert_eq!(parse_channel("[toolchain]\nchannel = \"1.80\"\n").as_deref(), Some("1.80"));
+        assert_eq!(parse_channel("nightly-2024-01-01\n").as_deref(), Some("nightly-2024-01-01"));
+        assert_eq!(parse_channel("[toolchain]\npath = \"/x\"\n"), None);
+        assert_eq!(parse_channel("a b\n"), None);
+        assert_eq!(parse_channel(""), None);
     }
 }

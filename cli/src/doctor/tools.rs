@@ -45,19 +45,19 @@ pub(super) fn checks(build: &Build, command: Option<&str>) -> Vec<Check> {
     let here = std::env::current_dir().unwrap_or_default();
     let dir = build.project.as_deref().unwrap_or(&here);
     let [node, target] = of_package(dir);
-    vec![node, wrangler(dir), docker(build), target, worker_build(dir, command), koze()]
+    vec![node, check_wrangler(dir), check_docker(build), target, worker_build(dir, command), check_koze()]
 }
 
 /// Checks the programs that a package could choose. Runs none of the package's own.
 pub(crate) fn of_package(dir: &Path) -> [Check; 2] {
-    [node(dir, Programs::OfUser), target(dir, Programs::OfUser)]
+    [check_node(dir, Programs::OfUser), check_target(dir, Programs::OfUser)]
 }
 
 /// Returns what is missing for wrangler to run in a package and build it with this command. Only errors count.
 pub(crate) fn needed(dir: &Path, build: &str) -> Vec<Check> {
-    let mut checks = vec![node(dir, Programs::OfProject), wrangler(dir)];
+    let mut checks = vec![check_node(dir, Programs::OfProject), check_wrangler(dir)];
     if build.contains(WORKER_BUILD) {
-        checks.extend([target(dir, Programs::OfProject), worker_build(dir, Some(build))]);
+        checks.extend([check_target(dir, Programs::OfProject), worker_build(dir, Some(build))]);
     }
     checks.retain(|check| check.status != Status::Ok);
     checks
@@ -65,18 +65,18 @@ pub(crate) fn needed(dir: &Path, build: &str) -> Vec<Check> {
 
 /// Returns whether a container engine answers.
 pub(crate) fn runs_containers() -> bool {
-    engine(ENGINE_TIMEOUT).is_some()
+    engine_version(ENGINE_TIMEOUT).is_some()
 }
 
-fn node(dir: &Path, programs: Programs) -> Check {
+fn check_node(dir: &Path, programs: Programs) -> Check {
     let help =
         format!("wrangler needs Node {NODE} or newer: install it, or run `npm install --save-dev node@22`");
     // npm scripts find the project's own Node first.
     let own = |modules: PathBuf| Some((platform::executable(&modules.join(".bin"), "node")?, modules));
     let found = match modules(dir).find_map(own) {
-        None => output(Command::new("node").arg("--version")),
+        None => output_line(Command::new("node").arg("--version")),
         Some((program, _)) if programs == Programs::OfProject => {
-            output(Command::new(program).arg("--version"))
+            output_line(Command::new(program).arg("--version"))
         }
         Some((_, modules)) => {
             let version = installed_version(&modules.join("node/package.json"));
@@ -96,7 +96,7 @@ fn node(dir: &Path, programs: Programs) -> Check {
     }
 }
 
-fn wrangler(dir: &Path) -> Check {
+fn check_wrangler(dir: &Path) -> Check {
     let is_declared = modules(dir)
         .filter_map(|modules| input::read_text(&modules.parent()?.join("package.json")).ok())
         .any(|manifest| declares_wrangler(&manifest));
@@ -135,14 +135,14 @@ fn installed_version(manifest: &Path) -> Option<String> {
 }
 
 /// Checks for Docker, which wrangler needs to build Dockerfiles but not for prebuilt images.
-fn docker(build: &Build) -> Check {
+fn check_docker(build: &Build) -> Check {
     let from_dockerfiles: Vec<&str> = build
         .sandboxes
         .iter()
         .filter(|sandbox| sandbox.is_built())
         .map(|sandbox| sandbox.file.as_str())
         .collect();
-    match (engine(TIMEOUT), from_dockerfiles.is_empty()) {
+    match (engine_version(TIMEOUT), from_dockerfiles.is_empty()) {
         (Some(version), _) => Check::ok("docker", format!("the engine is running, version {version}")),
         (None, true) => Check::ok(
             "docker",
@@ -161,13 +161,13 @@ fn docker(build: &Build) -> Check {
 
 /// Returns the version of the engine that wrangler would use: Docker, or podman under Docker's name, whose `info` has
 /// no `ServerVersion`.
-fn engine(patience: Duration) -> Option<String> {
+fn engine_version(patience: Duration) -> Option<String> {
     let program = std::env::var_os("WRANGLER_DOCKER_BIN").unwrap_or_else(|| "docker".into());
     said_within(patience, Command::new(program).args(["version", "--format", "{{.Server.Version}}"]))
 }
 
 /// Checks the wasm target. The directory selects the toolchain; the check must not make rustup download it.
-fn target(dir: &Path, programs: Programs) -> Check {
+fn check_target(dir: &Path, programs: Programs) -> Check {
     if programs == Programs::OfUser
         && let Some(file) = toolchain::foreign(dir)
     {
@@ -187,7 +187,7 @@ fn target(dir: &Path, programs: Programs) -> Check {
         rustc.env("RUSTUP_AUTO_INSTALL", "0");
         rustc
     };
-    match output(&mut ask()) {
+    match output_line(&mut ask()) {
         Some(dir) if Path::new(&dir).is_dir() => Check::ok("target", format!("{TARGET} is installed")),
         Some(dir) => {
             let (found, help) = (format!("no {TARGET}"), format!("run `rustup target add {TARGET}`"));
@@ -196,7 +196,7 @@ fn target(dir: &Path, programs: Programs) -> Check {
             let added = dir.contains("rustup") && on_path("rustup");
             if added { Check::warning("target", found, help) } else { Check::error("target", found, help) }
         }
-        None => match complained(TIMEOUT, &mut ask()) {
+        None => match error_line(TIMEOUT, &mut ask()) {
             Some(why) => Check::error(
                 "target",
                 format!("rustc does not run here: {why}"),
@@ -225,7 +225,7 @@ fn worker_build(dir: &Path, command: Option<&str>) -> Check {
     }
 }
 
-fn koze() -> Check {
+fn check_koze() -> Check {
     if on_path("koze") {
         return Check::ok("koze", "on the PATH");
     }
@@ -244,27 +244,27 @@ fn on_path(program: &str) -> bool {
 }
 
 /// Returns the first line that a command prints, or `None` if it is missing, fails or times out.
-fn output(command: &mut Command) -> Option<String> {
+fn output_line(command: &mut Command) -> Option<String> {
     said_within(TIMEOUT, command)
 }
 
 /// Returns the first line that a command prints within a timeout.
 fn said_within(patience: Duration, command: &mut Command) -> Option<String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    let (succeeded, text) = printed(patience, child)?;
+    let (succeeded, text) = wait_for_output(patience, child)?;
     (succeeded && !text.is_empty()).then_some(text)
 }
 
 /// Returns the first line of a failing command's errors, or `None` if it is missing, succeeds or times out.
-fn complained(patience: Duration, command: &mut Command) -> Option<String> {
+fn error_line(patience: Duration, command: &mut Command) -> Option<String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().ok()?;
-    let (succeeded, text) = printed(patience, child)?;
+    let (succeeded, text) = wait_for_output(patience, child)?;
     let line = text.lines().next().filter(|_| !succeeded)?;
     Some(line.strip_prefix("error: ").unwrap_or(line).to_owned())
 }
 
 /// Waits for a program and returns whether it succeeded and what it wrote to the piped stream.
-fn printed(patience: Duration, mut child: Child) -> Option<(bool, String)> {
+fn wait_for_output(patience: Duration, mut child: Child) -> Option<(bool, String)> {
     let stdout = child.stdout.take().map(|stdout| Box::new(stdout) as Box<dyn Read + Send>);
     let mut stream = stdout.or_else(|| Some(Box::new(child.stderr.take()?)))?;
     let (send, printed) = mpsc::channel();

@@ -21,23 +21,24 @@ pub(super) fn fills(bindings: &Bindings, sandboxes: &[Sandbox]) -> Vec<Fill> {
         .filter(|(name, _)| !own.contains(*name))
         .map(|(name, uses)| (*name, uses.as_slice()))
         .collect();
-    let prefixed: Vec<(&str, &str)> = list.iter().map(|(name, uses)| (*name, prefix(uses))).collect();
+    let prefixed: Vec<(&str, &str)> =
+        list.iter().map(|(name, uses)| (*name, accessor_prefix(uses))).collect();
     let accessors = accessors(&prefixed, sandboxes.iter().map(|sandbox| sandbox.names.accessor.as_str()));
     list.into_iter()
         .zip(accessors)
-        .map(|((name, uses), accessor)| fill(name, accessor, uses, &bindings.levels))
+        .map(|((name, uses), accessor)| accessor_fill(name, accessor, uses, &bindings.levels))
         .collect()
 }
 
 /// Returns the accessor prefix of the binding kind, if it has one.
-fn prefix(uses: &[Use]) -> &'static str {
+fn accessor_prefix(uses: &[Use]) -> &'static str {
     match uses {
         [first, rest @ ..] if rest.iter().all(|one| one.kind == first.kind) => first.kind.prefix,
         _ => "binding",
     }
 }
 
-fn fill(name: &str, accessor: String, uses: &[Use], levels: &[Level]) -> Fill {
+fn accessor_fill(name: &str, accessor: String, uses: &[Use], levels: &[Level]) -> Fill {
     let (form, ty, method) = match bindings::gives(uses) {
         Gives::Object(ty, method) => ("object", ty, method),
         Gives::Secret => ("object", "Secret", "secret"),
@@ -49,7 +50,7 @@ fn fill(name: &str, accessor: String, uses: &[Use], levels: &[Level]) -> Fill {
     };
     let mut fill = Fill {
         holes: vec![
-            ("__KOZE_DOC__", describe(name, uses)),
+            ("__KOZE_DOC__", describe_binding(name, uses)),
             ("__KOZE_ACCESSOR__", accessor),
             ("__KOZE_BINDING__", name.escape_debug().to_string()),
             ("__KOZE_TYPE__", ty.to_owned()),
@@ -60,7 +61,7 @@ fn fill(name: &str, accessor: String, uses: &[Use], levels: &[Level]) -> Fill {
     if method == "raw" {
         fill.regions.push("raw");
     }
-    if let Some(sentence) = somewhere(uses, levels) {
+    if let Some(sentence) = describe_levels(uses, levels) {
         fill.holes.push(("__KOZE_LEVELS__", sentence));
         fill.regions.push("partial");
     }
@@ -68,11 +69,13 @@ fn fill(name: &str, accessor: String, uses: &[Use], levels: &[Level]) -> Fill {
 }
 
 /// Describes the levels that have or lack a binding, unless all levels have it.
-fn somewhere(uses: &[Use], levels: &[Level]) -> Option<String> {
+fn describe_levels(uses: &[Use], levels: &[Level]) -> Option<String> {
     let bound: HashSet<usize> = uses.iter().map(|one| one.level).collect();
     let (there, missing): (Vec<usize>, Vec<usize>) =
         (0..levels.len()).partition(|level| bound.contains(level));
-    let places = |list: &[usize]| and(&list.iter().map(|level| place(levels[*level])).collect::<Vec<_>>());
+    let places = |list: &[usize]| {
+        join_with_and(&list.iter().map(|level| describe_level(levels[*level])).collect::<Vec<_>>())
+    };
     match missing.len() {
         0 => None,
         few if few < there.len() => Some(format!("It is not bound {}.", places(&missing))),
@@ -81,7 +84,7 @@ fn somewhere(uses: &[Use], levels: &[Level]) -> Option<String> {
 }
 
 /// Describes a binding in one sentence.
-fn describe(name: &str, uses: &[Use]) -> String {
+fn describe_binding(name: &str, uses: &[Use]) -> String {
     let mut nouns: Vec<String> = Vec::new();
     for one in uses {
         let noun = if one.kind.keys.is_empty() {
@@ -99,7 +102,7 @@ fn describe(name: &str, uses: &[Use]) -> String {
     }
 }
 
-fn place(level: Level) -> String {
+fn describe_level(level: Level) -> String {
     match level {
         Level { environment: None, previews: false } => "at the top level".to_owned(),
         Level { environment: None, previews: true } => "in the previews".to_owned(),
@@ -115,7 +118,7 @@ pub(super) fn code(text: &str) -> String {
 }
 
 /// Joins parts as `a, b and c`.
-fn and(parts: &[String]) -> String {
+fn join_with_and(parts: &[String]) -> String {
     match parts {
         [init @ .., last] if !init.is_empty() => format!("{} and {last}", init.join(", ")),
         _ => parts.concat(),

@@ -63,7 +63,7 @@ pub fn local(main: &str, classes: &[&str], scripts: bool, browser: bool) -> Stri
 }
 
 /// Returns the content of a file that is the same in all projects.
-fn constant(text: &'static str) -> Content {
+fn constant_content(text: &'static str) -> Content {
     Content::from(text.as_bytes())
 }
 

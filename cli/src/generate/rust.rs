@@ -15,7 +15,7 @@ pub(super) fn render(
     bindings: &Bindings,
     offered: Option<&Profiles>,
 ) -> [(&'static str, String); 2] {
-    let fills: Vec<Fill> = sandboxes.iter().map(sandbox).collect();
+    let fills: Vec<Fill> = sandboxes.iter().map(sandbox_fill).collect();
     let accessors = env::fills(bindings, sandboxes);
     let standing = [Fill::default()];
     let once = |wanted: bool| if wanted { &standing[..] } else { &[] };
@@ -32,7 +32,7 @@ pub(super) fn render(
     })
 }
 
-fn sandbox(sandbox: &Sandbox) -> Fill {
+fn sandbox_fill(sandbox: &Sandbox) -> Fill {
     // Relative to `src/generated`.
     let path = format!("../{}", sandbox.file.strip_prefix("src/").unwrap_or(&sandbox.file));
     Fill {

@@ -10,7 +10,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::template::{Fill, Template};
-use super::{ENGINE, constant};
+use super::{ENGINE, constant_content};
 use crate::wrangler::bindings::Bindings;
 use crate::write::Content;
 
@@ -24,21 +24,21 @@ const BROWSER: &str = "browser";
 /// have a browser.
 pub(super) fn files(bindings: &Bindings, browser: bool) -> Vec<(&'static str, Content)> {
     let loader = loader(bindings);
-    let browsers = browser.then(|| named(bindings, BROWSER));
+    let browsers = browser.then(|| binding_names(bindings, BROWSER));
     let rendered = |text: String| Content::from(text.into_bytes());
     let mut files = vec![
-        ("script-object.mjs", rendered(object(loader, browsers.as_deref()))),
-        ("script-object.d.mts", constant(SCRIPT_OBJECT_TYPES)),
-        ("script-database.mjs", constant(SCRIPT_DATABASE)),
-        ("script-fetch.mjs", constant(SCRIPT_FETCH)),
-        ("scripts.mjs", constant(SCRIPTS)),
-        ("scripts.d.mts", constant(SCRIPTS_TYPES)),
+        ("script-object.mjs", rendered(render_object(loader, browsers.as_deref()))),
+        ("script-object.d.mts", constant_content(SCRIPT_OBJECT_TYPES)),
+        ("script-database.mjs", constant_content(SCRIPT_DATABASE)),
+        ("script-fetch.mjs", constant_content(SCRIPT_FETCH)),
+        ("scripts.mjs", constant_content(SCRIPTS)),
+        ("scripts.d.mts", constant_content(SCRIPTS_TYPES)),
     ];
-    files.extend(loader.map(|_| ("isolated.mjs", rendered(isolated()))));
+    files.extend(loader.map(|_| ("isolated.mjs", rendered(render_isolated()))));
     if browser {
         files.extend([
-            ("script-browser.mjs", constant(SCRIPT_BROWSER)),
-            ("script-guard.mjs", constant(SCRIPT_GUARD)),
+            ("script-browser.mjs", constant_content(SCRIPT_BROWSER)),
+            ("script-guard.mjs", constant_content(SCRIPT_GUARD)),
         ]);
     }
     files.push((ENGINE, SCRIPT_ENGINE.into()));
@@ -48,11 +48,11 @@ pub(super) fn files(bindings: &Bindings, browser: bool) -> Vec<(&'static str, Co
 /// Returns the binding that loads dynamic Workers: that of the top level, or else the first one of an environment. A level
 /// without it runs scripts in the Worker itself.
 pub(super) fn loader<'a>(bindings: &Bindings<'a>) -> Option<&'a str> {
-    named(bindings, LOADERS).first().copied()
+    binding_names(bindings, LOADERS).first().copied()
 }
 
 /// Returns the names of the bindings of a kind: those of the top level, then those of environments.
-fn named<'a>(bindings: &Bindings<'a>, key: &str) -> Vec<&'a str> {
+fn binding_names<'a>(bindings: &Bindings<'a>, key: &str) -> Vec<&'a str> {
     let named = bindings.list.iter().filter_map(|(name, uses)| {
         let level = uses.iter().filter(|used| used.kind.keys == [key]).map(|used| used.level).min()?;
         Some((level, *name))
@@ -63,7 +63,7 @@ fn named<'a>(bindings: &Bindings<'a>, key: &str) -> Vec<&'a str> {
 }
 
 /// Renders the class. `browsers` names the bindings of browsers: each environment has one of them.
-fn object(loader: Option<&str>, browsers: Option<&[&str]>) -> String {
+fn render_object(loader: Option<&str>, browsers: Option<&[&str]>) -> String {
     let fill =
         |hole, value: serde_json::Value| Fill { holes: vec![(hole, value.to_string())], regions: Vec::new() };
     let isolated = loader.map(|loader| fill("__KOZE_LOADER__", json!(loader)));
@@ -75,8 +75,8 @@ fn object(loader: Option<&str>, browsers: Option<&[&str]>) -> String {
     })
 }
 
-fn isolated() -> String {
-    let name = format!("koze-scripts-{}", digest());
+fn render_isolated() -> String {
+    let name = format!("koze-scripts-{}", source_digest());
     let holes = vec![
         ("__KOZE_SCRIPTS_NAME__", json!(name).to_string()),
         ("__KOZE_SCRIPTS_SOURCE__", json!(SCRIPTS).to_string()),
@@ -88,7 +88,7 @@ fn isolated() -> String {
 
 /// Returns the first 16 hexadecimal digits of the digest of all that runs in the dynamic Worker. Cloudflare keeps the code of a
 /// name, so that other code needs another name.
-fn digest() -> String {
+fn source_digest() -> String {
     let mut digest = Sha256::new();
     for part in [ISOLATED_SCRIPTS.as_bytes(), SCRIPTS.as_bytes(), SCRIPT_ENGINE] {
         digest.update(part);
@@ -132,10 +132,10 @@ mod tests {
         let without = bindings::all(&Value::Null);
         let files = |bindings| files(bindings, false).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert!(!files(&without).contains(&"isolated.mjs"));
-        assert!(!object(None, None).contains("isolated"));
+        assert!(!render_object(None, None).contains("isolated"));
         let config = json!({ "worker_loaders": [{ "binding": "LO\"AD" }] });
         assert!(files(&bindings::all(&config)).contains(&"isolated.mjs"));
-        assert!(object(loader(&bindings::all(&config)), None).contains("[\"LO\\\"AD\"]"));
+        assert!(render_object(loader(&bindings::all(&config)), None).contains("[\"LO\\\"AD\"]"));
     }
 
     #[test]
@@ -143,10 +143,10 @@ mod tests {
         let of = |name: &str| json!({ "binding": name });
         let config = json!({ "browser": of("B"), "env": { "x": { "browser": of("A") } } });
         let all = bindings::all(&config);
-        assert!(!object(None, None).contains("rowser"));
+        assert!(!render_object(None, None).contains("rowser"));
         let names: Vec<&str> = files(&all, true).into_iter().map(|(name, _)| name).collect();
         assert!(names.contains(&"script-browser.mjs") && names.contains(&"script-guard.mjs"), "{names:?}");
-        assert!(object(None, Some(&named(&all, BROWSER))).contains(r#"["B","A"]"#));
+        assert!(render_object(None, Some(&binding_names(&all, BROWSER))).contains(r#"["B","A"]"#));
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl<'a> Template<'a> {
     /// # Panics
     /// Panics if a region is not closed.
     pub(super) fn new(text: &'a str) -> Self {
-        Template { parts: parts(&mut text.lines(), false) }
+        Template { parts: parse_parts(&mut text.lines(), false) }
     }
 
     /// Renders the template. `outer` fills the text outside regions; `region` returns the values for each copy of a
@@ -40,10 +40,10 @@ impl<'a> Template<'a> {
         let mut text = String::new();
         for part in &self.parts {
             match part {
-                Part::Line(line) => fill(line, outer, &mut text),
+                Part::Line(line) => fill_line(line, outer, &mut text),
                 Part::Region(name, inner) => {
                     for filled in region(name) {
-                        inner.write(filled, &mut text);
+                        inner.render_into(filled, &mut text);
                     }
                 }
             }
@@ -51,11 +51,11 @@ impl<'a> Template<'a> {
         text
     }
 
-    fn write(&self, filled: &Fill, text: &mut String) {
+    fn render_into(&self, filled: &Fill, text: &mut String) {
         for part in &self.parts {
             match part {
-                Part::Line(line) => fill(line, filled, text),
-                Part::Region(name, inner) if filled.regions.contains(name) => inner.write(filled, text),
+                Part::Line(line) => fill_line(line, filled, text),
+                Part::Region(name, inner) if filled.regions.contains(name) => inner.render_into(filled, text),
                 Part::Region(..) => {}
             }
         }
@@ -63,7 +63,7 @@ impl<'a> Template<'a> {
 }
 
 /// Fills in a line in a single pass, so that values that look like placeholders are not replaced.
-fn fill(line: &[Piece], filled: &Fill, text: &mut String) {
+fn fill_line(line: &[Piece], filled: &Fill, text: &mut String) {
     for piece in line {
         match piece {
             Piece::Text(part) => text.push_str(part),
@@ -79,7 +79,7 @@ fn fill(line: &[Piece], filled: &Fill, text: &mut String) {
 }
 
 /// Splits a line at its placeholders.
-fn pieces(line: &str) -> Vec<Piece<'_>> {
+fn split_placeholders(line: &str) -> Vec<Piece<'_>> {
     const START: &str = "__KOZE_";
     const END: &str = "__";
     let mut pieces = Vec::new();
@@ -95,16 +95,16 @@ fn pieces(line: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-fn parts<'a>(lines: &mut std::str::Lines<'a>, inside: bool) -> Vec<Part<'a>> {
+fn parse_parts<'a>(lines: &mut std::str::Lines<'a>, inside: bool) -> Vec<Part<'a>> {
     let mut found = Vec::new();
     while let Some(line) = lines.next() {
         match line.trim_start().strip_prefix("//#region ") {
-            Some(name) => found.push(Part::Region(name.trim(), Template { parts: parts(lines, true) })),
+            Some(name) => found.push(Part::Region(name.trim(), Template { parts: parse_parts(lines, true) })),
             None if line.trim() == "//#endregion" => {
                 assert!(inside, "a template closes a region it did not open");
                 return found;
             }
-            None => found.push(Part::Line(pieces(line))),
+            None => found.push(Part::Line(split_placeholders(line))),
         }
     }
     assert!(!inside, "a template leaves a region open");

@@ -19,11 +19,11 @@ use super::template::{Fill, Template};
 
 /// Renders the handlers and definitions. `offered` holds the profiles that agents may name, if any sandbox serves agents.
 pub(super) fn render(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> [(&'static str, String); 2] {
-    [("tools.rs", handlers(sandboxes, offered)), ("tools.json", definitions(offered))]
+    [("tools.rs", render_handlers(sandboxes, offered)), ("tools.json", render_definitions(offered))]
 }
 
-fn handlers(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> String {
-    let served: Vec<Fill> = offered.map(whole).into_iter().collect();
+fn render_handlers(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> String {
+    let served: Vec<Fill> = offered.map(outer_fill).into_iter().collect();
     let profiles: HashMap<&str, &Profile> = offered
         .iter()
         .flat_map(|offered| offered.list())
@@ -31,7 +31,7 @@ fn handlers(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> String {
         .collect();
     let list = sandboxes.iter().filter_map(|sandbox| {
         let profile = *profiles.get(sandbox.names.base.as_str())?;
-        Some(one(sandbox, profile, profile.name == offered?.default_profile().name))
+        Some(profile_fill(sandbox, profile, profile.name == offered?.default_profile().name))
     });
     let list: Vec<Fill> = list.collect();
     Template::new(TOOLS).render(&Fill::default(), &|region| match region {
@@ -43,9 +43,9 @@ fn handlers(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> String {
 }
 
 /// Returns the values of the template outside its repeated regions.
-fn whole(profiles: &Profiles) -> Fill {
+fn outer_fill(profiles: &Profiles) -> Fill {
     let names: Vec<&str> = profiles.list().iter().map(|profile| profile.name.as_str()).collect();
-    let families = All::ALL.iter().filter(|one| profiles.serve(**one)).map(|one| family(*one));
+    let families = All::ALL.iter().filter(|one| profiles.serve(**one)).map(|one| family_type(*one));
     let mut all = if names.is_empty() {
         "::koze::Profiles::of_scripts()".to_owned()
     } else {
@@ -61,7 +61,7 @@ fn whole(profiles: &Profiles) -> Fill {
     Fill {
         holes: vec![
             ("__KOZE_COUNT__", names.len().to_string()),
-            ("__KOZE_NAMES__", literals(&names)),
+            ("__KOZE_NAMES__", join_literals(&names)),
             ("__KOZE_FAMILIES__", families.collect::<Vec<_>>().join(", ")),
             ("__KOZE_PROFILES__", all),
         ],
@@ -71,16 +71,17 @@ fn whole(profiles: &Profiles) -> Fill {
 
 /// Returns the expression for the hosts that scripts may reach. Values that are the default are left out.
 fn script_egress(egress: &Egress) -> String {
-    let hosts = |hosts: &[String]| format!("[{}].map(::core::convert::Into::into).to_vec()", literals(hosts));
+    let hosts =
+        |hosts: &[String]| format!("[{}].map(::core::convert::Into::into).to_vec()", join_literals(hosts));
     let values = [
         ("internet", egress.internet.then(|| "true".to_owned())),
         ("allowed_hosts", (!egress.allowed_hosts.is_empty()).then(|| hosts(&egress.allowed_hosts))),
         ("denied_hosts", (!egress.denied_hosts.is_empty()).then(|| hosts(&egress.denied_hosts))),
     ];
-    update("::koze::script::Egress", values)
+    struct_expression("::koze::script::Egress", values)
 }
 
-fn one(sandbox: &Sandbox, profile: &Profile, default: bool) -> Fill {
+fn profile_fill(sandbox: &Sandbox, profile: &Profile, default: bool) -> Fill {
     let mut fill = Fill {
         holes: vec![
             ("__KOZE_DOC__", format!("That of {}: {}.", code(&sandbox.file), code(&profile.reference))),
@@ -105,14 +106,14 @@ fn one(sandbox: &Sandbox, profile: &Profile, default: bool) -> Fill {
     };
     let some = |text: String| (!text.is_empty()).then_some(text);
     let env: Vec<String> = profile.env.iter().map(|(name, value)| format!("({name:?}, {value:?})")).collect();
-    part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", some(literals(&profile.allowed_hosts)));
-    part("denied_hosts", "__KOZE_DENIED_HOSTS__", some(literals(&profile.denied_hosts)));
+    part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", some(join_literals(&profile.allowed_hosts)));
+    part("denied_hosts", "__KOZE_DENIED_HOSTS__", some(join_literals(&profile.denied_hosts)));
     part("env", "__KOZE_ENV__", some(env.join(", ")));
     let tools =
         || profile.tools.iter().map(|one| format!("::koze::tool::Family::{one:?}")).collect::<Vec<_>>();
     part("tools", "__KOZE_PROFILE_TOOLS__", (profile.tools != [Family::Agent]).then(|| tools().join(", ")));
-    part("workspace", "__KOZE_WORKSPACE__", profile.workspace.as_ref().map(workspace));
-    if let Some((unit, number)) = profile.sleep_after.map(|sleep| largest(sleep.as_secs())) {
+    part("workspace", "__KOZE_WORKSPACE__", profile.workspace.as_ref().map(workspace_expression));
+    if let Some((unit, number)) = profile.sleep_after.map(|sleep| largest_unit(sleep.as_secs())) {
         part("sleep_after", "__KOZE_UNIT__", Some(unit.to_owned()));
         fill.holes.push(("__KOZE_TIME__", number.to_string()));
     }
@@ -120,7 +121,7 @@ fn one(sandbox: &Sandbox, profile: &Profile, default: bool) -> Fill {
 }
 
 /// Returns the expression for a workspace's configuration. Values that are the default are left out.
-fn workspace(config: &WorkspaceConfig) -> String {
+fn workspace_expression(config: &WorkspaceConfig) -> String {
     let default = WorkspaceConfig::new(&config.name);
     let mut fields = String::new();
     let mut field = |name: &str, value: Option<String>| {
@@ -133,20 +134,23 @@ fn workspace(config: &WorkspaceConfig) -> String {
     field("id", config.id.as_ref().map(|id| format!("Some({})", text(id))));
     field("share_across_sessions", config.share_across_sessions.then(|| "true".to_owned()));
     field("destroy_on_close", config.destroy_on_close.then(|| "true".to_owned()));
-    field("shell", config.shell.as_ref().map(|config| format!("Some({})", shell(config))));
+    field("shell", config.shell.as_ref().map(|config| format!("Some({})", shell_expression(config))));
     field("code", config.code.as_ref().map(|config| format!("Some({})", code_config(config))));
-    field("snapshot", config.snapshot.as_ref().map(|config| format!("Some({})", snapshot(config))));
+    field(
+        "snapshot",
+        config.snapshot.as_ref().map(|config| format!("Some({})", snapshot_expression(config))),
+    );
     field("snapshot_dir", config.snapshot_dir.as_ref().map(|dir| format!("Some({})", text(dir))));
     field("max_instances", config.max_instances.map(|most| format!("Some({most})")));
     let new = format!("::koze::workspace::WorkspaceConfig::new({:?})", config.name);
     if fields.is_empty() { new } else { format!("::koze::workspace::WorkspaceConfig {{ {fields}..{new} }}") }
 }
 
-fn shell(config: &ShellConfig) -> String {
+fn shell_expression(config: &ShellConfig) -> String {
     let allow = config.allow.as_ref().map_or("None".to_owned(), |programs| {
-        format!("Some([{}].map(::core::convert::Into::into).to_vec())", literals(programs))
+        format!("Some([{}].map(::core::convert::Into::into).to_vec())", join_literals(programs))
     });
-    let (unit, number) = largest(config.max_duration.as_secs());
+    let (unit, number) = largest_unit(config.max_duration.as_secs());
     let duration = format!("::core::time::Duration::{unit}({number})");
     format!("::koze::workspace::ShellConfig {{ allow: {allow}, max_duration: {duration} }}")
 }
@@ -161,9 +165,9 @@ fn code_config(config: &CodeConfig) -> String {
 }
 
 /// Returns the expression for the configuration of snapshots. Values that are the default are left out.
-fn snapshot(config: &SnapshotConfig) -> String {
+fn snapshot_expression(config: &SnapshotConfig) -> String {
     let default = SnapshotConfig::default();
-    let after = config.expires_after.map(|after| largest(after.as_secs()));
+    let after = config.expires_after.map(|after| largest_unit(after.as_secs()));
     let duration = |(unit, number)| format!("Some(::core::time::Duration::{unit}({number}))");
     let values = [
         ("bucket", config.bucket.as_ref().map(|binding| format!("Some({binding:?}.into())"))),
@@ -172,11 +176,11 @@ fn snapshot(config: &SnapshotConfig) -> String {
         ("max_bytes", (config.max_bytes != default.max_bytes).then(|| config.max_bytes.to_string())),
         ("expires_after", after.map(duration)),
     ];
-    update("::koze::workspace::SnapshotConfig", values)
+    struct_expression("::koze::workspace::SnapshotConfig", values)
 }
 
 /// Returns the expression for a value of a type: its default, with these fields.
-fn update<const N: usize>(all: &str, values: [(&str, Option<String>); N]) -> String {
+fn struct_expression<const N: usize>(all: &str, values: [(&str, Option<String>); N]) -> String {
     let is_complete = values.iter().all(|(_, value)| value.is_some());
     let given = values.into_iter().filter_map(|(name, value)| Some(format!("{name}: {}", value?)));
     let mut fields: Vec<String> = given.collect();
@@ -191,7 +195,7 @@ fn update<const N: usize>(all: &str, values: [(&str, Option<String>); N]) -> Str
 }
 
 /// Converts seconds to the largest unit that divides them, with its constructor.
-fn largest(seconds: u64) -> (&'static str, u64) {
+fn largest_unit(seconds: u64) -> (&'static str, u64) {
     match seconds {
         _ if seconds.is_multiple_of(3600) => ("from_hours", seconds / 3600),
         _ if seconds.is_multiple_of(60) => ("from_mins", seconds / 60),
@@ -200,7 +204,7 @@ fn largest(seconds: u64) -> (&'static str, u64) {
 }
 
 /// The type of a family's tools.
-fn family(family: Family) -> &'static str {
+fn family_type(family: Family) -> &'static str {
     match family {
         Family::Agent => "::koze::tool::agent::Agent",
         Family::Thread => "::koze::tool::thread::Thread",
@@ -211,11 +215,11 @@ fn family(family: Family) -> &'static str {
 }
 
 /// Joins texts as Rust literals.
-fn literals<T: std::fmt::Debug>(texts: &[T]) -> String {
+fn join_literals<T: std::fmt::Debug>(texts: &[T]) -> String {
     texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ")
 }
 
-fn definitions(offered: Option<&Profiles>) -> String {
+fn render_definitions(offered: Option<&Profiles>) -> String {
     // Without a default toolset there is nothing to list.
     let of = |profiles: &Profiles| Some(Catalog::<All>::select(profiles, None).ok()?.definitions(profiles));
     let definitions = offered.and_then(of).unwrap_or_default();

@@ -9,7 +9,7 @@ use koze_templates::{
 use serde_json::{Value, json};
 
 use super::template::{Fill, Template};
-use super::{MARK, constant};
+use super::{MARK, constant_content};
 use crate::write::Content;
 
 /// The Rust Worker that worker-build produces, relative to `src/generated`.
@@ -24,7 +24,7 @@ pub(super) fn render(
 ) -> [(&'static str, String); 2] {
     let outer = Fill { holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())], regions: Vec::new() };
     let of = |backend| sandboxes.iter().filter(move |sandbox| sandbox.attributes.backend() == backend);
-    let [classes, native] = Backend::ALL.map(|backend| of(backend).map(class).collect::<Vec<Fill>>());
+    let [classes, native] = Backend::ALL.map(|backend| of(backend).map(class_fill).collect::<Vec<Fill>>());
     let kept: Vec<Fill> = kept
         .iter()
         .map(|class| Fill { holes: vec![("__KOZE_KEPT__", (*class).to_owned())], regions: Vec::new() })
@@ -79,7 +79,7 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
     if any {
         files.extend([("calls.mjs", CALLS), ("waiting.mjs", WAITING)]);
     }
-    let mut files: Vec<_> = files.into_iter().map(|(name, text)| (name, constant(text))).collect();
+    let mut files: Vec<_> = files.into_iter().map(|(name, text)| (name, constant_content(text))).collect();
     if any {
         let contract = format!("// {MARK}\n//\n{CONTRACT}");
         files.push(("contract.d.ts", contract.into_bytes().into()));
@@ -90,7 +90,7 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
 /// Returns the files of the registry of sandboxes.
 pub(super) fn registry() -> [(&'static str, Content); 2] {
     [("sessions.mjs", SESSIONS), ("sessions.d.mts", SESSIONS_TYPES)]
-        .map(|(name, text)| (name, constant(text)))
+        .map(|(name, text)| (name, constant_content(text)))
 }
 
 /// Returns whether a sandbox has an egress policy, which requires intercepting its traffic.
@@ -98,7 +98,7 @@ fn has_policy(sandbox: &Sandbox) -> bool {
     sandbox.attributes.allowed_hosts.is_some() || sandbox.attributes.denied_hosts.is_some()
 }
 
-fn class(sandbox: &Sandbox) -> Fill {
+fn class_fill(sandbox: &Sandbox) -> Fill {
     let attributes = &sandbox.attributes;
     let internet = attributes.internet.as_ref().is_some_and(|internet| internet.value);
     let mut fill = Fill {
@@ -115,7 +115,7 @@ fn class(sandbox: &Sandbox) -> Fill {
     };
     let mut part = |region, hole, value: Value| {
         fill.regions.push(region);
-        fill.holes.push((hole, literal(&value)));
+        fill.holes.push((hole, to_literal(&value)));
     };
     if !attributes.env_vars.is_empty() {
         let vars = attributes.env_vars.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
@@ -137,14 +137,14 @@ fn class(sandbox: &Sandbox) -> Fill {
 }
 
 /// Renders data as a JavaScript literal on one line. JSON is a subset of JavaScript.
-fn literal(value: &Value) -> String {
+fn to_literal(value: &Value) -> String {
     match value {
         Value::Object(object) => {
             let entries: Vec<String> =
-                object.iter().map(|(key, value)| format!("{key}: {}", literal(value))).collect();
+                object.iter().map(|(key, value)| format!("{key}: {}", to_literal(value))).collect();
             format!("{{ {} }}", entries.join(", "))
         }
-        Value::Array(list) => format!("[{}]", list.iter().map(literal).collect::<Vec<_>>().join(", ")),
+        Value::Array(list) => format!("[{}]", list.iter().map(to_literal).collect::<Vec<_>>().join(", ")),
         other => other.to_string(),
     }
 }

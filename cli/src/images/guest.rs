@@ -92,7 +92,7 @@ pub(super) fn of(
             let file = sandbox.file.escape_debug();
             let text = format!(
                 "# {MARK}\n#\n# The image of `{file}`.\nFROM {reference}\n\n{}",
-                install(sandbox, GUEST, USER_DATA)
+                install_instructions(sandbox, GUEST, USER_DATA)
             );
             let user_data = is_thread.then(|| dir.join(USER_DATA));
             Guest { dockerfile, text, context: None, guest: dir.join(GUEST), user_data }
@@ -101,10 +101,13 @@ pub(super) fn of(
             let shown = paths::relative(&path, package);
             let copied = if is_thread { &[HIDDEN_GUEST, HIDDEN_USER_DATA][..] } else { &[HIDDEN_GUEST] };
             check_context(&context, &shown, copied, project, draft, findings);
-            let text = match read(&path, project, draft) {
-                Ok(text) => {
-                    continued(&text, &shown, &install(sandbox, HIDDEN_GUEST, HIDDEN_USER_DATA), findings)
-                }
+            let text = match read_drafted(&path, project, draft) {
+                Ok(text) => append_to_last_stage(
+                    &text,
+                    &shown,
+                    &install_instructions(sandbox, HIDDEN_GUEST, HIDDEN_USER_DATA),
+                    findings,
+                ),
                 Err(error) => {
                     findings.add_io(&error);
                     String::new()
@@ -118,7 +121,7 @@ pub(super) fn of(
 }
 
 /// Reads a file as the command's draft leaves it.
-fn read(path: &Path, project: &Project, draft: &Draft) -> std::io::Result<String> {
+fn read_drafted(path: &Path, project: &Project, draft: &Draft) -> std::io::Result<String> {
     let bytes = match draft.file(path).flatten() {
         Some(bytes) => bytes.to_vec(),
         None => input::read_in(project.repository(), path)?,
@@ -128,7 +131,7 @@ fn read(path: &Path, project: &Project, draft: &Draft) -> std::io::Result<String
 }
 
 /// Returns the Dockerfile lines that install the guest from the build context, and the directories of a thread.
-fn install(sandbox: &Sandbox, guest: &str, user_data: &str) -> String {
+fn install_instructions(sandbox: &Sandbox, guest: &str, user_data: &str) -> String {
     let kept = sandbox.attributes.entrypoint.as_ref().map_or(&[][..], |words| &words.value);
     let separator = (!kept.is_empty()).then_some("--");
     let words: Vec<&str> =
@@ -146,10 +149,11 @@ fn install(sandbox: &Sandbox, guest: &str, user_data: &str) -> String {
 }
 
 /// Appends lines to the last stage of a user's Dockerfile. Parser directives stay at the top.
-fn continued(text: &str, shown: &str, more: &str, findings: &mut Findings) -> String {
+fn append_to_last_stage(text: &str, shown: &str, more: &str, findings: &mut Findings) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let count = lines.iter().take_while(|line| directive(line).is_some()).count();
-    let escape = lines[..count].iter().filter_map(|line| directive(line)).find(|(name, _)| name == "escape");
+    let count = lines.iter().take_while(|line| parse_directive(line).is_some()).count();
+    let escape =
+        lines[..count].iter().filter_map(|line| parse_directive(line)).find(|(name, _)| name == "escape");
     let escape = if escape.is_some_and(|(_, value)| value == "`") { '`' } else { '\\' };
     let place = |range| Some(Place { file: shown.to_owned(), text: Arc::from(text), range });
 
@@ -176,7 +180,7 @@ fn continued(text: &str, shown: &str, more: &str, findings: &mut Findings) -> St
 }
 
 /// Parses a parser directive at the top of a Dockerfile: `# syntax=…`.
-fn directive(line: &str) -> Option<(String, &str)> {
+fn parse_directive(line: &str) -> Option<(String, &str)> {
     let (name, value) = line.trim_start_matches('\u{feff}').trim().strip_prefix('#')?.split_once('=')?;
     let name = name.trim().to_ascii_lowercase();
     let known = ["syntax", "escape", "check"].contains(&name.as_str());
@@ -207,7 +211,7 @@ fn check_context(
     let path = context.join(".dockerignore");
     let Ok(text) = input::read_text_in(project.repository(), &path) else { return };
     for name in copied {
-        let Some(line) = ignoring(&text, name) else { continue };
+        let Some(line) = find_ignoring_line(&text, name) else { continue };
         let start = line.as_ptr() as usize - text.as_ptr() as usize;
         let rule = Rule::GuestIgnored { pattern: line.to_owned(), guest: (*name).to_owned() };
         let range = Some(start..start + line.len());
@@ -217,7 +221,7 @@ fn check_context(
 }
 
 /// Returns the line of a `.dockerignore` that excludes a top-level file. The last matching line decides.
-fn ignoring<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+fn find_ignoring_line<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let mut decides = None;
     for line in text.trim_start_matches('\u{feff}').lines() {
         let line = line.trim();
@@ -246,7 +250,7 @@ mod tests {
     /// Appends `MORE` to a Dockerfile, or returns the error.
     fn with_more(text: &str) -> Result<String, String> {
         let mut findings = Findings::default();
-        let made = continued(text, "x.Dockerfile", "MORE\n", &mut findings);
+        let made = append_to_last_stage(text, "x.Dockerfile", "MORE\n", &mut findings);
         match findings.iter().next() {
             Some(found) => Err(found.rule.message()),
             None => Ok(made),
@@ -274,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_last_matching_line_decides() {
-        let ignored = |text: &'static str| ignoring(text, ".koze-guest");
+        let ignored = |text: &'static str| find_ignoring_line(text, ".koze-guest");
         assert_eq!(ignored("*\n"), Some("*"));
         assert_eq!(ignored("**\n"), Some("**"));
         assert_eq!(ignored("# *\n\n.*\n"), Some(".*"));

@@ -9,11 +9,11 @@ use super::Resolved;
 
 /// Returns whether a sandbox serves agents.
 pub fn serves(sandbox: &Sandbox) -> bool {
-    !tools(sandbox).is_empty()
+    !served_families(sandbox).is_empty()
 }
 
 /// Returns the families of tools that a sandbox serves.
-fn tools(sandbox: &Sandbox) -> Vec<Family> {
+fn served_families(sandbox: &Sandbox) -> Vec<Family> {
     Family::OF_SANDBOXES.into_iter().filter(|family| sandbox.attributes.serves(*family)).collect()
 }
 
@@ -35,7 +35,7 @@ pub fn offered<'a>(
 }
 
 /// Returns the workspace that a sandbox declares, if it serves the tools for it.
-fn workspace(sandbox: &Sandbox) -> Option<WorkspaceConfig> {
+fn workspace_config(sandbox: &Sandbox) -> Option<WorkspaceConfig> {
     let default = WorkspaceConfig {
         max_instances: max_instances(sandbox),
         ..WorkspaceConfig::new(sandbox.workspace()?)
@@ -91,8 +91,8 @@ pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
         denied_hosts: hosts(&attributes.denied_hosts),
         env: attributes.env_vars.clone(),
         sleep_after: attributes.idle(),
-        tools: tools(sandbox),
-        workspace: workspace(sandbox),
+        tools: served_families(sandbox),
+        workspace: workspace_config(sandbox),
         ..Profile::new(&sandbox.names.base, &image.image, Size { memory_mib, disk_mb })
     }
 }

@@ -11,8 +11,8 @@ pub(super) fn read_lock<T: DeserializeOwned>(text: &str) -> Option<T> {
     let mut lines = text.lines();
     let mut path = Path::Root;
     loop {
-        let (table, next) = table(&mut lines)?;
-        root.attach(&path, table)?;
+        let (table, next) = parse_table(&mut lines)?;
+        root.attach_table(&path, table)?;
         match next {
             Some(header) => path = header,
             None => break,
@@ -58,7 +58,7 @@ impl<'t> Table<'t> {
     }
 
     /// Adds a table at a path below this one, which is the root.
-    fn attach(&mut self, path: &Path<'t>, table: Table<'t>) -> Option<()> {
+    fn attach_table(&mut self, path: &Path<'t>, table: Table<'t>) -> Option<()> {
         match path {
             Path::Root => {
                 *self = table;
@@ -74,14 +74,14 @@ impl<'t> Table<'t> {
             },
             Path::Keys(keys) => {
                 let (last, above) = keys.split_last()?;
-                let parent = above.iter().try_fold(self, |table, key| table.enter(key))?;
+                let parent = above.iter().try_fold(self, |table, key| table.get_or_insert(key))?;
                 parent.insert(last, Item::Table(table))
             }
         }
     }
 
     /// Returns the table at a key. Creates it if it is missing.
-    fn enter(&mut self, key: &'t str) -> Option<&mut Table<'t>> {
+    fn get_or_insert(&mut self, key: &'t str) -> Option<&mut Table<'t>> {
         if self.get_mut(key).is_none() {
             self.insert(key, Item::Table(Table::default()))?;
         }
@@ -94,45 +94,46 @@ impl<'t> Table<'t> {
 }
 
 /// Reads the lines of a table, up to the next header. Returns the header, if there is one.
-fn table<'t>(lines: &mut std::str::Lines<'t>) -> Option<(Table<'t>, Option<Path<'t>>)> {
+fn parse_table<'t>(lines: &mut std::str::Lines<'t>) -> Option<(Table<'t>, Option<Path<'t>>)> {
     let mut table = Table::default();
     while let Some(line) = lines.next() {
         if line.is_empty() || (line.starts_with('#') && is_plain(line)) {
             continue;
         }
         if let Some(header) = line.strip_prefix('[') {
-            return Some((table, Some(path(header)?)));
+            return Some((table, Some(parse_header(header)?)));
         }
         let (key, value) = line.split_once(" = ")?;
-        table.insert(bare(key)?, item(value, lines)?)?;
+        table.insert(parse_key(key)?, parse_item(value, lines)?)?;
     }
     Some((table, None))
 }
 
 /// Reads a header behind its first bracket.
-fn path(header: &str) -> Option<Path<'_>> {
+fn parse_header(header: &str) -> Option<Path<'_>> {
     match header.strip_prefix('[') {
-        Some(element) => Some(Path::Element(bare(element.strip_suffix("]]")?)?)),
-        None => Some(Path::Keys(header.strip_suffix(']')?.split('.').map(bare).collect::<Option<_>>()?)),
+        Some(element) => Some(Path::Element(parse_key(element.strip_suffix("]]")?)?)),
+        None => Some(Path::Keys(header.strip_suffix(']')?.split('.').map(parse_key).collect::<Option<_>>()?)),
     }
 }
 
 /// Reads a value, with the lines of a list.
-fn item<'t>(value: &'t str, lines: &mut std::str::Lines<'t>) -> Option<Item<'t>> {
+fn parse_item<'t>(value: &'t str, lines: &mut std::str::Lines<'t>) -> Option<Item<'t>> {
     if value.starts_with('"') {
-        return text(value).map(Item::Text);
+        return parse_string(value).map(Item::Text);
     }
     if value == "[" {
         let mut list = Vec::new();
         loop {
             match lines.next()? {
                 "]" => return Some(Item::List(list)),
-                line => list.push(text(line.strip_prefix("    ")?.strip_suffix(',')?)?),
+                line => list.push(parse_string(line.strip_prefix("    ")?.strip_suffix(',')?)?),
             }
         }
     }
     if let Some(list) = value.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
-        let list = if list.is_empty() { Some(Vec::new()) } else { list.split(", ").map(text).collect() };
+        let list =
+            if list.is_empty() { Some(Vec::new()) } else { list.split(", ").map(parse_string).collect() };
         return list.map(Item::List);
     }
     let is_number = value.bytes().all(|byte| byte.is_ascii_digit()) && !value.starts_with('0');
@@ -140,7 +141,7 @@ fn item<'t>(value: &'t str, lines: &mut std::str::Lines<'t>) -> Option<Item<'t>>
 }
 
 /// Reads a string without escapes.
-fn text(quoted: &str) -> Option<&str> {
+fn parse_string(quoted: &str) -> Option<&str> {
     let text = quoted.strip_prefix('"')?.strip_suffix('"')?;
     (is_plain(text) && !text.contains(['"', '\\'])).then_some(text)
 }
@@ -150,7 +151,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// Reads a key without quotes.
-fn bare(key: &str) -> Option<&str> {
+fn parse_key(key: &str) -> Option<&str> {
     let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (!key.is_empty() && key.bytes().all(is_bare)).then_some(key)
 }

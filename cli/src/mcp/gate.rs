@@ -52,39 +52,39 @@ impl Keeper {
 
     /// Stops passing on input after the current line.
     pub(crate) fn shut(&self) {
-        self.advance(Phase::Shut);
+        self.advance_to(Phase::Shut);
     }
 
     /// Returns whether the gate is shut and the reader has consumed everything that was passed on.
     pub(crate) fn is_still(&self) -> bool {
-        self.state().phase == Phase::Still
+        self.lock_state().phase == Phase::Still
     }
 
     /// Returns whether a write is in progress.
     pub(crate) fn is_writing(&self) -> bool {
-        self.state().writing
+        self.lock_state().writing
     }
 
     /// Ends the input. It must be still.
     pub(crate) fn end(&self) {
-        self.advance(Phase::Ended);
+        self.advance_to(Phase::Ended);
     }
 
     /// Returns the input that was not passed on, or `None` if the client itself ended the stream.
     pub(crate) fn left(&self) -> Option<Vec<u8>> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         (state.phase == Phase::Ended).then(|| std::mem::take(&mut state.unread))
     }
 
-    fn advance(&self, phase: Phase) {
-        let mut state = self.state();
+    fn advance_to(&self, phase: Phase) {
+        let mut state = self.lock_state();
         state.phase = phase;
         if let Some(reader) = state.reader.take() {
             reader.wake();
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, Gate> {
+    fn lock_state(&self) -> MutexGuard<'_, Gate> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -106,7 +106,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
     ) -> Poll<io::Result<()>> {
         let keeper = self.keeper.clone();
         loop {
-            let mut state = keeper.state();
+            let mut state = keeper.lock_state();
             state.reader = Some(context.waker().clone());
             if state.phase != Phase::Open && !self.mid_line {
                 if state.phase == Phase::Ended {
@@ -150,13 +150,13 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Output<W> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.keeper.state().writing = true;
+        self.keeper.lock_state().writing = true;
         Pin::new(&mut self.inner).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = ready!(Pin::new(&mut self.inner).poll_flush(context));
-        self.keeper.state().writing = false;
+        self.keeper.lock_state().writing = false;
         Poll::Ready(flushed)
     }
 

@@ -72,7 +72,7 @@ pub(crate) struct Server<B> {
 const LIST: &str = "list_tools";
 
 /// Returns the tools that the agent of the session has created.
-async fn created<B: Backend>(backend: &B) -> Vec<Tool> {
+async fn created_tools<B: Backend>(backend: &B) -> Vec<Tool> {
     let listed = ToolResult::from(backend.call(LIST, json!({}).into(), None).await);
     // If the store cannot be read, every call says so.
     let listed = serde_json::from_str::<Listed>(&listed.content).ok();
@@ -104,7 +104,7 @@ impl<B: Backend> Server<B> {
 
     /// Runs a call. If the client asked for progress, notifies it of what the programs of the call print, and periodically
     /// that the call is still running.
-    async fn run(
+    async fn run_call(
         &self,
         tool: &str,
         input: Input,
@@ -124,7 +124,7 @@ impl<B: Backend> Server<B> {
                 biased;
                 event = events.next() => match event {
                     // The program waits until the client has it.
-                    Some(Event::Output(chunk)) => teller.print(&chunk).await,
+                    Some(Event::Output(chunk)) => teller.send_output(&chunk).await,
                     Some(Event::Done(result)) => return result,
                     None => unreachable!("the result is the last event"),
                 },
@@ -142,18 +142,18 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    async fn print(&mut self, chunk: &Chunk) {
+    async fn send_output(&mut self, chunk: &Chunk) {
         if let Some(notice) = self.notices.output(chunk) {
-            self.notify(notice).await;
+            self.send_notice(notice).await;
         }
     }
 
     async fn still_running(&mut self) {
         let notice = self.notices.still_running();
-        self.notify(notice).await;
+        self.send_notice(notice).await;
     }
 
-    async fn notify(&self, Notice { progress, message }: Notice) {
+    async fn send_notice(&self, Notice { progress, message }: Notice) {
         let mut progress = ProgressNotificationParam::new(self.token.clone(), progress);
         progress.message = message;
         // A client that misses a notification may still want the result.
@@ -174,7 +174,7 @@ impl<B: Backend> ServerHandler for Server<B> {
         let offer = self.backend.offer().await;
         let mut tools = offer.tools.clone();
         if offer.catalog.creates() {
-            tools.extend(created(&self.backend).await);
+            tools.extend(created_tools(&self.backend).await);
         }
         Ok(ListToolsResult::with_all_items(tools))
     }
@@ -189,7 +189,8 @@ impl<B: Backend> ServerHandler for Server<B> {
             Err(error) => return Ok(CallToolResult::from(mcp::reply(Err(error))).into()),
         };
         // Without its type, because every layer of futures counts towards the compiler's recursion limit.
-        let run: BoxFuture<'_, koze_core::Result<Reply>> = Box::pin(self.run(&request.name, input, &context));
+        let run: BoxFuture<'_, koze_core::Result<Reply>> =
+            Box::pin(self.run_call(&request.name, input, &context));
         tokio::select! {
             reply = run => {
                 let result = CallToolResult::from(mcp::called(reply)?);

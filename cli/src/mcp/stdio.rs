@@ -43,8 +43,8 @@ pub(crate) enum Begin {
 impl Streams {
     /// Returns standard input and output if they are sockets or pipes. Returns `None` for terminals and files.
     pub(crate) fn standard() -> io::Result<Option<Self>> {
-        let input = usable(io::stdin().as_fd(), false)?;
-        let output = usable(io::stdout().as_fd(), true)?;
+        let input = to_pollable(io::stdin().as_fd(), false)?;
+        let output = to_pollable(io::stdout().as_fd(), true)?;
         Ok(input.zip(output).map(|(input, output)| Streams { input, output }))
     }
 
@@ -53,12 +53,12 @@ impl Streams {
         let input: Input = if is_pipe(&self.input)? {
             Box::new(pipe::Receiver::from_owned_fd(self.input)?)
         } else {
-            Box::new(socket(self.input)?)
+            Box::new(into_socket(self.input)?)
         };
         let output: Output = if is_pipe(&self.output)? {
             Box::new(pipe::Sender::from_owned_fd(self.output)?)
         } else {
-            Box::new(socket(self.output)?)
+            Box::new(into_socket(self.output)?)
         };
         Ok((input, output))
     }
@@ -103,11 +103,11 @@ pub(crate) async fn on<B: Backend>(
 }
 
 /// Returns a stream that can be polled, or `None` if the descriptor is neither a socket nor a pipe.
-fn usable(stream: BorrowedFd, write: bool) -> io::Result<Option<OwnedFd>> {
+fn to_pollable(stream: BorrowedFd, write: bool) -> io::Result<Option<OwnedFd>> {
     Ok(match file_type(stream)? {
         FileType::Socket => Some(stream.try_clone_to_owned()?),
         // Another user's pipe cannot be reopened.
-        FileType::Fifo => reopened(stream, write).ok(),
+        FileType::Fifo => reopen_pipe(stream, write).ok(),
         _ => None,
     })
 }
@@ -121,14 +121,14 @@ fn file_type(stream: BorrowedFd) -> io::Result<FileType> {
 }
 
 /// Reopens a pipe in non-blocking mode, without affecting other holders of this end.
-fn reopened(stream: BorrowedFd, write: bool) -> io::Result<OwnedFd> {
+fn reopen_pipe(stream: BorrowedFd, write: bool) -> io::Result<OwnedFd> {
     let mut options = OpenOptions::new();
     options.read(!write).write(write).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     Ok(options.open(format!("/proc/self/fd/{}", stream.as_raw_fd()))?.into())
 }
 
 /// Makes a socket non-blocking. This affects its other holders, but none of them is a program that koze starts.
-fn socket(stream: OwnedFd) -> io::Result<UnixStream> {
+fn into_socket(stream: OwnedFd) -> io::Result<UnixStream> {
     let stream = StdStream::from(stream);
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)

@@ -68,7 +68,7 @@ where
                 told.ok()?;
             }
             let refused = match self.input.next().await?.ok()? {
-                Line::Whole(line) => match message(&line) {
+                Line::Whole(line) => match decode_message(&line) {
                     Ok(Some(message)) => return Some(message),
                     Ok(None) => continue,
                     Err(refused) => refused,
@@ -139,11 +139,11 @@ impl Decoder for Splitter {
 }
 
 /// Decodes the message in a line. Returns `None` for an empty line or a message that is not for a tool server.
-fn message(line: &[u8]) -> Result<Option<Read>, Box<JsonRpcError>> {
+fn decode_message(line: &[u8]) -> Result<Option<Read>, Box<JsonRpcError>> {
     // Some clients write a byte order mark, which JSON parsers may ignore.
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
     let replaced = match Message::read(line) {
-        Message::Call(read) => return Ok(Some(call(read))),
+        Message::Call(read) => return Ok(Some(to_request(read))),
         Message::DuplicateKey(error) => sealed::with_error(line, error),
         Message::TooLarge(error) => return Err(invalid_request(error.message).into()),
         Message::InvalidArguments(error) => return Err(error),
@@ -168,7 +168,7 @@ fn invalid_request(message: String) -> JsonRpcError {
 }
 
 /// Returns a tool call as the SDK represents it, with its input as text.
-fn call(CallMessage { id, tool, meta, input }: CallMessage) -> Read {
+fn to_request(CallMessage { id, tool, meta, input }: CallMessage) -> Read {
     let params = CallToolRequestParams::new(tool).with_arguments(sealed::seal(input));
     let mut request = CallToolRequest::new(params);
     if let Some(meta) = meta {
@@ -191,7 +191,7 @@ mod tests {
     /// Decodes a call without the SDK.
     fn ours(message: &Value) -> Option<Read> {
         match Message::read(message.to_string().as_bytes()) {
-            Message::Call(read) => Some(call(read)),
+            Message::Call(read) => Some(to_request(read)),
             _ => None,
         }
     }
@@ -250,16 +250,16 @@ mod tests {
     #[test]
     fn invalid_lines_are_rejected() {
         for line in ["", "\r", "nonsense", "{"] {
-            assert!(matches!(message(line.as_bytes()), Ok(None)), "{line}");
+            assert!(matches!(decode_message(line.as_bytes()), Ok(None)), "{line}");
         }
         let many =
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":[{}0]}}"#, "[0],".repeat(20_000));
         for line in ["1", r#"{"jsonrpc":"2.0","id":1}"#, &many] {
-            assert!(message(line.as_bytes()).is_err(), "{line}");
+            assert!(decode_message(line.as_bytes()).is_err(), "{line}");
         }
         let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         for line in [format!("\u{feff}{ping}"), format!("{ping}\r"), ping.to_owned()] {
-            assert!(matches!(message(line.as_bytes()), Ok(Some(_))), "{line}");
+            assert!(matches!(decode_message(line.as_bytes()), Ok(Some(_))), "{line}");
         }
     }
 
@@ -267,7 +267,7 @@ mod tests {
     fn a_duplicate_key_is_reported_after_a_byte_order_mark_too() {
         let line = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"shell\",\
                     \"arguments\":{\"command\":\"a\",\"command\":\"b\"}}}";
-        let (request, _) = message(line.as_bytes()).unwrap().unwrap().into_request().unwrap();
+        let (request, _) = decode_message(line.as_bytes()).unwrap().unwrap().into_request().unwrap();
         let ClientRequest::CallToolRequest(call) = request else { panic!("{request:?}") };
         let error = sealed::open(call.params.arguments.unwrap()).unwrap_err();
         assert!(error.message.starts_with("duplicate key `command`"), "{error}");

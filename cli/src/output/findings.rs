@@ -8,17 +8,19 @@ use crate::finding::{Finding, Findings, Place};
 /// Renders all findings, each followed by an empty line.
 pub fn render(findings: &Findings, colour: bool, width: usize) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() }.term_width(width);
-    findings.iter().fold(String::new(), |text, finding| text + &one(finding, findings, &renderer) + "\n\n")
+    findings
+        .iter()
+        .fold(String::new(), |text, finding| text + &render_finding(finding, findings, &renderer) + "\n\n")
 }
 
-fn one(finding: &Finding, findings: &Findings, renderer: &Renderer) -> String {
+fn render_finding(finding: &Finding, findings: &Findings, renderer: &Renderer) -> String {
     let level = match findings.level(finding) {
         Badness::Error => Level::ERROR,
         Badness::Warning => Level::WARNING,
     };
     let title = level.primary_title(finding.rule.message()).id(finding.rule.code());
     let mut group = match &finding.place {
-        Some(place) => places(Group::with_title(title), place, &finding.also),
+        Some(place) => add_snippets(Group::with_title(title), place, &finding.also),
         None => Group::with_title(title),
     };
     group = group.element(Level::HELP.message(finding.rule.help()));
@@ -26,7 +28,7 @@ fn one(finding: &Finding, findings: &Findings, renderer: &Renderer) -> String {
 }
 
 /// Adds the snippets of all locations, one per file, starting with that of the first location.
-fn places<'a>(mut group: Group<'a>, first: &'a Place, also: &'a [(Place, String)]) -> Group<'a> {
+fn add_snippets<'a>(mut group: Group<'a>, first: &'a Place, also: &'a [(Place, String)]) -> Group<'a> {
     let mut files: Vec<(&Place, Vec<Annotation>)> = Vec::new();
     let also = also.iter().map(|(place, label)| (place, AnnotationKind::Context, Some(label.as_str())));
     for (place, kind, label) in std::iter::once((first, AnnotationKind::Primary, None)).chain(also) {

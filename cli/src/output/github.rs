@@ -1,7 +1,7 @@
 //! Workflow commands, which GitHub Actions turns into annotations of the files.
 //!
 //! The runner interprets each line of a step's output that starts with `::` as a command, with or without leading
-//! spaces. So text from a project must never start a line: use [`quoted`] for text, and `escaped` for everything
+//! spaces. So text from a project must never start a line: use [`quoted`] for text, and `escape_message` for everything
 //! else.
 
 use std::borrow::Cow;
@@ -30,7 +30,10 @@ pub fn quoted(text: &str, token: &str) -> String {
 /// Renders an annotation for each finding. The findings' files are relative to `project`; the runner resolves relative
 /// paths to `workspace`.
 pub fn annotations(findings: &Findings, project: &Path, workspace: &Path) -> String {
-    findings.iter().map(|finding| annotation(finding, findings.level(finding), project, workspace)).collect()
+    findings
+        .iter()
+        .map(|finding| render_finding(finding, findings.level(finding), project, workspace))
+        .collect()
 }
 
 /// Renders an annotation at the first file that a build would change, which lists all of them.
@@ -41,23 +44,24 @@ pub fn drift(changes: &[Change], project: &Path, workspace: &Path) -> String {
     for change in &moved {
         let _ = write!(message, "\nwould {} {}", change.action().word(), change.shown);
     }
-    let file = file(&first.shown, project, workspace);
-    command(Level::Error, &[("file", file), ("title", DRIFT.to_owned())], &message)
+    let file = runner_path(&first.shown, project, workspace);
+    render_command(Level::Error, &[("file", file), ("title", DRIFT.to_owned())], &message)
 }
 
-fn annotation(finding: &Finding, level: Level, project: &Path, workspace: &Path) -> String {
+fn render_finding(finding: &Finding, level: Level, project: &Path, workspace: &Path) -> String {
     let mut properties = Vec::new();
     if let Some(place) = &finding.place {
-        properties.push(("file", file(&place.file, project, workspace)));
-        properties.extend(range(place).into_iter().map(|(name, number)| (name, number.to_string())));
+        properties.push(("file", runner_path(&place.file, project, workspace)));
+        properties
+            .extend(range_properties(place).into_iter().map(|(name, number)| (name, number.to_string())));
     }
     properties.push(("title", finding.rule.code().to_owned()));
     let message = format!("{}\nhelp: {}", finding.rule.message(), finding.rule.help());
-    command(level, &properties, &message)
+    render_command(level, &properties, &message)
 }
 
 /// Returns lines and columns. The runner ignores the columns of an annotation that spans lines.
-fn range(place: &Place) -> Vec<(&'static str, usize)> {
+fn range_properties(place: &Place) -> Vec<(&'static str, usize)> {
     let (Some((line, column)), Some((end_line, end_column))) = (place.line_column(), place.end()) else {
         return Vec::new();
     };
@@ -69,7 +73,7 @@ fn range(place: &Place) -> Vec<(&'static str, usize)> {
 }
 
 /// Returns the path that the runner expects: relative to the workspace with `/`, or absolute if it is outside.
-fn file(shown: &str, project: &Path, workspace: &Path) -> String {
+fn runner_path(shown: &str, project: &Path, workspace: &Path) -> String {
     let path = project.join(shown);
     let Ok(inside) = path.strip_prefix(workspace) else { return paths::slashed(&path) };
     let mut parts: Vec<Cow<str>> = Vec::new();
@@ -82,20 +86,20 @@ fn file(shown: &str, project: &Path, workspace: &Path) -> String {
     parts.join("/")
 }
 
-fn command(level: Level, properties: &[(&str, String)], message: &str) -> String {
+fn render_command(level: Level, properties: &[(&str, String)], message: &str) -> String {
     let properties: Vec<_> =
         properties.iter().map(|(name, value)| format!("{name}={}", escaped_property(value))).collect();
-    format!("::{} {}::{}\n", level.word(), properties.join(","), escaped(message))
+    format!("::{} {}::{}\n", level.word(), properties.join(","), escape_message(message))
 }
 
 /// Escapes a message, which ends at the end of the line.
-fn escaped(text: &str) -> String {
+fn escape_message(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// Escapes a property, which ends at `,`; `::` ends all of them.
 fn escaped_property(text: &str) -> String {
-    escaped(text).replace(':', "%3A").replace(',', "%2C")
+    escape_message(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 #[cfg(test)]
@@ -156,7 +160,7 @@ mod tests {
 
     #[test]
     fn files_are_relative_to_the_workspace() {
-        let to = |shown: &str, project: &str| file(shown, Path::new(project), Path::new("/repo"));
+        let to = |shown: &str, project: &str| runner_path(shown, Path::new(project), Path::new("/repo"));
         assert_eq!(to("src/a.rs", "/repo"), "src/a.rs");
         assert_eq!(to("../pnpm-lock.yaml", "/repo/packages/app"), "packages/pnpm-lock.yaml");
         assert_eq!(to("/repo/other/a.rs", "/repo/app"), "other/a.rs");

@@ -21,7 +21,7 @@ pub fn build(build: &Build, written: bool) -> String {
     for note in &plan.notes {
         let _ = writeln!(text, "{note}");
     }
-    text.push_str(&changes(plan, written, &build.hidden));
+    text.push_str(&render_changes(plan, written, &build.hidden));
     text
 }
 
@@ -36,7 +36,7 @@ pub fn finished(files: &[String]) -> String {
 
 /// Lists the sandboxes with their images in every environment, or explains how to create the first one.
 pub fn listing(build: &Build) -> String {
-    if build.plan.is_some() { table(build, true) } else { list(build) }
+    if build.plan.is_some() { render_table(build, true) } else { list(build) }
 }
 
 /// Lists the sandboxes, or explains how to create the first one.
@@ -44,7 +44,7 @@ pub fn list(build: &Build) -> String {
     if build.plan.is_some() {
         return sandboxes(build);
     }
-    if let Some(scripts) = scripts(build) {
+    if let Some(scripts) = describe_scripts(build) {
         return format!("no sandboxes: there is no `*.sandbox.rs` file below `src`\n{scripts}");
     }
     "no sandboxes: there is no `*.sandbox.rs` file below `src`\n\
@@ -54,10 +54,10 @@ pub fn list(build: &Build) -> String {
 
 /// Renders the sandboxes as a table.
 pub fn sandboxes(build: &Build) -> String {
-    table(build, false)
+    render_table(build, false)
 }
 
-fn table(build: &Build, environments: bool) -> String {
+fn render_table(build: &Build, environments: bool) -> String {
     let mut text = String::new();
     let count = build.sandboxes.len();
     let _ = write!(text, "{count} {}", if count == 1 { "sandbox" } else { "sandboxes" });
@@ -84,12 +84,12 @@ fn table(build: &Build, environments: bool) -> String {
             let _ = writeln!(text, "    env.{name}  {image}");
         }
     }
-    text.extend(scripts(build));
+    text.extend(describe_scripts(build));
     text
 }
 
 /// Says where scripts run, if the project serves them.
-fn scripts(build: &Build) -> Option<String> {
+fn describe_scripts(build: &Build) -> Option<String> {
     let (class, binding) = (Own::Scripts.class(), Own::Scripts.binding());
     let text = match build.scripts? {
         Scripts { worker: false, .. } => "scripts of agents: on this machine only\n".to_owned(),
@@ -99,7 +99,7 @@ fn scripts(build: &Build) -> Option<String> {
     Some(text)
 }
 
-fn changes(plan: &Plan, written: bool, hidden: &[Hidden]) -> String {
+fn render_changes(plan: &Plan, written: bool, hidden: &[Hidden]) -> String {
     let mut text = String::new();
     let changed: Vec<_> = plan.changes.iter().filter(|change| change.action() != Action::Unchanged).collect();
     if changed.is_empty() {
@@ -119,13 +119,13 @@ fn changes(plan: &Plan, written: bool, hidden: &[Hidden]) -> String {
             .iter()
             .any(|change| change.action() == Action::Create && change.shown.starts_with(generate::DIR))
     {
-        text.push_str(&commit(hidden));
+        text.push_str(&suggest_commit(hidden));
     }
     text
 }
 
 /// Says what to commit, and which of it git ignores.
-fn commit(hidden: &[Hidden]) -> String {
+fn suggest_commit(hidden: &[Hidden]) -> String {
     let mut text = String::new();
     for Hidden { what, file, pattern } in hidden {
         let _ = writeln!(text, "next: remove `{pattern}` from {file}, which hides `{what}` from git");

@@ -193,16 +193,21 @@ pub fn render(build: &Build, findings: &Findings) -> String {
         project: build.project.as_ref().map(|dir| dir.to_string_lossy().into_owned()),
         config: build.config.as_deref(),
         sdk: build.sdk.as_ref().map(|sdk| Sdk { version: &sdk.version, source: &sdk.source }),
-        sandboxes: build.sandboxes.iter().map(sandbox).collect(),
+        sandboxes: build.sandboxes.iter().map(to_sandbox).collect(),
         scripts: build.scripts.map(|build::Scripts { worker, isolated }| Scripts {
             class: worker.then_some(Own::Scripts.class()),
             binding: worker.then_some(Own::Scripts.binding()),
             isolated,
         }),
-        changes: build.plan.iter().flat_map(|plan| &plan.changes).map(|change| of(change, build)).collect(),
-        diagnostics: diagnostics(findings),
+        changes: build
+            .plan
+            .iter()
+            .flat_map(|plan| &plan.changes)
+            .map(|change| to_change(change, build))
+            .collect(),
+        diagnostics: to_diagnostics(findings),
     };
-    text(&document)
+    to_pretty_json(&document)
 }
 
 /// Renders the document of `koze doctor`.
@@ -210,19 +215,19 @@ pub fn render(build: &Build, findings: &Findings) -> String {
 /// # Panics
 /// Never: the document is plain data.
 pub fn examination(checks: &[Check], findings: &Findings) -> String {
-    text(&Examination { checks, diagnostics: diagnostics(findings) })
+    to_pretty_json(&Examination { checks, diagnostics: to_diagnostics(findings) })
 }
 
-fn text(document: &impl Serialize) -> String {
+fn to_pretty_json(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document).expect("plain data");
     format!("{text}\n")
 }
 
-fn diagnostics(findings: &Findings) -> Vec<Diagnostic<'_>> {
-    findings.iter().map(|finding| diagnostic(finding, findings)).collect()
+fn to_diagnostics(findings: &Findings) -> Vec<Diagnostic<'_>> {
+    findings.iter().map(|finding| to_diagnostic(finding, findings)).collect()
 }
 
-fn sandbox(sandbox: &Planned) -> Sandbox<'_> {
+fn to_sandbox(sandbox: &Planned) -> Sandbox<'_> {
     Sandbox {
         file: &sandbox.file,
         binding: &sandbox.binding,
@@ -248,7 +253,7 @@ fn sandbox(sandbox: &Planned) -> Sandbox<'_> {
     }
 }
 
-fn of<'a>(change: &'a write::Change, build: &Build) -> Change<'a> {
+fn to_change<'a>(change: &'a write::Change, build: &Build) -> Change<'a> {
     let action = match change.action() {
         write::Action::Create => Action::Create,
         write::Action::Update => Action::Update,
@@ -260,7 +265,7 @@ fn of<'a>(change: &'a write::Change, build: &Build) -> Change<'a> {
     Change { path: &change.shown, action }
 }
 
-fn diagnostic<'a>(finding: &'a finding::Finding, findings: &Findings) -> Diagnostic<'a> {
+fn to_diagnostic<'a>(finding: &'a finding::Finding, findings: &Findings) -> Diagnostic<'a> {
     let place = finding.place.as_ref();
     let at = place.and_then(finding::Place::line_column);
     Diagnostic {

@@ -19,15 +19,15 @@ pub(super) fn tidy(
     made: &mut Vec<String>,
 ) -> Vec<Edit> {
     for keys in LISTS {
-        let list = at(scope, keys);
+        let list = path_at(scope, keys);
         let pushes = edits.iter().any(|edit| matches!(edit, Edit::Push { path, .. } if *path == list));
         let removes = |edit: &Edit| matches!(edit, Edit::Remove { path } if path.len() == list.len() + 1 && path.starts_with(&list));
         let count = edits.iter().filter(|edit| removes(edit)).count();
         if pushes {
             // Missing parent objects are created with the list.
             let missing =
-                (1..=keys.len()).map(|length| &keys[..length]).filter(|keys| value(scope, keys).is_none());
-            for block in missing.map(|keys| dotted(&at(scope, keys))) {
+                (1..=keys.len()).map(|length| &keys[..length]).filter(|keys| value_at(scope, keys).is_none());
+            for block in missing.map(|keys| dotted(&path_at(scope, keys))) {
                 if !made.contains(&block) {
                     made.push(block);
                 }
@@ -35,14 +35,14 @@ pub(super) fn tidy(
         } else if count > 0 && count == scope.list(keys).len() {
             let goes = (1..=keys.len()).map(|length| &keys[..length]).find(|keys| {
                 let alone =
-                    value(scope, keys).and_then(Value::as_object).is_none_or(|object| object.len() == 1);
+                    value_at(scope, keys).and_then(Value::as_object).is_none_or(|object| object.len() == 1);
                 alone
-                    && made.contains(&dotted(&at(scope, keys)))
-                    && !has_comment(config, &at(scope, keys), &list)
+                    && made.contains(&dotted(&path_at(scope, keys)))
+                    && !has_comment(config, &path_at(scope, keys), &list)
             });
             if let Some(goes) = goes {
                 edits.retain(|edit| !removes(edit));
-                let path = at(scope, goes);
+                let path = path_at(scope, goes);
                 let name = dotted(&path);
                 made.retain(|block| *block != name && !block.starts_with(&format!("{name}.")));
                 edits.push(Edit::Remove { path });
@@ -67,10 +67,10 @@ fn has_comment(config: &Config, block: &[Step], list: &[Step]) -> bool {
     ["//", "/*", "#"].iter().any(|sign| between.contains(sign))
 }
 
-fn at(scope: &Scope, keys: &[&str]) -> Path {
+fn path_at(scope: &Scope, keys: &[&str]) -> Path {
     scope.path(&keys.iter().map(|key| Step::from(*key)).collect::<Vec<_>>())
 }
 
-fn value<'a>(scope: &Scope<'a>, keys: &[&str]) -> Option<&'a Value> {
+fn value_at<'a>(scope: &Scope<'a>, keys: &[&str]) -> Option<&'a Value> {
     keys.iter().try_fold(scope.value, |value, key| value.get(key))
 }

@@ -51,7 +51,7 @@ pub(super) fn of_level(
             *kept = container.kept;
         }
     }
-    notes.extend(scope.environment.as_ref().and_then(|environment| added(&grown, environment)));
+    notes.extend(scope.environment.as_ref().and_then(|environment| describe_added(&grown, environment)));
     for locked in &fate.dropped {
         let container = blocks::remove_container(&locked.class, level);
         let binding = blocks::remove_binding(&locked.class, &locked.binding, level);
@@ -75,7 +75,7 @@ pub(super) fn of_level(
 }
 
 /// Describes which sandboxes an environment got entries for.
-fn added(classes: &[&str], environment: &str) -> Option<String> {
+fn describe_added(classes: &[&str], environment: &str) -> Option<String> {
     let which = match classes {
         [] => return None,
         [_] | [_, _] | [_, _, _] => listed(classes),

@@ -60,8 +60,8 @@ pub(super) fn resolve<'a>(
     let judge = Judge { inputs, lifecycles, declared: declared.chain(enabled).collect() };
     let mut fate = Fate { renames: inputs.draft.renames.clone(), ..Fate::default() };
     judge.declared_renames(&mut fate, findings);
-    let new = judge.newcomers(&fate);
-    let mut gone = judge.gone(&mut fate);
+    let new = judge.new_sandboxes(&fate);
+    let mut gone = judge.find_undeclared(&mut fate);
     // One class replaced another one in the same file, so this is a rename. Any other candidate would be a guess.
     if let ([locked], [sandbox]) = (gone.as_slice(), new.as_slice())
         && locked.file == sandbox.file
@@ -72,7 +72,7 @@ pub(super) fn resolve<'a>(
     judge.check_renames(&fate, findings);
     fate.shelved_own = own::shelved(inputs, lifecycles, findings);
     for locked in gone {
-        findings.push(judge.missing(locked, &new));
+        findings.push(judge.class_gone_finding(locked, &new));
     }
     fate
 }
@@ -86,7 +86,7 @@ struct Judge<'i, 'a> {
 
 impl<'a> Judge<'_, 'a> {
     /// Returns whether a class exists in any lifecycle.
-    fn lives(&self, class: &str) -> bool {
+    fn is_live(&self, class: &str) -> bool {
         self.lifecycles.iter().any(|lifecycle| lifecycle.lives(class))
     }
 
@@ -102,7 +102,7 @@ impl<'a> Judge<'_, 'a> {
             let class = sandbox.class.value.as_str();
             let place = Some(self.inputs.sandboxes.place(sandbox, old.span));
             if !self.lifecycles.iter().any(|list| list.lives(&old.value) && !list.lives(class)) {
-                let why = if self.lives(class) {
+                let why = if self.is_live(class) {
                     "the class already exists"
                 } else {
                     "no class of that name exists"
@@ -126,7 +126,7 @@ impl<'a> Judge<'_, 'a> {
 
     /// Returns the sandboxes that are not locked and do not exist everywhere. Each may be the new name of a missing
     /// one.
-    fn newcomers(&self, fate: &Fate) -> Vec<&'a Sandbox> {
+    fn new_sandboxes(&self, fate: &Fate) -> Vec<&'a Sandbox> {
         let locked: BTreeSet<&str> =
             self.inputs.lock.sandboxes.iter().map(|locked| locked.class.as_str()).collect();
         let is_new = |sandbox: &&Sandbox| {
@@ -139,11 +139,11 @@ impl<'a> Judge<'_, 'a> {
 
     /// Returns the locked sandboxes that no file declares while their class exists. Those whose removal the user
     /// requested are added to `fate` instead.
-    fn gone(&self, fate: &mut Fate<'a>) -> Vec<&'a Locked> {
+    fn find_undeclared(&self, fate: &mut Fate<'a>) -> Vec<&'a Locked> {
         for kept in &self.inputs.lock.kept {
             if self.goes_on(&kept.class, fate) {
                 fate.declared_again.push(kept);
-            } else if self.inputs.drops(&kept.class) || !self.lives(&kept.class) {
+            } else if self.inputs.is_dropped(&kept.class) || !self.is_live(&kept.class) {
                 fate.unbound.push(kept);
             }
         }
@@ -152,9 +152,9 @@ impl<'a> Judge<'_, 'a> {
             if self.goes_on(&locked.class, fate) {
                 continue;
             }
-            if self.inputs.drops(&locked.class) || !self.lives(&locked.class) {
+            if self.inputs.is_dropped(&locked.class) || !self.is_live(&locked.class) {
                 fate.dropped.push(locked);
-            } else if self.inputs.removes(&locked.class, Storage::Keep) {
+            } else if self.inputs.is_removed(&locked.class, Storage::Keep) {
                 fate.shelved.push(locked);
             } else {
                 gone.push(locked);
@@ -179,7 +179,7 @@ impl<'a> Judge<'_, 'a> {
     }
 
     /// Reports a removed class that has storage.
-    fn missing(&self, locked: &Locked, new: &[&Sandbox]) -> Finding {
+    fn class_gone_finding(&self, locked: &Locked, new: &[&Sandbox]) -> Finding {
         let sandboxes = self.inputs.sandboxes;
         let (class, file, name) = (locked.class.clone(), locked.file.clone(), locked.name.clone());
         let rule = if new.is_empty() {

@@ -29,7 +29,7 @@ pub(super) fn check(
         let own = lifecycles.iter().position(|list| list.environment == scope.environment);
         let Some(dead) = dead.get(own.unwrap_or_default()) else { continue };
         for Leftover { what, class, path } in of_level(scope, dead) {
-            if edits.iter().any(|edit| mends(edit, &path)) {
+            if edits.iter().any(|edit| is_repair_of(edit, &path)) {
                 continue;
             }
             let message = format!("{what} refers to the class `{class}`, which no longer exists");
@@ -87,7 +87,7 @@ fn of_level(scope: &Scope, dead: &BTreeSet<String>) -> Vec<Leftover> {
 }
 
 /// Returns whether an edit removes an entry or changes its class.
-fn mends(edit: &Edit, entry: &Path) -> bool {
+fn is_repair_of(edit: &Edit, entry: &Path) -> bool {
     match edit {
         Edit::Remove { path } => entry.starts_with(path),
         Edit::Set { path, .. } => {

@@ -76,20 +76,20 @@ pub struct Inputs<'a> {
 
 impl Inputs<'_> {
     /// Returns the classes to remove with this treatment of their storage.
-    fn removed(&self, storage: Storage) -> impl Iterator<Item = &str> {
+    fn removed_classes(&self, storage: Storage) -> impl Iterator<Item = &str> {
         let classes =
             self.removal.filter(|(_, fate)| *fate == storage).map_or(&[][..], |(classes, _)| classes);
         classes.iter().map(String::as_str)
     }
 
     /// Returns whether the user asked to remove a class without keeping its storage.
-    fn drops(&self, class: &str) -> bool {
-        self.removes(class, Storage::Delete) || self.removes(class, Storage::Never)
+    fn is_dropped(&self, class: &str) -> bool {
+        self.is_removed(class, Storage::Delete) || self.is_removed(class, Storage::Never)
     }
 
     /// Returns whether the user asked to remove a class with this treatment of its storage.
-    fn removes(&self, class: &str, storage: Storage) -> bool {
-        self.removed(storage).any(|removed| removed == class)
+    fn is_removed(&self, class: &str, storage: Storage) -> bool {
+        self.removed_classes(storage).any(|removed| removed == class)
     }
 }
 
@@ -189,7 +189,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
 
     let mut new_lock = Lock::new();
     new_lock.config = config.named.then(|| config.shown.clone());
-    new_lock.default = default(sandboxes, lock, &fate);
+    new_lock.default = default_sandbox(sandboxes, lock, &fate);
     new_lock.blocks = made;
     new_lock.migrations = tags;
     new_lock.kept = fate.kept(lock);
@@ -222,7 +222,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         None => offered,
     };
     let guests = guests::files(images().map(|(_, image)| image));
-    let changes = outputs(inputs, &edits, new_lock, guests, offered.as_ref(), findings)?;
+    let changes = file_changes(inputs, &edits, new_lock, guests, offered.as_ref(), findings)?;
     Ok(Plan { changes, sandboxes: planned, offered, notes })
 }
 
@@ -247,7 +247,7 @@ fn check_backend(inputs: &Inputs, sandbox: &Sandbox, locked: &Locked, findings: 
 
 /// Returns the first sandbox ever built among those that serve agents: the one that an agent gets by default if no
 /// attribute has the key `default`.
-fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
+fn default_sandbox(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
     let served = || sandboxes.iter().filter(|sandbox| images::serves(sandbox));
     let first =
         lock.default.as_ref().and_then(|name| lock.sandboxes.iter().find(|locked| locked.name == *name));
@@ -265,7 +265,7 @@ fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
 ///
 /// # Panics
 /// Never: edited configurations parse.
-fn outputs(
+fn file_changes(
     inputs: &Inputs,
     edits: &[Edit],
     mut new_lock: Lock,

@@ -30,9 +30,9 @@ pub(super) fn shelved(inputs: &Inputs, lifecycles: &[Lifecycle], findings: &mut 
         else {
             continue;
         };
-        if inputs.removes(class, Storage::Keep) {
+        if inputs.is_removed(class, Storage::Keep) {
             shelved.push(own);
-        } else if !inputs.drops(class) {
+        } else if !inputs.is_dropped(class) {
             findings.add(Rule::OwnGone { own }, list.place(class, inputs.config));
         }
     }
@@ -52,7 +52,7 @@ pub(super) fn edits(
     let keys = [Step::from("durable_objects"), Step::from("bindings")];
     if !own.is_enabled(inputs.project) {
         let lives = lifecycles.iter().any(|list| list.lives(name));
-        if own.locked(inputs.lock).is_none() || (lives && !inputs.drops(name)) {
+        if own.locked(inputs.lock).is_none() || (lives && !inputs.is_dropped(name)) {
             return Vec::new();
         }
         notes.push(format!("removed the binding of `{name}`, which no longer exists"));

@@ -38,9 +38,9 @@ pub(super) fn edits(
 ) -> Outcome {
     let declared: Vec<&str> =
         inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str()).collect();
-    let names = names(inputs, fate);
-    let deleted: Vec<&str> = inputs.removed(Storage::Delete).collect();
-    let unmade: Vec<&str> = inputs.removed(Storage::Never).collect();
+    let names = class_names(inputs, fate);
+    let deleted: Vec<&str> = inputs.removed_classes(Storage::Delete).collect();
+    let unmade: Vec<&str> = inputs.removed_classes(Storage::Never).collect();
     let mut edits = Vec::new();
     let mut tags = Vec::new();
     let mut notes = Vec::new();
@@ -48,7 +48,7 @@ pub(super) fn edits(
     let mut new = None;
     let mut new_own = [const { None }; Own::ALL.len()];
     for (index, lifecycle) in lifecycles.iter().enumerate() {
-        check(lifecycle, &names, inputs, findings);
+        check_lifecycle(lifecycle, &names, inputs, findings);
         let others = lifecycles.iter().enumerate().filter(|(other, _)| *other != index);
         let mut renames = fate.renames.clone();
         renames.extend(others.flat_map(|(_, other)| other.renamed()));
@@ -78,7 +78,7 @@ pub(super) fn edits(
         let Unmade { edits: more, tags: unmade } =
             lifecycle.unmake(&unmade, inputs.lock, inputs.config, findings);
         if !more.is_empty() {
-            notes.extend(inputs.removed(Storage::Never).map(|class| on_your_word(class, &at)));
+            notes.extend(inputs.removed_classes(Storage::Never).map(|class| on_your_word(class, &at)));
         }
         edits.extend(more);
         if lifecycle.environment.is_none() {
@@ -140,14 +140,14 @@ fn on_your_word(class: &str, at: &str) -> String {
 }
 
 /// Returns the declared classes, each followed by its former name.
-fn names<'a>(inputs: &Inputs<'a>, fate: &'a Fate) -> Vec<&'a str> {
+fn class_names<'a>(inputs: &Inputs<'a>, fate: &'a Fate) -> Vec<&'a str> {
     let classes = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
     let own = Own::enabled(inputs.project).map(|own| -> &'a str { own.class() });
     classes.flat_map(|class| std::iter::once(class).chain(fate.old(class))).chain(own).collect()
 }
 
 /// Reports problems with the storage of a class.
-fn check(lifecycle: &Lifecycle, names: &[&str], inputs: &Inputs, findings: &mut Findings) {
+fn check_lifecycle(lifecycle: &Lifecycle, names: &[&str], inputs: &Inputs, findings: &mut Findings) {
     lifecycle.check_exports(names, inputs.config, findings);
     let declared = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
     lifecycle.check_links(declared, inputs.config, findings);

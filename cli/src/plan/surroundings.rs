@@ -32,7 +32,7 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
     if level.scope.environment.is_some() && main.is_none() {
         return;
     }
-    if !main.is_some_and(|main| exports(inputs, main)) {
+    if !main.is_some_and(|main| has_class_exports(inputs, main)) {
         let entry = paths::relative(&entry, config.dir());
         let mut place = config.place(&at);
         if main.is_none() {
@@ -43,7 +43,7 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
 }
 
 /// Returns whether a file named in the configuration exports the sandbox classes.
-fn exports(inputs: &Inputs, main: &str) -> bool {
+fn has_class_exports(inputs: &Inputs, main: &str) -> bool {
     let path = paths::normal(&inputs.config.dir().join(main));
     let re_exports = |text: String| text.contains("generated/worker.mjs");
     path == inputs.project.dir.join(generate::ENTRY) || input::read_text(&path).is_ok_and(re_exports)
@@ -53,7 +53,7 @@ fn exports(inputs: &Inputs, main: &str) -> bool {
 fn check_site(inputs: &Inputs, level: &Level, main: Option<&str>, findings: &mut Findings) -> bool {
     let site = level.scope.get("site").filter(|_| level.scope.environment.is_none());
     let Some(site) = site.and_then(|site| site.get("entry-point")?.as_str()) else { return false };
-    if main.is_some() || !exports(inputs, site) {
+    if main.is_some() || !has_class_exports(inputs, site) {
         let entry = paths::relative(&inputs.project.dir.join(generate::ENTRY), inputs.config.dir());
         let rule = Rule::SiteEntryPoint { site: site.to_owned(), main: main.map(str::to_owned), entry };
         let path = level.scope.path(&[Step::from("site"), Step::from("entry-point")]);

@@ -26,7 +26,7 @@ fn way_out(kind: io::ErrorKind) -> &'static str {
 }
 
 /// Joins words as `` `a` or `b` ``.
-fn either(words: &[String]) -> String {
+fn join_with_or(words: &[String]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use koze_model::Backend;
 use koze_model::rules::listed;
 
-use super::{either, way_out};
+use super::{join_with_or, way_out};
 use crate::own::Own;
 
 koze_model::rule_table! {
@@ -96,7 +96,7 @@ koze_model::rule_table! {
         /// A class may have been renamed, but the new name is ambiguous.
         "K044" Error AmbiguousRename { class: String, file: String, name: String, candidates: Vec<String> }
             format!("the class `{class}`, which was in `{file}` and has storage, is no longer declared, and koze cannot tell which class replaced it")
-            => format!("if the class was renamed, write `#[sandbox(renamed_from = \"{class}\")]` on {}; otherwise restore the file, or run `koze remove {name}` with `--keep-storage` or `--delete-storage`", either(candidates)),
+            => format!("if the class was renamed, write `#[sandbox(renamed_from = \"{class}\")]` on {}; otherwise restore the file, or run `koze remove {name}` with `--keep-storage` or `--delete-storage`", join_with_or(candidates)),
             why "A renamed class keeps its storage, and a new one starts empty. A wrong guess would make the storage unreachable or delete it.",
             eg "rm src/server/shell.sandbox.rs   # and src/server/bash.sandbox.rs is new";
         /// The list of migrations contradicts itself or what koze wrote.

@@ -45,7 +45,7 @@ impl Importer<'_> {
         self.dirs().find_map(|dir| {
             let text = input::read_text(&self.root.join(dir).join("package.json")).ok()?;
             let package = json(text.trim_start_matches('\u{feff}')).ok()?;
-            asked(&package).map(str::to_owned)
+            requested_range(&package).map(str::to_owned)
         })
     }
 }
@@ -54,13 +54,13 @@ impl Importer<'_> {
 pub(super) fn json(text: &str) -> Result<Value, Wrong> {
     serde_json::from_str(text).map_err(|error| Wrong {
         format: "JSON",
-        at: Some(super::offset(text, error.line(), error.column())),
+        at: Some(super::byte_offset(text, error.line(), error.column())),
         message: Some(error.to_string()),
     })
 }
 
 /// Returns the range that a `package.json` requests.
-fn asked(package: &Value) -> Option<&str> {
+fn requested_range(package: &Value) -> Option<&str> {
     LISTS.iter().find_map(|kind| package.get(kind)?.get(PACKAGE)?.as_str())
 }
 

@@ -55,7 +55,7 @@ pub fn resolve(project: &Project, findings: &mut Findings) -> Result<Sdk, Stop> 
         return findings
             .fail(Rule::NoSdk { looked: looked.to_owned(), recommended: RECOMMENDED.to_owned() }, None);
     };
-    check(&sdk, findings)?;
+    check_version(&sdk, findings)?;
     Ok(sdk)
 }
 
@@ -66,7 +66,7 @@ pub fn resolve(project: &Project, findings: &mut Findings) -> Result<Sdk, Stop> 
 pub fn find(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     Ok(match installed(project, findings)? {
         Some(sdk) => Some(sdk),
-        None => match pinned(project, findings)? {
+        None => match find_pinned(project, findings)? {
             Some(sdk) => Some(sdk),
             None => of_crate(project),
         },
@@ -74,7 +74,7 @@ pub fn find(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, S
 }
 
 /// Checks that the version is supported.
-fn check(sdk: &Sdk, findings: &mut Findings) -> Result<(), Stop> {
+fn check_version(sdk: &Sdk, findings: &mut Findings) -> Result<(), Stop> {
     let (version, source) = (sdk.version.clone(), sdk.source.clone());
     let recommended = RECOMMENDED.to_owned();
     let parsed = Version::parse(&sdk.version).ok();
@@ -95,11 +95,11 @@ fn check(sdk: &Sdk, findings: &mut Findings) -> Result<(), Stop> {
 pub fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     for dir in project.dir.ancestors() {
         let path = dir.join("node_modules").join(PACKAGE).join("package.json");
-        let Some(text) = read(&path, findings)? else { continue };
+        let Some(text) = read_if_present(&path, findings)? else { continue };
         let file = paths::relative(&path, &project.dir);
         let json = match importer::json(&text) {
             Ok(json) => json,
-            Err(wrong) => return unreadable(file, quotable(dir, &path, text), wrong, findings),
+            Err(wrong) => return fail_unreadable(file, quotable_text(dir, &path, text), wrong, findings),
         };
         let Some(version) = json.get("version").and_then(|version| version.as_str()) else {
             let message = "it has no `version`: reinstall the package".to_owned();
@@ -111,16 +111,18 @@ pub fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sd
 }
 
 /// Finds an exact version in a lock file or `package.json`, in the project's directory or a parent.
-fn pinned(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
+fn find_pinned(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     for dir in project.dir.ancestors() {
         for file in pinned::FILES {
             let path = dir.join(file);
-            let Some(text) = read(&path, findings)? else { continue };
+            let Some(text) = read_if_present(&path, findings)? else { continue };
             let source = paths::relative(&path, &project.dir);
             match pinned::version(file, &text, &Importer { project: &project.dir, root: dir }) {
                 Ok(Some(version)) => return Ok(Some(Sdk { version, source })),
                 Ok(None) => {}
-                Err(wrong) => return unreadable(source, quotable(dir, &path, text), wrong, findings),
+                Err(wrong) => {
+                    return fail_unreadable(source, quotable_text(dir, &path, text), wrong, findings);
+                }
             }
         }
     }
@@ -154,7 +156,7 @@ pub fn graph(manifest: &Path) -> Option<MetadataCommand> {
 }
 
 /// Reads a file that may be missing, without a byte order mark.
-fn read(path: &Path, findings: &mut Findings) -> Result<Option<String>, Stop> {
+fn read_if_present(path: &Path, findings: &mut Findings) -> Result<Option<String>, Stop> {
     match input::read_text(path) {
         Ok(text) => Ok(Some(text.trim_start_matches('\u{feff}').to_owned())),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
@@ -163,11 +165,11 @@ fn read(path: &Path, findings: &mut Findings) -> Result<Option<String>, Stop> {
 }
 
 /// Returns a text whose lines a message may contain: none if a link leads out of `dir`, to a file that may be secret.
-fn quotable(dir: &Path, path: &Path, text: String) -> Option<String> {
+fn quotable_text(dir: &Path, path: &Path, text: String) -> Option<String> {
     beneath::resolve(dir, path).is_ok().then_some(text)
 }
 
-fn unreadable<T>(
+fn fail_unreadable<T>(
     file: String,
     text: Option<String>,
     wrong: Wrong,
@@ -184,7 +186,7 @@ fn unreadable<T>(
 }
 
 /// Converts a line and column of `serde_json` to a byte offset.
-fn offset(text: &str, line: usize, column: usize) -> usize {
+fn byte_offset(text: &str, line: usize, column: usize) -> usize {
     let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let mut at = (start + column.saturating_sub(1)).min(text.len());
     while !text.is_char_boundary(at) {
@@ -212,7 +214,7 @@ mod tests {
         ] {
             let mut findings = Findings::default();
             let sdk = Sdk { version: version.to_owned(), source: String::new() };
-            let _ = check(&sdk, &mut findings);
+            let _ = check_version(&sdk, &mut findings);
             let counts =
                 (findings.count(koze_model::Level::Error), findings.count(koze_model::Level::Warning));
             assert_eq!(counts, (errors, warnings), "{version}");

@@ -17,9 +17,9 @@ pub(super) const FILES: [&str; 5] =
 /// Returns an error if a file has an invalid format.
 pub(super) fn version(file: &str, text: &str, importer: &Importer) -> Result<Option<String>, Wrong> {
     Ok(match file {
-        "package-lock.json" => locked(&json(text)?, importer),
-        "package.json" => exact(&json(text)?),
-        "bun.lock" => bun(&jsonc(text)?, importer),
+        "package-lock.json" => read_npm_lock(&json(text)?, importer),
+        "package.json" => exact_version(&json(text)?),
+        "bun.lock" => read_bun_lock(&parse_jsonc(text)?, importer),
         // Parsing a large lock file without the SDK would be a waste of time.
         _ if !text.contains(PACKAGE) => None,
         "pnpm-lock.yaml" => pnpm::version(text, importer)?,
@@ -28,7 +28,7 @@ pub(super) fn version(file: &str, text: &str, importer: &Importer) -> Result<Opt
 }
 
 /// Parses JSON with trailing commas, which bun writes.
-fn jsonc(text: &str) -> Result<Value, Wrong> {
+fn parse_jsonc(text: &str) -> Result<Value, Wrong> {
     match Document::parse(Format::Jsonc, text) {
         Ok(document) => Ok(document.value().clone()),
         Err(error) => {
@@ -38,7 +38,7 @@ fn jsonc(text: &str) -> Result<Value, Wrong> {
 }
 
 /// Reads npm's lock file, which has an entry for each installed directory.
-fn locked(lock: &Value, importer: &Importer) -> Option<String> {
+fn read_npm_lock(lock: &Value, importer: &Importer) -> Option<String> {
     let Some(packages) = lock.get("packages") else {
         return Some(lock.get("dependencies")?.get(PACKAGE)?.get("version")?.as_str()?.to_owned());
     };
@@ -50,7 +50,7 @@ fn locked(lock: &Value, importer: &Importer) -> Option<String> {
 }
 
 /// Returns the requested version if it is exact.
-fn exact(package: &Value) -> Option<String> {
+fn exact_version(package: &Value) -> Option<String> {
     LISTS.iter().find_map(|kind| {
         let version = package.get(kind)?.get(PACKAGE)?.as_str()?;
         let version = version.trim().trim_start_matches('=');
@@ -60,7 +60,7 @@ fn exact(package: &Value) -> Option<String> {
 
 /// Reads bun's lock file: `"packages": { "@cloudflare/sandbox": ["@cloudflare/sandbox@0.12.10", …] }`. A workspace
 /// package with another version has its own key, which starts with its name.
-fn bun(lock: &Value, importer: &Importer) -> Option<String> {
+fn read_bun_lock(lock: &Value, importer: &Importer) -> Option<String> {
     let packages = lock.get("packages")?;
     let nested = |dir: String| {
         let dir = if dir == "." { "" } else { &dir };
@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn only_exact_versions_of_a_package_json_count() {
-        let version = |text: &str| exact(&serde_json::json!({ "devDependencies": { PACKAGE: text } }));
+        let version =
+            |text: &str| exact_version(&serde_json::json!({ "devDependencies": { PACKAGE: text } }));
         assert_eq!(version("0.12.10").as_deref(), Some("0.12.10"));
         assert_eq!(version("=0.12.10").as_deref(), Some("0.12.10"));
         for range in ["^0.12.10", "~0.12", "0.12", "latest", "*", ">=0.12.0", "workspace:*", ""] {

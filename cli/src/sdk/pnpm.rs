@@ -43,14 +43,20 @@ type Imported = Option<BTreeMap<String, Value>>;
 
 /// Returns the version of the nearest package that imports the SDK, or the only version in the file.
 pub(super) fn version(text: &str, importer: &Importer) -> Result<Option<String>, Wrong> {
-    let locks = parse(text)?;
+    let locks = parse_documents(text)?;
     let own = locks.iter().find_map(|lock| {
         let of = |imports: &Imports| {
-            imported([&imports.dependencies, &imports.dev_dependencies, &imports.optional_dependencies])
+            imported_version([
+                &imports.dependencies,
+                &imports.dev_dependencies,
+                &imports.optional_dependencies,
+            ])
         };
         match &lock.importers {
             Some(importers) => importer.dirs().find_map(|dir| importers.get(&dir).and_then(of)),
-            None => imported([&lock.dependencies, &lock.dev_dependencies, &lock.optional_dependencies]),
+            None => {
+                imported_version([&lock.dependencies, &lock.dev_dependencies, &lock.optional_dependencies])
+            }
         }
     });
     let keys = || locks.iter().flat_map(|lock| [&lock.packages, &lock.snapshots]).flatten();
@@ -58,7 +64,7 @@ pub(super) fn version(text: &str, importer: &Importer) -> Result<Option<String>,
 }
 
 /// Parses the YAML documents of a file. pnpm puts its own configuration dependencies in a separate document at the top.
-fn parse(text: &str) -> Result<Vec<Lock>, Wrong> {
+fn parse_documents(text: &str) -> Result<Vec<Lock>, Wrong> {
     // The budget is for hostile input. This file is the user's own and may be large.
     let options = serde_saphyr::options! { budget: None };
     serde_saphyr::from_multiple_with_options(text, options).map_err(|error| wrong(text, &error))
@@ -68,21 +74,21 @@ fn parse(text: &str) -> Result<Vec<Lock>, Wrong> {
 pub(super) fn wrong(text: &str, error: &serde_saphyr::Error) -> Wrong {
     let at = error.location().and_then(|location| {
         let line = usize::try_from(location.line()).ok()?;
-        Some(super::offset(text, line, usize::try_from(location.column()).ok()?))
+        Some(super::byte_offset(text, line, usize::try_from(location.column()).ok()?))
     });
     let message = error.without_snippet().to_string();
     Wrong { format: "YAML", at, message: message.lines().next().map(str::to_owned) }
 }
 
-fn imported(lists: [&Imported; 3]) -> Option<String> {
+fn imported_version(lists: [&Imported; 3]) -> Option<String> {
     lists.into_iter().flatten().find_map(|list| {
         let entry = list.get(PACKAGE)?;
-        plain(entry.as_str().or_else(|| entry.get("version")?.as_str())?)
+        strip_peers(entry.as_str().or_else(|| entry.get("version")?.as_str())?)
     })
 }
 
 /// Strips the peer dependencies from a version: `(@xterm/xterm@5.5.0)`, or `_<hash>` in format 5.
-fn plain(version: &str) -> Option<String> {
+fn strip_peers(version: &str) -> Option<String> {
     let version = version.split(['(', '_']).next()?;
     Version::parse(version).ok().map(|_| version.to_owned())
 }
@@ -91,7 +97,7 @@ fn plain(version: &str) -> Option<String> {
 /// a `/` instead of the second `@` in format 5.
 fn of_key(key: &str) -> Option<String> {
     let rest = key.trim_start_matches('/').strip_prefix(PACKAGE)?;
-    plain(rest.strip_prefix(['@', '/'])?)
+    strip_peers(rest.strip_prefix(['@', '/'])?)
 }
 
 #[cfg(test)]

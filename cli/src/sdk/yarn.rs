@@ -23,7 +23,7 @@ struct Resolution {
 ///
 /// yarn's lock file does not say which package of a workspace imports what.
 pub(super) fn version(text: &str, importer: &Importer) -> Result<Option<String>, Wrong> {
-    let entries = if is_yaml(text) { yaml(text) } else { classic(text) }?;
+    let entries = if is_yaml(text) { parse_yaml(text) } else { parse_classic(text) }?;
     let meant = importer.range().and_then(|asked| {
         let same = |range: &String| *range == asked || range.strip_prefix("npm:") == Some(&asked);
         entries.iter().find(|entry| entry.ranges.iter().any(same))
@@ -40,7 +40,7 @@ fn is_yaml(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("__metadata:") || line.trim_start().starts_with("version:"))
 }
 
-fn classic(text: &str) -> Result<Vec<Resolution>, Wrong> {
+fn parse_classic(text: &str) -> Result<Vec<Resolution>, Wrong> {
     let lines: Vec<&str> =
         text.lines().skip_while(|line| line.starts_with('#') || line.trim().is_empty()).collect();
     let text = format!("{HEADER}{}\n", lines.join("\n"));
@@ -57,7 +57,7 @@ fn classic(text: &str) -> Result<Vec<Resolution>, Wrong> {
     Ok(ours.map(entry).collect())
 }
 
-fn yaml(text: &str) -> Result<Vec<Resolution>, Wrong> {
+fn parse_yaml(text: &str) -> Result<Vec<Resolution>, Wrong> {
     let options = serde_saphyr::options! { budget: None };
     let lock: BTreeMap<String, Value> = serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| super::pnpm::wrong(text, &error))?;

@@ -41,12 +41,12 @@ pub(super) async fn answer(
     route: Result<Route, Error>,
     request: Request<Incoming>,
 ) -> Answer {
-    match call(backend, route, request).await {
+    match handle_call(backend, route, request).await {
         Ok(answer) | Err(answer) => answer,
     }
 }
 
-async fn call(
+async fn handle_call(
     backend: &Supervised,
     route: Result<Route, Error>,
     request: Request<Incoming>,
@@ -73,9 +73,9 @@ async fn call(
         }
     };
     if as_events {
-        return Ok(streamed(backend.clone(), tool, input));
+        return Ok(stream_events(backend.clone(), tool, input));
     }
-    let result = run(backend, &tool, input, None).await;
+    let result = run_tool(backend, &tool, input, None).await;
     let body = serde_json::to_vec(&result).expect("a result is plain data");
     Ok(json_text(StatusCode::OK, body))
 }
@@ -85,7 +85,7 @@ fn wants_events(headers: &HeaderMap) -> bool {
     all.iter().filter_map(|accept| accept.to_str().ok()).any(events::are_accepted)
 }
 
-async fn run(
+async fn run_tool(
     backend: &Supervised,
     tool: &str,
     input: Result<Input, Error>,
@@ -98,9 +98,9 @@ async fn run(
 }
 
 /// Returns the events of a call. A client that disconnects cancels the call.
-fn streamed(backend: Supervised, tool: String, input: Result<Input, Error>) -> Answer {
+fn stream_events(backend: Supervised, tool: String, input: Result<Input, Error>) -> Answer {
     let (progress, reports) = Progress::channel();
-    let call = async move { run(&backend, &tool, input, Some(progress)).await };
+    let call = async move { run_tool(&backend, &tool, input, Some(progress)).await };
     let mut told = Box::pin(events::events(progress::follow(call, reports)));
     let (send, mut frames) = mpsc::channel::<String>(1);
     tokio::spawn(async move {

@@ -56,7 +56,7 @@ impl Endpoint {
         // A foreign `Host` is rejected by default. The allowed origins were checked when the arguments were parsed.
         let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(MAX_REQUEST);
         let service = Service::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
-        let expected = digest(format!("Bearer {token}").as_bytes());
+        let expected = sha256_digest(format!("Bearer {token}").as_bytes());
         Endpoint { service, backend, sessions, origins, expected }
     }
 
@@ -82,7 +82,7 @@ impl Endpoint {
     }
 
     async fn answer_client(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
-        let given = request.headers().get(AUTHORIZATION).map(|value| digest(value.as_bytes()));
+        let given = request.headers().get(AUTHORIZATION).map(|value| sha256_digest(value.as_bytes()));
         // Compare digests, so that timing reveals nothing about the token.
         if given.as_deref() != Some(&*self.expected) {
             let message = "the header `Authorization: Bearer` must carry the token of this server";
@@ -133,6 +133,6 @@ impl Endpoint {
     }
 }
 
-fn digest(bytes: &[u8]) -> Vec<u8> {
+fn sha256_digest(bytes: &[u8]) -> Vec<u8> {
     Sha256::digest(bytes).to_vec()
 }

@@ -59,14 +59,14 @@ pub(super) async fn answer(
     route: Result<Route, Error>,
     request: Request<Incoming>,
 ) -> Answer {
-    match done(backend, route, request).await {
+    match handle_request(backend, route, request).await {
         Ok(answer) => answer,
         Err(Refused::Error(error)) => refuse_error(&error),
         Err(Refused::Failed) => refused_as(StatusCode::PRECONDITION_FAILED),
     }
 }
 
-async fn done(
+async fn handle_request(
     backend: &Supervised,
     route: Result<Route, Error>,
     request: Request<Incoming>,
@@ -75,36 +75,36 @@ async fn done(
     backend.check_session(&session)?;
     let headers = request.headers();
     let profiles = backend.current_offer().offering.profiles.clone();
-    if let Some(existing) = http::archive(&parameters(request.uri().query())?)? {
+    if let Some(existing) = http::archive(&parse_query(request.uri().query())?)? {
         let directory = trees::Directory { profiles, sandbox, path, existing };
         return trees::answer(backend, directory, request).await.map_err(Refused::Error);
     }
     let conditions = Conditions {
-        if_match: text(headers, &header::IF_MATCH)?,
-        if_none_match: text(headers, &header::IF_NONE_MATCH)?,
+        if_match: header_text(headers, &header::IF_MATCH)?,
+        if_none_match: header_text(headers, &header::IF_NONE_MATCH)?,
     };
     match *request.method() {
         Method::GET | Method::HEAD => {
             let is_head = request.method() == Method::HEAD;
-            let range = if is_head { None } else { text(headers, &header::RANGE)? };
-            let if_range = text(headers, &header::IF_RANGE)?;
+            let range = if is_head { None } else { header_text(headers, &header::RANGE)? };
+            let if_range = header_text(headers, &header::IF_RANGE)?;
             let (file, stat) = backend.client().read_file(profiles, &sandbox, &path).await?;
             let head = http::read(&conditions, range.as_deref(), if_range.as_deref(), &stat);
-            Ok(response(head, (!is_head).then_some(file)))
+            Ok(file_response(head, (!is_head).then_some(file)))
         }
         Method::PUT => {
             if headers.contains_key(header::CONTENT_RANGE) {
                 let message = "a file is written as a whole: `Content-Range` is not supported";
                 return Err(Error::new(Code::InvalidInput, message).into());
             }
-            write(backend, profiles, (&sandbox, &path), conditions, request.into_body()).await
+            write_file(backend, profiles, (&sandbox, &path), conditions, request.into_body()).await
         }
         _ => Ok(refuse_method(METHODS)),
     }
 }
 
 /// Returns the parameters of a query.
-fn parameters(query: Option<&str>) -> Result<Vec<(String, String)>, Error> {
+fn parse_query(query: Option<&str>) -> Result<Vec<(String, String)>, Error> {
     let pairs = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty());
     pairs
         .map(|pair| {
@@ -114,20 +114,20 @@ fn parameters(query: Option<&str>) -> Result<Vec<(String, String)>, Error> {
         .collect()
 }
 
-fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Error> {
+fn header_text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Error> {
     let wrong = |_| Error::new(Code::InvalidInput, format!("the header `{name}` is not text"));
     headers.get(name).map(|value| value.to_str().map(str::to_owned)).transpose().map_err(wrong)
 }
 
 /// Returns a response with the part of the file that its head describes.
-fn response(Head { status, headers, range }: Head, file: Option<File>) -> Answer {
+fn file_response(Head { status, headers, range }: Head, file: Option<File>) -> Answer {
     let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let length = range.end - range.start;
     let mut response = if http::refusal(status).is_some() {
         refused_as(code)
     } else {
         let body = match file {
-            Some(file) if length > 0 => body(file, range),
+            Some(file) if length > 0 => file_body(file, range),
             _ => whole(Bytes::new()),
         };
         let mut response = Response::new(body);
@@ -146,7 +146,7 @@ fn response(Head { status, headers, range }: Head, file: Option<File>) -> Answer
 }
 
 /// Returns the bytes of a file. If it becomes shorter, the body ends early, and the connection is closed.
-fn body(file: File, range: Range<u64>) -> Body {
+fn file_body(file: File, range: Range<u64>) -> Body {
     let (send, mut pieces) = mpsc::channel::<Bytes>(AHEAD);
     tokio::task::spawn_blocking(move || {
         let mut at = range.start;
@@ -168,7 +168,7 @@ fn body(file: File, range: Range<u64>) -> Body {
     BodyExt::boxed(StreamBody::new(pieces.map(|piece| Ok(Frame::data(piece)))))
 }
 
-async fn write(
+async fn write_file(
     backend: &Supervised,
     profiles: Profiles,
     (sandbox, path): (&str, &str),
@@ -176,7 +176,7 @@ async fn write(
     mut body: Incoming,
 ) -> Result<Answer, Refused> {
     let writing = backend.client().write_file(profiles, sandbox, path, conditions, None).await?;
-    let file = Arc::new(writing.file.try_clone().map_err(|error| failed(&error))?);
+    let file = Arc::new(writing.file.try_clone().map_err(|error| write_error(&error))?);
     let (mut collected, mut left) = (Vec::with_capacity(PIECE), writing.room);
     loop {
         let frame = body.frame().await.transpose().map_err(|_| {
@@ -190,7 +190,7 @@ async fn write(
         if is_last || collected.len() >= PIECE {
             let (file, piece) = (Arc::clone(&file), std::mem::take(&mut collected));
             let written = tokio::task::spawn_blocking(move || (&*file).write_all(&piece)).await;
-            written.map_err(std::io::Error::other).flatten().map_err(|error| failed(&error))?;
+            written.map_err(std::io::Error::other).flatten().map_err(|error| write_error(&error))?;
         }
         if is_last {
             break;
@@ -205,7 +205,7 @@ async fn write(
     Ok(answer)
 }
 
-fn failed(error: &std::io::Error) -> Error {
+fn write_error(error: &std::io::Error) -> Error {
     match error.kind() {
         kind @ (std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) => {
             Writing::no_space(kind)

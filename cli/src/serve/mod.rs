@@ -84,7 +84,7 @@ impl HttpServer {
     /// # Errors
     /// Returns a message about the address or the token.
     pub(crate) async fn bind(Listen { address, origins }: Listen) -> Result<Self, String> {
-        let (token, is_new) = token()?;
+        let (token, is_new) = read_or_create_token()?;
         let listener = TcpListener::bind(address)
             .await
             .map_err(|error| format!("--http: {address} cannot be used: {error}"))?;
@@ -127,7 +127,7 @@ impl HttpServer {
 }
 
 /// Returns the token, and whether it was generated.
-fn token() -> Result<(String, bool), String> {
+fn read_or_create_token() -> Result<(String, bool), String> {
     match std::env::var(TOKEN) {
         Ok(token) if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
             Err(format!(

@@ -21,7 +21,7 @@ impl Origins {
     /// Returns a message that names the first invalid origin. No browser would ever send it.
     pub(super) fn new(named: &[String]) -> Result<Self, String> {
         let origins = named.iter().map(|name| {
-            origin(name).ok_or_else(|| {
+            normalize_origin(name).ok_or_else(|| {
                 format!("--allow-origin: `{name}` is not an origin such as http://localhost:6274")
             })
         });
@@ -51,7 +51,7 @@ impl Origins {
 }
 
 /// Normalizes an origin as browsers do: lowercase, without the scheme's default port.
-fn origin(name: &str) -> Option<HeaderValue> {
+fn normalize_origin(name: &str) -> Option<HeaderValue> {
     let uri: Uri = name.parse().ok()?;
     let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
     let usual = match scheme {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn origins_are_normalized() {
-        let written = |name| origin(name).map(|origin| origin.to_str().unwrap().to_owned());
+        let written = |name| normalize_origin(name).map(|origin| origin.to_str().unwrap().to_owned());
         for (name, expected) in [
             ("http://localhost:6274", "http://localhost:6274"),
             ("http://localhost:6274/", "http://localhost:6274"),
@@ -112,7 +112,7 @@ mod tests {
             "http://a b",
             "http://ä",
         ] {
-            assert_eq!(origin(name), None, "{name}");
+            assert_eq!(normalize_origin(name), None, "{name}");
         }
     }
 }

@@ -33,13 +33,13 @@ pub(super) async fn answer(backend: &Supervised, route: Result<Route, Error>, me
     if method != Method::DELETE {
         return refuse_method("DELETE");
     }
-    match destroy(backend, route).await {
+    match destroy_sandbox(backend, route).await {
         Ok(()) => json_text(StatusCode::OK, r#"{"ok":true}"#),
         Err(error) => refuse_error(&error),
     }
 }
 
-async fn destroy(backend: &Supervised, route: Result<Route, Error>) -> Result<(), Error> {
+async fn destroy_sandbox(backend: &Supervised, route: Result<Route, Error>) -> Result<(), Error> {
     let Route { session, sandbox } = route?;
     backend.check_session(&session)?;
     backend.client().destroy(&sandbox).await

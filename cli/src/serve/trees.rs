@@ -34,7 +34,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    async fn copy(self, backend: &Supervised, way: Way) -> Result<Copying, Error> {
+    async fn start_copy(self, backend: &Supervised, way: Way) -> Result<Copying, Error> {
         backend.client().copy_tree(self.profiles, &self.sandbox, &self.path, way).await
     }
 }
@@ -49,18 +49,18 @@ pub(super) async fn answer(
     match *request.method() {
         Method::GET | Method::HEAD => {
             let is_head = request.method() == Method::HEAD;
-            read(directory.copy(backend, Way::ArchiveOut).await?, is_head).await
+            archive_response(directory.start_copy(backend, Way::ArchiveOut).await?, is_head).await
         }
         Method::PUT => {
             let mut body = request.into_body();
             let way = Way::ArchiveIn(directory.existing);
-            let copying = directory.copy(backend, way).await;
+            let copying = directory.start_copy(backend, way).await;
             let written = match copying {
-                Ok(copying) => write(copying, &mut body).await,
+                Ok(copying) => extract_archive(copying, &mut body).await,
                 Err(error) => Err(error),
             };
             if written.is_err() {
-                tokio::spawn(rest(body));
+                tokio::spawn(drain_body(body));
             }
             written
         }
@@ -69,7 +69,7 @@ pub(super) async fn answer(
 }
 
 /// Returns the archive. If it fails midway, the connection is closed.
-async fn read(copying: Copying, is_head: bool) -> Result<Answer, Error> {
+async fn archive_response(copying: Copying, is_head: bool) -> Result<Answer, Error> {
     let (send, mut pieces) = mpsc::channel::<Result<Vec<u8>, Error>>(AHEAD);
     tokio::task::spawn_blocking(move || {
         let read = archives::read(copying.pipe, |piece| send.blocking_send(Ok(piece)).is_ok());
@@ -95,13 +95,13 @@ async fn read(copying: Copying, is_head: bool) -> Result<Answer, Error> {
 }
 
 /// Creates the directory.
-async fn write(copying: Copying, body: &mut Incoming) -> Result<Answer, Error> {
+async fn extract_archive(copying: Copying, body: &mut Incoming) -> Result<Answer, Error> {
     let failed = |error: std::io::Error| {
         Error::new(Code::Internal, format!("the archive cannot be passed on: {error}"))
     };
     let pipe = copying.pipe.try_clone().map_err(failed)?;
     let mut pipe = pipe::Sender::from_file(pipe).map_err(failed)?;
-    let mut tar = foreign(Box::pin(pieces(body)));
+    let mut tar = foreign(Box::pin(body_stream(body)));
     let sent = loop {
         match tar.try_next().await {
             // If the sandbox has stopped reading, its answer contains the reason.
@@ -125,7 +125,7 @@ async fn write(copying: Copying, body: &mut Incoming) -> Result<Answer, Error> {
 }
 
 /// Returns the bytes of a body.
-fn pieces(body: &mut Incoming) -> impl futures_util::Stream<Item = Result<Vec<u8>, Error>> + Send {
+fn body_stream(body: &mut Incoming) -> impl futures_util::Stream<Item = Result<Vec<u8>, Error>> + Send {
     stream::try_unfold(body, |body| async move {
         loop {
             let Some(frame) = body.frame().await else { return Ok(None) };
@@ -139,7 +139,7 @@ fn pieces(body: &mut Incoming) -> impl futures_util::Stream<Item = Result<Vec<u8
     })
 }
 
-async fn rest(mut body: Incoming) {
+async fn drain_body(mut body: Incoming) {
     let mut left = REST;
     while let Some(Ok(frame)) = body.frame().await {
         let length = frame.data_ref().map_or(0, Bytes::len);

@@ -96,7 +96,7 @@ impl Client {
     /// # Errors
     /// Returns [`Code::NotFound`] if no sandbox has this name, and the errors of the supervisor.
     pub async fn destroy(&self, name: &str) -> Result<()> {
-        match self.ask(Act::Destroy { name: name.to_owned() }).await? {
+        match self.ask_supervisor(Act::Destroy { name: name.to_owned() }).await? {
             Answer::Done => Ok(()),
             _ => Err(odd()),
         }
@@ -107,7 +107,7 @@ impl Client {
     /// # Errors
     /// Returns the errors of both sandboxes and of the supervisor.
     pub async fn copy(&self, profiles: Profiles, from: (String, String), to: (String, String)) -> Result<()> {
-        match self.ask(Act::Copy { profiles, from, to }).await? {
+        match self.ask_supervisor(Act::Copy { profiles, from, to }).await? {
             Answer::Done => Ok(()),
             _ => Err(odd()),
         }
@@ -121,12 +121,12 @@ impl Client {
         match self.connect() {
             Ok(stream) => {
                 let request = Request { program: program().to_owned(), ask: Ask::Do(Act::Stop) };
-                if let Some(mut stream) = begun(stream, &request).await? {
+                if let Some(mut stream) = send_request(stream, &request).await? {
                     let _ = wire::receive::<Answer>(&mut stream).await;
                 }
                 Ok(())
             }
-            Err(error) if nobody(&error) => Ok(()),
+            Err(error) if has_no_listener(&error) => Ok(()),
             Err(error) => Err(unreachable(error)),
         }
     }
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    async fn ask(&self, act: Act) -> Result<Answer> {
+    async fn ask_supervisor(&self, act: Act) -> Result<Answer> {
         self.ask_reporting(act, None).await
     }
 
@@ -185,12 +185,12 @@ impl Client {
         for _ in 0..MAX_ATTEMPTS {
             let stream = match self.connect() {
                 Ok(stream) => stream,
-                Err(error) if nobody(&error) => {
+                Err(error) if has_no_listener(&error) => {
                     self.start().await.map_err(|error| self.state.named_in(error))?
                 }
                 Err(error) => return Err(self.state.named_in(unreachable(error))),
             };
-            if let Some(stream) = begun(stream, &request).await? {
+            if let Some(stream) = send_request(stream, &request).await? {
                 return Ok(stream);
             }
             // The supervisor was about to exit. Try again with the next one.
@@ -239,7 +239,7 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     let start_lock = File::create(state.supervisors().join(format!("{}.start", state::stem(session))));
     let _start_lock = start_lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(unreachable)?;
     match connect(state, session) {
-        Err(error) if nobody(&error) => {}
+        Err(error) if has_no_listener(&error) => {}
         connected => return connected.map_err(unreachable),
     }
     let mut command = Command::new("/proc/self/exe");
@@ -268,7 +268,7 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
 }
 
 /// Sends a request. Returns `None` if the supervisor exited, or is about to, without doing anything.
-async fn begun(stream: UnixStream, request: &Request<Ask>) -> Result<Option<Stream>> {
+async fn send_request(stream: UnixStream, request: &Request<Ask>) -> Result<Option<Stream>> {
     let mut stream = BufStream::new(stream);
     let sent = async {
         wire::send(&mut stream, request).await?;
@@ -286,7 +286,7 @@ async fn begun(stream: UnixStream, request: &Request<Ask>) -> Result<Option<Stre
 
 /// Returns whether the error means that nothing listens. If listening is impossible, creating the state directory
 /// reports why.
-fn nobody(error: &io::Error) -> bool {
+fn has_no_listener(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
     matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused)
 }

@@ -102,7 +102,7 @@ impl Writing {
     /// # Errors
     /// As [`Client::write_file`].
     pub async fn finish(mut self) -> std::result::Result<(Stat, bool), Refused> {
-        confirm(&mut self.stream).await?;
+        send_confirmation(&mut self.stream).await?;
         match wire::receive::<Answer>(&mut self.stream).await {
             Ok(Some(Answer::Wrote { stat, is_new })) => Ok((stat, is_new)),
             Ok(Some(Answer::Unmet)) => Err(Refused::Failed),
@@ -138,12 +138,12 @@ pub(super) async fn taken(stream: &mut Stream) -> std::result::Result<(File, Ans
         Ok(None) | Err(_) => return Err(odd().into()),
     };
     // The file is sent once nothing else can be read ahead of it.
-    confirm(stream).await?;
+    send_confirmation(stream).await?;
     let [file] = wire::take_over(stream.get_ref()).await.map_err(unreachable)?;
     Ok((File::from(file), answer))
 }
 
-async fn confirm(stream: &mut Stream) -> Result<()> {
+async fn send_confirmation(stream: &mut Stream) -> Result<()> {
     let sent = async {
         wire::send(stream, &true).await?;
         stream.flush().await
@@ -158,14 +158,14 @@ pub(super) async fn serve(
     mut read: BufReader<OwnedReadHalf>,
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
 ) -> Option<Answer> {
-    match file(host, request, &mut read, write).await {
+    match handle_request(host, request, &mut read, write).await {
         Ok(answer) => answer,
         Err(Refused::Failed) => Some(Answer::Unmet),
         Err(Refused::Error(error)) => Some(Answer::Failed(error)),
     }
 }
 
-async fn file(
+async fn handle_request(
     host: &Host,
     FileRequest { profiles, sandbox, path, access }: FileRequest,
     read: &mut BufReader<OwnedReadHalf>,

@@ -53,7 +53,7 @@ impl State {
         let home = home::dir().ok_or_else(|| Error::new(Code::Unavailable, text))?;
         let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
         let name = project.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let name = format!("{name}-{}", hex(project.as_os_str().as_encoded_bytes()));
+        let name = format!("{name}-{}", short_hash(project.as_os_str().as_encoded_bytes()));
         Self::at(home.join(name))
     }
 
@@ -63,7 +63,7 @@ impl State {
     /// Returns [`Code::PermissionDenied`] if another user owns it, or can write to it or to a parent directory.
     pub fn at(dir: PathBuf) -> Result<Self> {
         let state = State { dir };
-        state.check().map_err(|why| Error::new(Code::PermissionDenied, why.to_string()))?;
+        state.check_trust().map_err(|why| Error::new(Code::PermissionDenied, why.to_string()))?;
         Ok(state)
     }
 
@@ -73,7 +73,7 @@ impl State {
     }
 
     /// Checks that the existing part of the path belongs to this user alone.
-    fn check(&self) -> std::result::Result<(), Distrust> {
+    fn check_trust(&self) -> std::result::Result<(), Distrust> {
         trust::way_to(&self.dir)?;
         trust::inside(&self.supervisors())?;
         trust::inside(&self.sessions_dir())
@@ -94,7 +94,7 @@ impl State {
             },
         )?;
         // In a directory that every user can write to, another user may have created it since the first check.
-        self.check().map_err(|why| Error::new(Code::PermissionDenied, trust::changed(&why)))
+        self.check_trust().map_err(|why| Error::new(Code::PermissionDenied, trust::changed(&why)))
     }
 
     /// Returns whether a session has ever had sandboxes.
@@ -171,11 +171,11 @@ fn socket_name(session: &SessionId) -> String {
 
 /// Returns the file name stem of a session. The session's name itself may be long and contain any character.
 pub(super) fn stem(session: &SessionId) -> String {
-    hex(session.key().as_bytes())
+    short_hash(session.key().as_bytes())
 }
 
 /// Hashes a text to sixteen hexadecimal digits.
-fn hex(text: &[u8]) -> String {
+fn short_hash(text: &[u8]) -> String {
     Sha256::digest(text).iter().take(8).fold(String::new(), |mut name, byte| {
         use std::fmt::Write;
         let _ = write!(name, "{byte:02x}");

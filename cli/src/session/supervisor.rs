@@ -46,7 +46,7 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
     // Ignore a closing terminal and its Ctrl-C.
     let _ = rustix::process::setsid();
     let (state, session) = (state.clone(), session.clone());
-    let null = fs::File::open("/dev/null").map_err(failed)?;
+    let null = fs::File::open("/dev/null").map_err(start_error)?;
     koze_local::block_on(async move {
         let started = Supervisor::start(&state, &session);
         let output = match &started {
@@ -55,7 +55,7 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
         };
         let _ = writeln!(io::stdout(), "{output}");
         // The starting command waits for the end of this output.
-        rustix::stdio::dup2_stdout(&null).map_err(|error| failed(error.into()))?;
+        rustix::stdio::dup2_stdout(&null).map_err(|error| start_error(error.into()))?;
         let (supervisor, listener) = started?;
         supervisor.serve(listener).await;
         Ok(())
@@ -75,15 +75,15 @@ struct Supervisor {
 impl Supervisor {
     fn start(state: &State, session: &SessionId) -> Result<(Arc<Self>, UnixListener)> {
         state.make()?;
-        let provider = provider(&state.sandboxes(session))?.with_secrets(state.secrets());
-        let listener = listen(state, session).map_err(failed)?;
+        let provider = open_provider(&state.sandboxes(session))?.with_secrets(state.secrets());
+        let listener = bind_socket(state, session).map_err(start_error)?;
         let told = std::env::var(IDLE).ok().and_then(|idle| idle.parse().ok());
         let supervisor = Supervisor {
             state: state.clone(),
             host: Arc::new(Host::new(session.clone(), provider)),
             calls: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
-            place: place(state, session),
+            place: socket_identity(state, session),
             idle: told.map_or(IDLE_DEFAULT, Duration::from_millis),
         };
         Ok((Arc::new(supervisor), listener))
@@ -94,8 +94,8 @@ impl Supervisor {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                accepted = listener.accept() => self.accepted(accepted).await,
-                _ = look.tick() => if self.needless().await { break },
+                accepted = listener.accept() => self.handle_connection(accepted).await,
+                _ = look.tick() => if self.should_exit().await { break },
             }
         }
         self.retire();
@@ -103,7 +103,7 @@ impl Supervisor {
         loop {
             tokio::select! {
                 biased;
-                accepted = listener.accept() => self.accepted(accepted).await,
+                accepted = listener.accept() => self.handle_connection(accepted).await,
                 () = tokio::time::sleep(POLL_INTERVAL / 10) => if self.calls.load(Ordering::Acquire) == 0 { break },
             }
         }
@@ -120,14 +120,14 @@ impl Supervisor {
 
     /// Returns whether the path still leads to this socket. The state directory may have been deleted.
     fn is_found(&self) -> bool {
-        self.place.is_some() && self.place == place(&self.state, &self.host.id)
+        self.place.is_some() && self.place == socket_identity(&self.state, &self.host.id)
     }
 
-    async fn accepted<A>(self: &Arc<Self>, accepted: io::Result<(UnixStream, A)>) {
+    async fn handle_connection<A>(self: &Arc<Self>, accepted: io::Result<(UnixStream, A)>) {
         match accepted {
-            Ok((stream, _)) if ours(&stream) => {
+            Ok((stream, _)) if is_same_user(&stream) => {
                 self.calls.fetch_add(1, Ordering::AcqRel);
-                tokio::spawn(Arc::clone(self).answer(stream));
+                tokio::spawn(Arc::clone(self).answer_request(stream));
             }
             Ok((mut stream, _)) => {
                 let answer = Answer::Failed(Error::new(
@@ -143,7 +143,7 @@ impl Supervisor {
 
     /// Returns whether to exit: on request, if no client can find the socket, or if no call arrived for a while and no
     /// sandbox runs.
-    async fn needless(&self) -> bool {
+    async fn should_exit(&self) -> bool {
         if self.host.is_retired() || !self.is_found() {
             return true;
         }
@@ -156,7 +156,7 @@ impl Supervisor {
         list.iter().all(|info| info.status == Status::Sleeping)
     }
 
-    async fn answer(self: Arc<Self>, stream: UnixStream) {
+    async fn answer_request(self: Arc<Self>, stream: UnixStream) {
         let (read, write) = stream.into_split();
         let write = Arc::new(AsyncMutex::new(write));
         let mut read = BufReader::new(read);
@@ -164,7 +164,7 @@ impl Supervisor {
             let answer = if request.program == program() {
                 match serde_json::from_str(request.ask.get()) {
                     // Boxed, because its state is large.
-                    Ok(ask) => Box::pin(self.begin(ask, read, &write)).await,
+                    Ok(ask) => Box::pin(self.perform_request(ask, read, &write)).await,
                     Err(error) => Some(Answer::Failed(Error::new(Code::Internal, error.to_string()))),
                 }
             } else {
@@ -180,7 +180,7 @@ impl Supervisor {
     }
 
     /// Confirms the start of a request and performs it.
-    async fn begin(
+    async fn perform_request(
         self: &Arc<Self>,
         ask: Ask,
         read: BufReader<OwnedReadHalf>,
@@ -209,12 +209,12 @@ impl Supervisor {
     ) -> Option<Answer> {
         let mut nothing = [0];
         tokio::select! {
-            done = self.act(act, write) => Some(done.unwrap_or_else(Answer::Failed)),
+            done = self.perform_act(act, write) => Some(done.unwrap_or_else(Answer::Failed)),
             _ = read.read(&mut nothing) => None,
         }
     }
 
-    async fn act(&self, act: Act, write: &AsyncMutex<OwnedWriteHalf>) -> Result<Answer> {
+    async fn perform_act(&self, act: Act, write: &AsyncMutex<OwnedWriteHalf>) -> Result<Answer> {
         match act {
             Act::Call { profiles, toolset, tool, input, progress } => {
                 let catalog = Catalog::<All>::select(&profiles, toolset.as_deref())?;
@@ -257,18 +257,18 @@ impl Supervisor {
 }
 
 /// Returns whether the client belongs to this user.
-fn ours(stream: &UnixStream) -> bool {
+fn is_same_user(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw())
 }
 
 /// Returns the device and inode at the path of the socket.
-fn place(state: &State, session: &SessionId) -> Option<(u64, u64)> {
+fn socket_identity(state: &State, session: &SessionId) -> Option<(u64, u64)> {
     let about = fs::symlink_metadata(state.socket(session)).ok()?;
     Some((about.dev(), about.ino()))
 }
 
 /// Opens the sandboxes in a directory.
-fn provider(sandboxes: &Path) -> Result<Local> {
+fn open_provider(sandboxes: &Path) -> Result<Local> {
     let names = if cfg!(debug_assertions) { std::env::var(NAMES).ok() } else { None };
     let Some(names) = names else { return Local::new(sandboxes) };
     let server = |pair: &str| {
@@ -279,7 +279,7 @@ fn provider(sandboxes: &Path) -> Result<Local> {
 }
 
 /// Listens, replacing the socket of a killed supervisor. The starting command has made sure that none runs.
-fn listen(state: &State, session: &SessionId) -> io::Result<UnixListener> {
+fn bind_socket(state: &State, session: &SessionId) -> io::Result<UnixListener> {
     match fs::remove_file(state.socket(session)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -288,7 +288,7 @@ fn listen(state: &State, session: &SessionId) -> io::Result<UnixListener> {
     UnixListener::bind(socket)
 }
 
-fn failed(error: io::Error) -> Error {
+fn start_error(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("the supervisor of this session cannot start: {error}"))
         .with_source(error)
 }

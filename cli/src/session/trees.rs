@@ -80,7 +80,7 @@ impl Copying {
     /// # Errors
     /// As [`Client::copy_tree`].
     pub async fn finish(self) -> Result<()> {
-        match self.ended().await? {
+        match self.receive_answer().await? {
             Answer::Done => Ok(()),
             _ => Err(odd()),
         }
@@ -91,13 +91,13 @@ impl Copying {
     /// # Errors
     /// As [`Client::copy_tree`].
     pub async fn finish_archive(self) -> Result<bool> {
-        match self.ended().await? {
+        match self.receive_answer().await? {
             Answer::Extracted { is_new } => Ok(is_new),
             _ => Err(odd()),
         }
     }
 
-    async fn ended(self) -> Result<Answer> {
+    async fn receive_answer(self) -> Result<Answer> {
         let Copying { pipe, mut stream } = self;
         drop(pipe);
         match wire::receive::<Answer>(&mut stream).await {
@@ -115,13 +115,13 @@ pub(super) async fn serve(
     mut read: BufReader<OwnedReadHalf>,
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
 ) -> Option<Answer> {
-    match tree(host, request, &mut read, write).await {
+    match handle_request(host, request, &mut read, write).await {
         Ok(answer) => Some(answer),
         Err(error) => Some(Answer::Failed(error)),
     }
 }
 
-async fn tree(
+async fn handle_request(
     host: &Host,
     TreeRequest { profiles, sandbox, path, way }: TreeRequest,
     read: &mut BufReader<OwnedReadHalf>,

@@ -24,7 +24,7 @@ pub enum Change {
 ///
 /// `text` must not contain a byte order mark.
 pub fn edit(text: &str, changes: &[Change]) -> String {
-    changes.iter().fold(text.to_owned(), |text, change| one(&text, change).unwrap_or(text))
+    changes.iter().fold(text.to_owned(), |text, change| apply_change(&text, change).unwrap_or(text))
 }
 
 /// An argument of the attribute: its key, its range, and the end of the following comma.
@@ -34,11 +34,11 @@ struct Argument {
     comma: Option<usize>,
 }
 
-fn one(text: &str, change: &Change) -> Option<String> {
+fn apply_change(text: &str, change: &Change) -> Option<String> {
     let file = depth::parse_file(text).ok()?;
     let found = syntax::find(&file, "", &mut Report::new())?;
     let attribute = &found.item.attrs[found.attribute];
-    let entries = entries(&found.tokens)?;
+    let entries = parse_entries(&found.tokens)?;
     let at = |key: &str| entries.iter().position(|entry| entry.key == key);
     let mut text = text.to_owned();
     match change {
@@ -55,32 +55,32 @@ fn one(text: &str, change: &Change) -> Option<String> {
                     let (open, close) = (span.open().byte_range(), span.close().byte_range());
                     text.replace_range(open.start..close.end, "");
                 }
-                _ => remove(&mut text, &entries, index),
+                _ => remove_entry(&mut text, &entries, index),
             }
         }
         Change::Set(_, entry) => match (entries.last(), &attribute.meta) {
-            (Some(last), _) => append(&mut text, last, entry),
+            (Some(last), _) => append_entry(&mut text, last, entry),
             (None, Meta::List(list)) => {
                 text.insert_str(list.delimiter.span().open().byte_range().end, entry);
             }
-            (None, meta) => text.insert_str(range(meta)?.end, &format!("({entry})")),
+            (None, meta) => text.insert_str(token_range(meta)?.end, &format!("({entry})")),
         },
     }
     Some(text)
 }
 
-fn entries(tokens: &TokenStream) -> Option<Vec<Argument>> {
+fn parse_entries(tokens: &TokenStream) -> Option<Vec<Argument>> {
     let metas = Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens.clone()).ok()?;
-    metas.pairs().map(|pair| entry(pair.value(), pair.punct().map(|comma| comma.span))).collect()
+    metas.pairs().map(|pair| to_argument(pair.value(), pair.punct().map(|comma| comma.span))).collect()
 }
 
-fn entry(meta: &Meta, comma: Option<Span>) -> Option<Argument> {
+fn to_argument(meta: &Meta, comma: Option<Span>) -> Option<Argument> {
     let key = meta.path().get_ident()?.to_string();
-    Some(Argument { key, range: range(meta)?, comma: comma.map(|comma| comma.byte_range().end) })
+    Some(Argument { key, range: token_range(meta)?, comma: comma.map(|comma| comma.byte_range().end) })
 }
 
 /// Returns the range that tokens span.
-fn range(tokens: &impl ToTokens) -> Option<Range<usize>> {
+fn token_range(tokens: &impl ToTokens) -> Option<Range<usize>> {
     let mut spans = tokens.to_token_stream().into_iter().map(|token| token.span().byte_range());
     let first = spans.next()?;
     let end = spans.last().map_or(first.end, |last| last.end);
@@ -88,7 +88,7 @@ fn range(tokens: &impl ToTokens) -> Option<Range<usize>> {
 }
 
 /// Appends an entry after the last one, on its own line if the last one has its own.
-fn append(text: &mut String, last: &Argument, entry: &str) {
+fn append_entry(text: &mut String, last: &Argument, entry: &str) {
     let line = text[..last.range.start].rfind('\n').map_or(0, |newline| newline + 1);
     let indent = &text[line..last.range.start];
     let separator = if line > 0 && indent.trim().is_empty() { format!("\n{indent}") } else { " ".to_owned() };
@@ -99,7 +99,7 @@ fn append(text: &mut String, last: &Argument, entry: &str) {
 }
 
 /// Removes an entry, the comma that separates it, and its line if nothing else is on it.
-fn remove(text: &mut String, entries: &[Argument], index: usize) {
+fn remove_entry(text: &mut String, entries: &[Argument], index: usize) {
     let Argument { range, comma, .. } = &entries[index];
     if let (None, Some(before)) = (comma, index.checked_sub(1)) {
         text.replace_range(entries[before].range.end..range.end, "");

@@ -9,7 +9,7 @@ use proc_macro2::{TokenStream, TokenTree};
 /// `text` must not contain a byte order mark.
 pub fn rename(text: &str, old: &str, new: &str) -> String {
     let mut found = Vec::new();
-    collect(text.parse().unwrap_or_default(), old, &mut found);
+    collect_ranges(text.parse().unwrap_or_default(), old, &mut found);
     let mut renamed = text.to_owned();
     for range in found.into_iter().rev() {
         renamed.replace_range(range, new);
@@ -18,11 +18,11 @@ pub fn rename(text: &str, old: &str, new: &str) -> String {
 }
 
 /// Collects the ranges of an identifier, in the order of the text.
-fn collect(tokens: TokenStream, name: &str, found: &mut Vec<Range<usize>>) {
+fn collect_ranges(tokens: TokenStream, name: &str, found: &mut Vec<Range<usize>>) {
     for token in tokens {
         match token {
             TokenTree::Ident(ident) if ident == name => found.push(ident.span().byte_range()),
-            TokenTree::Group(group) => collect(group.stream(), name, found),
+            TokenTree::Group(group) => collect_ranges(group.stream(), name, found),
             _ => {}
         }
     }

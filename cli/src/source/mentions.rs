@@ -54,7 +54,8 @@ pub fn of(project: &Project, draft: &Draft, words: &[&str]) -> Vec<Mention> {
         // A binary file contains no mentions.
         let Ok(text) = String::from_utf8(text) else { continue };
         let file = paths::relative(&path, &project.dir);
-        let lines = text.lines().enumerate().filter(|(_, line)| words.iter().any(|word| has(line, word)));
+        let lines =
+            text.lines().enumerate().filter(|(_, line)| words.iter().any(|word| has_word(line, word)));
         mentions.extend(lines.map(|(index, line)| Mention {
             file: file.clone(),
             line: index + 1,
@@ -71,7 +72,7 @@ fn mentions_file(mentions: &[Mention], path: &Path, project: &Project) -> bool {
 }
 
 /// Returns whether a line contains a whole word.
-fn has(line: &str, word: &str) -> bool {
+fn has_word(line: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(start, _)| {
         let (before, after) = (&line[..start], &line[start + word.len()..]);
@@ -85,10 +86,10 @@ mod tests {
 
     #[test]
     fn only_whole_words_match() {
-        assert!(has("env.Sandbox.get()", "Sandbox"));
-        assert!(has("(\"Sandbox\")", "Sandbox"));
-        assert!(!has("ShellSandbox", "Sandbox"));
-        assert!(!has("Sandboxes", "Sandbox"));
-        assert!(has("Sandboxes, Sandbox", "Sandbox"));
+        assert!(has_word("env.Sandbox.get()", "Sandbox"));
+        assert!(has_word("(\"Sandbox\")", "Sandbox"));
+        assert!(!has_word("ShellSandbox", "Sandbox"));
+        assert!(!has_word("Sandboxes", "Sandbox"));
+        assert!(has_word("Sandboxes, Sandbox", "Sandbox"));
     }
 }

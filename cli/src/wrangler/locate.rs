@@ -70,7 +70,7 @@ impl Config {
     pub fn open(project: &Project, given: Option<Given>, findings: &mut Findings) -> Result<Config, Stop> {
         let path = match given.map(Given::path) {
             Some(path) => Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())),
-            None => find(project, findings)?,
+            None => find_config(project, findings)?,
         };
         let Some(path) = path else {
             let text = create::config(&project.name);
@@ -86,7 +86,7 @@ impl Config {
                 owner: None,
             });
         };
-        let path = located(&path);
+        let path = resolve_dir(&path);
         let shown = paths::relative(&path, &project.dir);
         let format = match path.extension().and_then(|extension| extension.to_str()) {
             Some("json" | "jsonc") => Format::Jsonc,
@@ -97,7 +97,7 @@ impl Config {
                 return findings.fail(Rule::ConfigNotServed { what, remedy }, None);
             }
         };
-        let read = resolve(&path, given, project).and_then(|target| Ok((input::read(&target)?, target)));
+        let read = resolve_file(&path, given, project).and_then(|target| Ok((input::read(&target)?, target)));
         let (bytes, target) = match read {
             Ok(read) => read,
             Err(error) => return findings.io(&error),
@@ -127,14 +127,14 @@ impl Config {
             };
             return findings.fail(Rule::PagesProject { config: shown }, Some(place));
         }
-        let named =
-            given.is_some() && (redirect(project).is_some() || nearest(project).as_ref() != Some(&path));
+        let named = given.is_some()
+            && (find_redirect(project).is_some() || find_nearest(project).as_ref() != Some(&path));
         Ok(Config { path, target, shown, document, named, exists: true, owner: None })
     }
 
     /// Determines which file `koze.lock` belongs to: the one that it names, or the one that wrangler finds.
     pub fn note_owner(&mut self, project: &Project, locked: Option<&Path>) {
-        let owner = locked.map(located).or_else(|| nearest(project)).filter(|owner| owner.is_file());
+        let owner = locked.map(resolve_dir).or_else(|| find_nearest(project)).filter(|owner| owner.is_file());
         self.owner =
             owner.filter(|owner| *owner != self.path).map(|owner| paths::relative(&owner, &project.dir));
     }
@@ -153,7 +153,7 @@ impl Config {
 
 /// Resolves the symbolic links of a path's directory. The file itself may be a link: wrangler resolves the paths in it
 /// relative to the link.
-fn located(path: &Path) -> PathBuf {
+fn resolve_dir(path: &Path) -> PathBuf {
     let path = paths::normal(path);
     let dir = path.parent().and_then(|dir| paths::canonical(dir).ok());
     match (dir, path.file_name()) {
@@ -163,7 +163,7 @@ fn located(path: &Path) -> PathBuf {
 }
 
 /// Returns the file itself. Links lead out of the package only if the user named the file.
-fn resolve(path: &Path, given: Option<Given>, project: &Project) -> io::Result<PathBuf> {
+fn resolve_file(path: &Path, given: Option<Given>, project: &Project) -> io::Result<PathBuf> {
     match given {
         // Reading it reports one that does not exist.
         Some(Given::ByUser(_)) => Ok(paths::canonical(path).unwrap_or_else(|_| path.to_owned())),
@@ -175,17 +175,17 @@ fn resolve(path: &Path, given: Option<Given>, project: &Project) -> io::Result<P
 }
 
 /// Finds a file by name in the package's directory or a parent.
-fn upward(project: &Project, name: &str) -> Option<PathBuf> {
+fn find_upward(project: &Project, name: &str) -> Option<PathBuf> {
     project.dir.ancestors().map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
-fn redirect(project: &Project) -> Option<PathBuf> {
-    upward(project, REDIRECT)
+fn find_redirect(project: &Project) -> Option<PathBuf> {
+    find_upward(project, REDIRECT)
 }
 
 /// Returns the file that wrangler would read without a redirect.
-fn nearest(project: &Project) -> Option<PathBuf> {
-    NAMES.iter().find_map(|name| upward(project, name))
+fn find_nearest(project: &Project) -> Option<PathBuf> {
+    NAMES.iter().find_map(|name| find_upward(project, name))
 }
 
 /// Returns the package's configurations that wrangler reads only if they are named, such as `wrangler.staging.toml`.
@@ -209,8 +209,8 @@ fn is_stray(name: &str) -> bool {
 }
 
 /// Returns the file that wrangler would read. It must be inside the package.
-fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, Stop> {
-    if let Some(redirect) = redirect(project) {
+fn find_config(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, Stop> {
+    if let Some(redirect) = find_redirect(project) {
         let found = paths::relative(&redirect, &project.dir);
         let why = "which redirects it to a file that another tool generated";
         let remedy =
@@ -218,7 +218,7 @@ fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, S
         let rule = Rule::ConfigElsewhere { found, why, remedy };
         return findings.fail(rule, None);
     }
-    let Some(path) = nearest(project) else {
+    let Some(path) = find_nearest(project) else {
         return Ok(None);
     };
     if path.parent() != Some(project.dir.as_path()) {

@@ -22,12 +22,12 @@ pub struct Scope<'a> {
 impl<'a> Scope<'a> {
     /// Creates the top level of a configuration.
     pub fn top(root: &'a Value) -> Self {
-        Scope { environment: None, value: root, exports: exports(root) }
+        Scope { environment: None, value: root, exports: declared_exports(root) }
     }
 
     /// Creates a named environment of a configuration.
     pub fn of_environment(name: &str, value: &'a Value, root: &'a Value) -> Self {
-        let exports = exports(value).or_else(|| exports(root));
+        let exports = declared_exports(value).or_else(|| declared_exports(root));
         Scope { environment: Some(name.to_owned()), value, exports }
     }
 
@@ -101,7 +101,7 @@ impl Scope<'_> {
 }
 
 /// Returns the exports that a level declares. Null counts as absent.
-fn exports(value: &Value) -> Option<&Map<String, Value>> {
+fn declared_exports(value: &Value) -> Option<&Map<String, Value>> {
     value.get("exports").and_then(Value::as_object)
 }
 
@@ -123,7 +123,7 @@ pub fn all<'a>(
                 }
             }
         }
-        Some(_) => shape(config, &[Step::from("env")], "an object", findings),
+        Some(_) => report_shape(config, &[Step::from("env")], "an object", findings),
     }
     for name in project.environments.iter().flatten() {
         if !scopes.iter().any(|scope| scope.environment.as_ref() == Some(name)) {
@@ -135,22 +135,22 @@ pub fn all<'a>(
         }
     }
     for scope in &scopes {
-        check(config, scope, findings);
+        check_blocks(config, scope, findings);
     }
     findings.checked()?;
     Ok(scopes)
 }
 
 /// Checks the form of the blocks that koze edits.
-fn check(config: &Config, scope: &Scope, findings: &mut Findings) {
+fn check_blocks(config: &Config, scope: &Scope, findings: &mut Findings) {
     if !scope.value.is_object() {
-        return shape(config, &scope.path(&[]), "an object", findings);
+        return report_shape(config, &scope.path(&[]), "an object", findings);
     }
     let mut lists = vec![vec![Step::from("containers")], vec![Step::from("migrations")]];
     match scope.value.get("durable_objects") {
         None => {}
         Some(Value::Object(_)) => lists.push(vec![Step::from("durable_objects"), Step::from("bindings")]),
-        Some(_) => shape(config, &scope.path(&[Step::from("durable_objects")]), "an object", findings),
+        Some(_) => report_shape(config, &scope.path(&[Step::from("durable_objects")]), "an object", findings),
     }
     for keys in lists {
         let value = keys.iter().try_fold(scope.value, |value, step| match step {
@@ -165,26 +165,26 @@ fn check(config: &Config, scope: &Scope, findings: &mut Findings) {
                 for (index, element) in elements.iter().enumerate() {
                     let path = || [scope.path(&keys), vec![Step::Index(index)]].concat();
                     if !element.is_object() {
-                        shape(config, &path(), "an object", findings);
+                        report_shape(config, &path(), "an object", findings);
                     }
                     for key in ["name", "class_name", "image"] {
                         if element.get(key).is_some_and(|value| !value.is_string()) {
                             let path = [path(), vec![Step::from(key)]].concat();
-                            shape(config, &path, "a string", findings);
+                            report_shape(config, &path, "a string", findings);
                         }
                     }
                 }
             }
-            Some(_) => shape(config, &scope.path(&keys), "an array", findings),
+            Some(_) => report_shape(config, &scope.path(&keys), "an array", findings),
         }
     }
     match scope.get("exports") {
         None | Some(Value::Object(_)) => {}
-        Some(_) => shape(config, &scope.path(&[Step::from("exports")]), "an object", findings),
+        Some(_) => report_shape(config, &scope.path(&[Step::from("exports")]), "an object", findings),
     }
 }
 
-fn shape(config: &Config, path: &[Step], expected: &'static str, findings: &mut Findings) {
+fn report_shape(config: &Config, path: &[Step], expected: &'static str, findings: &mut Findings) {
     findings.add(Rule::ConfigShape { path: dotted(path), expected }, Some(config.place(path)));
 }
 

@@ -42,20 +42,20 @@ impl Settings {
     pub fn of(config: &Config, scopes: &[Scope], entry: &str) -> Settings {
         let mut settings = Settings::default();
         for scope in scopes {
-            settings.flag(scope, config);
-            settings.main(scope, entry, config);
-            settings.build(scope, config);
+            settings.add_node_flag(scope, config);
+            settings.set_main(scope, entry, config);
+            settings.add_check(scope, config);
         }
         settings
     }
 
-    fn set(&mut self, path: Path, text: &str, config: &Config) {
+    fn set_text(&mut self, path: Path, text: &str, config: &Config) {
         self.notes.push(format!("set `{}` in {} to `{text}`", dotted(&path), config.shown));
         self.edits.push(Edit::Set { path, value: json!(text) });
     }
 
     /// Enables Node's modules, which the SDK needs.
-    fn flag(&mut self, scope: &Scope, config: &Config) {
+    fn add_node_flag(&mut self, scope: &Scope, config: &Config) {
         if !scope.lacks_node() {
             return;
         }
@@ -69,7 +69,7 @@ impl Settings {
 
     /// Replaces worker-build's output by the generated entry point. The build itself reports what to do about a user's
     /// own entry point.
-    fn main(&mut self, scope: &Scope, entry: &str, config: &Config) {
+    fn set_main(&mut self, scope: &Scope, entry: &str, config: &Config) {
         let main = scope.get("main").and_then(Value::as_str);
         let site = scope.get("site").and_then(|site| site.get("entry-point")).and_then(Value::as_str);
         let plain = |main: &'_ str| main.strip_prefix("./").unwrap_or(main).to_owned();
@@ -88,14 +88,14 @@ impl Settings {
                     config.shown
                 ));
                 self.edits.push(Edit::Remove { path });
-                self.set(scope.path(&path!["main"]), entry, config);
+                self.set_text(scope.path(&path!["main"]), entry, config);
             }
-            _ => self.set(scope.path(&path!["main"]), entry, config),
+            _ => self.set_text(scope.path(&path!["main"]), entry, config),
         }
     }
 
     /// Adds the check before the build command. An environment may have its own command.
-    fn build(&mut self, scope: &Scope, config: &Config) {
+    fn add_check(&mut self, scope: &Scope, config: &Config) {
         let build = scope.get("build");
         let inherits = build.is_none() && scope.environment.is_some();
         if inherits || build.is_some_and(|build| !build.is_object()) {
@@ -111,7 +111,7 @@ impl Settings {
                 let path = scope.path(&path!["build"]);
                 self.edits.push(Edit::Set { path, value: json!({ "command": command }) });
             }
-            None | Some("") => self.set(path, &format!("{CHECK} && {BUILD}"), config),
+            None | Some("") => self.set_text(path, &format!("{CHECK} && {BUILD}"), config),
             Some(command) if command.contains("koze build") => {}
             // Before a list of commands, the check would guard only the first one.
             Some(command) if command.contains([';', '|', '&', '\n']) && !is_chain(command) => {
@@ -121,7 +121,7 @@ impl Settings {
                     config.shown
                 ));
             }
-            Some(command) => self.set(path, &format!("{CHECK} && {command}"), config),
+            Some(command) => self.set_text(path, &format!("{CHECK} && {command}"), config),
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct Stray {
 }
 
 impl Stray {
-    fn error(path: &Path, root: &Path, target: Option<PathBuf>, exists: bool) -> io::Error {
+    fn io_error(path: &Path, root: &Path, target: Option<PathBuf>, exists: bool) -> io::Error {
         io::Error::other(Stray { path: paths::relative(path, root), target, exists })
     }
 
@@ -95,14 +95,14 @@ pub fn resolve(root: &Path, path: &Path) -> io::Result<PathBuf> {
     if is_left_out() {
         return Ok(path);
     }
-    let Ok(rest) = path.strip_prefix(root) else { return Err(Stray::error(&path, root, None, true)) };
-    rest.components().try_fold(root.to_owned(), |resolved, part| enter(resolved.join(part), root))
+    let Ok(rest) = path.strip_prefix(root) else { return Err(Stray::io_error(&path, root, None, true)) };
+    rest.components().try_fold(root.to_owned(), |resolved, part| resolve_part(resolved.join(part), root))
 }
 
 /// Resolves the last part of a path whose other parts are resolved.
-fn enter(path: PathBuf, root: &Path) -> io::Result<PathBuf> {
+fn resolve_part(path: PathBuf, root: &Path) -> io::Result<PathBuf> {
     match fs::symlink_metadata(&path) {
-        Ok(about) if about.is_symlink() => follow(&path, root),
+        Ok(about) if about.is_symlink() => follow_link(&path, root),
         Ok(_) => Ok(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path),
         Err(error) => Err(super::disk::named("find", &path, error)),
@@ -137,7 +137,7 @@ impl<'r> Resolver<'r> {
             Some(known) => known,
             None => (dir.to_owned(), resolve(self.root, dir)?),
         };
-        let file = enter(resolved.join(name), self.root);
+        let file = resolve_part(resolved.join(name), self.root);
         self.last = Some((dir, resolved));
         file
     }
@@ -155,14 +155,14 @@ pub fn resolve_entry(root: &Path, path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Returns where a link leads, which must be in `root`.
-fn follow(link: &Path, root: &Path) -> io::Result<PathBuf> {
+fn follow_link(link: &Path, root: &Path) -> io::Result<PathBuf> {
     let Ok(target) = paths::canonical(link) else {
         let target = fs::read_link(link).unwrap_or_default();
-        return Err(Stray::error(link, root, Some(target), false));
+        return Err(Stray::io_error(link, root, Some(target), false));
     };
     match target.strip_prefix(root) {
         Ok(rest) if !is_of_git(rest) => Ok(target),
-        _ => Err(Stray::error(link, root, Some(target), true)),
+        _ => Err(Stray::io_error(link, root, Some(target), true)),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::platform;
 pub(super) const SUFFIX: &str = ".koze-tmp";
 
 /// Runs an operation on a path.
-fn operation<T>(what: &'static str, path: &Path, run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+fn run_operation<T>(what: &'static str, path: &Path, run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     fault::point(what, path).and_then(|()| run()).map_err(|error| named(what, path, error))
 }
 
@@ -59,12 +59,12 @@ pub(crate) fn stage(target: &Path, content: &[u8], permissions: Option<Permissio
         platform::like_new_file(&mut builder);
         builder.tempfile_in(dir)
     };
-    let mut file = operation("write", target, new)?;
-    operation("write", target, || file.as_file_mut().write_all(content))?;
+    let mut file = run_operation("write", target, new)?;
+    run_operation("write", target, || file.as_file_mut().write_all(content))?;
     if let Some(permissions) = permissions {
-        operation("write", target, || file.as_file().set_permissions(permissions))?;
+        run_operation("write", target, || file.as_file().set_permissions(permissions))?;
     }
-    operation("write", target, || file.as_file().sync_all())?;
+    run_operation("write", target, || file.as_file().sync_all())?;
     Ok(file.into_temp_path())
 }
 
@@ -88,19 +88,19 @@ pub(crate) fn split(path: &Path) -> (&Path, String) {
 
 /// Writes a file that nobody reads before its directory is renamed.
 pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    operation("write", path, || std::fs::write(path, content))
+    run_operation("write", path, || std::fs::write(path, content))
 }
 
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    operation("write", to, || std::fs::rename(from, to))
+    run_operation("write", to, || std::fs::rename(from, to))
 }
 
 pub(super) fn remove_file(path: &Path) -> io::Result<()> {
-    operation("remove", path, || std::fs::remove_file(path))
+    run_operation("remove", path, || std::fs::remove_file(path))
 }
 
 pub(crate) fn remove_dir_all(dir: &Path) -> io::Result<()> {
-    operation("remove", dir, || std::fs::remove_dir_all(dir))
+    run_operation("remove", dir, || std::fs::remove_dir_all(dir))
 }
 
 /// Creates a temporary directory in `parent`, named `<prefix>??????.koze-tmp`.
@@ -108,7 +108,7 @@ pub(crate) fn temp_dir(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).suffix(SUFFIX);
     platform::like_new_directory(&mut builder);
-    operation("create", parent, || builder.tempdir_in(parent))
+    run_operation("create", parent, || builder.tempdir_in(parent))
 }
 
 /// Returns whether a name has the form of [`temp_dir`].
@@ -117,15 +117,15 @@ pub(crate) fn is_temp_dir(name: &str, prefix: &str) -> bool {
 }
 
 pub(super) fn create_dir(dir: &Path) -> io::Result<()> {
-    operation("create", dir, || std::fs::create_dir(dir))
+    run_operation("create", dir, || std::fs::create_dir(dir))
 }
 
 /// Creates a directory and its missing parents for this user alone.
 pub(crate) fn create_private(dir: &Path) -> io::Result<()> {
-    operation("create", dir, || platform::create_private(dir))
+    run_operation("create", dir, || platform::create_private(dir))
 }
 
 /// Syncs a directory to disk. Where the file system does not support it, each file is still complete.
 pub(super) fn sync_dir(dir: &Path) {
-    let _ = operation("sync", dir, || File::open(dir)?.sync_all());
+    let _ = run_operation("sync", dir, || File::open(dir)?.sync_all());
 }

@@ -19,7 +19,7 @@ const PIECE: usize = 16 << 10;
 /// Returns the errors of the operating system, with the file's name, and an error if it is a pipe or a device, or too
 /// large.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let (file, size) = open(path)?;
+    let (file, size) = open_file(path)?;
     read_rest(path, file, Vec::with_capacity(size))
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Current {
 /// # Errors
 /// As [`read`].
 pub(super) fn compare(path: &Path, expected: &[u8]) -> io::Result<Current> {
-    let (mut file, size) = open(path)?;
+    let (mut file, size) = open_file(path)?;
     let mut piece = [0; PIECE];
     let mut rest = expected;
     loop {
@@ -63,11 +63,11 @@ pub(super) fn compare(path: &Path, expected: &[u8]) -> io::Result<Current> {
 }
 
 /// Opens a regular file. Returns its size, too.
-fn open(path: &Path) -> io::Result<(fs_err::File, usize)> {
+fn open_file(path: &Path) -> io::Result<(fs_err::File, usize)> {
     // Opening a device may have effects, so look first.
     let about = fs::metadata(path);
     if !beneath::is_left_out() && about.as_ref().is_ok_and(|about| !about.is_file() && !about.is_dir()) {
-        return Err(refused(path, "it is not a regular file"));
+        return Err(read_error(path, "it is not a regular file"));
     }
     let size = about.map_or(0, |about| about.len().min(MAX));
     // One byte more, so that reading notices the end of the file without more room.
@@ -79,12 +79,12 @@ fn read_rest(path: &Path, mut file: fs_err::File, mut bytes: Vec<u8>) -> io::Res
     // Special files may be larger than they say, so count what is read.
     file.by_ref().take((MAX + 1).saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX {
-        return Err(refused(path, &format!("it is larger than {} MiB", MAX >> 20)));
+        return Err(read_error(path, &format!("it is larger than {} MiB", MAX >> 20)));
     }
     Ok(bytes)
 }
 
-fn refused(path: &Path, why: &str) -> io::Error {
+fn read_error(path: &Path, why: &str) -> io::Error {
     io::Error::other(format!("failed to read from file `{}`: {why}", path.display()))
 }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Staged, Step, beneath, disk, input, sweep};
+use super::{Staged, Step, beneath, disk, input, sweep_beside};
 use crate::home;
 use crate::images::guest;
 use crate::paths;
@@ -65,10 +65,10 @@ pub(super) fn write(dir: &Path, all: &[Staged]) -> io::Result<Option<PathBuf>> {
     let entry = |staged: &Staged| Change {
         path: paths::relative(&staged.change.path, dir),
         staged: staged.file.as_deref().map(|file| disk::split(file).1),
-        before: staged.change.before.as_deref().map(hash),
-        after: staged.change.after.as_deref().map(hash),
+        before: staged.change.before.as_deref().map(hex_digest),
+        after: staged.change.after.as_deref().map(hex_digest),
     };
-    let journal = Journal { package: shown(dir), files: all.iter().map(entry).collect() };
+    let journal = Journal { package: lossy_path(dir), files: all.iter().map(entry).collect() };
     let path = match home::file(dir, SUFFIX) {
         Ok(path) => path,
         Err(why) => return go_without(&why),
@@ -110,7 +110,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 pub(super) fn read(dir: &Path) -> io::Result<Option<(PathBuf, Vec<Step>)>> {
     let path = if beneath::is_left_out() { Ok(dir.join(OLD_FILE)) } else { home::file(dir, SUFFIX) };
     let Ok(path) = path else { return Ok(None) };
-    sweep(&path);
+    sweep_beside(&path);
     let text = match disk::read(&path) {
         Ok(Some(text)) => text,
         Ok(None) => return Ok(None),
@@ -118,24 +118,24 @@ pub(super) fn read(dir: &Path) -> io::Result<Option<(PathBuf, Vec<Step>)>> {
         Err(error) if is_unusable(error.kind()) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let steps = unfinished(dir, &text)?;
+    let steps = unfinished_steps(dir, &text)?;
     Ok(Some((path, steps)))
 }
 
 /// Returns the steps that are left of a journal. Returns none if it cannot be followed.
-fn unfinished(dir: &Path, text: &[u8]) -> io::Result<Vec<Step>> {
+fn unfinished_steps(dir: &Path, text: &[u8]) -> io::Result<Vec<Step>> {
     // The journal is written atomically, so an unreadable one comes from another version, whose intent is unknown.
     let Ok(journal) = serde_json::from_slice::<Journal>(text) else { return Ok(Vec::new()) };
-    let steps: Option<Vec<Step>> = journal.files.iter().map(|entry| entry.step(dir)).collect();
-    let Some(steps) = steps.filter(|_| journal.package == shown(dir)) else { return Ok(Vec::new()) };
+    let steps: Option<Vec<Step>> = journal.files.iter().map(|entry| entry.to_step(dir)).collect();
+    let Some(steps) = steps.filter(|_| journal.package == lossy_path(dir)) else { return Ok(Vec::new()) };
     let mut pending = Vec::new();
     for (entry, step) in journal.files.iter().zip(&steps) {
-        match entry.state(step)? {
+        match entry.check_progress(step)? {
             Progress::Done => {}
             Progress::Pending => pending.push(step.clone()),
             Progress::Changed => {
                 for step in &steps {
-                    sweep(&step.target);
+                    sweep_beside(&step.target);
                 }
                 return Ok(Vec::new());
             }
@@ -147,7 +147,7 @@ fn unfinished(dir: &Path, text: &[u8]) -> io::Result<Vec<Step>> {
 impl Change {
     /// Returns the step. Returns `None` if this is not a step that koze records: the directory may have been replaced
     /// since.
-    fn step(&self, dir: &Path) -> Option<Step> {
+    fn to_step(&self, dir: &Path) -> Option<Step> {
         let target = paths::normal(&dir.join(&self.path));
         let is_plain = |path: &Path| fs::symlink_metadata(path).map_or(true, |about| about.is_file());
         let (parent, name) = disk::split(&target);
@@ -166,7 +166,7 @@ impl Change {
         (holds || beneath::is_left_out()).then(|| Step { target, shown: self.path.clone(), staged })
     }
 
-    fn state(&self, step: &Step) -> io::Result<Progress> {
+    fn check_progress(&self, step: &Step) -> io::Result<Progress> {
         let now = hash_of(&step.target)?;
         let as_before = now == self.before;
         if now == self.after {
@@ -186,19 +186,19 @@ impl Change {
     }
 }
 
-fn shown(dir: &Path) -> String {
+fn lossy_path(dir: &Path) -> String {
     dir.to_string_lossy().into_owned()
 }
 
 fn hash_of(path: &Path) -> io::Result<Option<String>> {
     match input::read(path) {
-        Ok(bytes) => Ok(Some(hash(&bytes))),
+        Ok(bytes) => Ok(Some(hex_digest(&bytes))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn hash(bytes: &[u8]) -> String {
+fn hex_digest(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

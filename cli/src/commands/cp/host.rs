@@ -53,7 +53,7 @@ pub(super) struct NewFile {
 impl NewFile {
     /// Creates a file for a path. `mode` applies if the file does not exist yet, restricted by the umask.
     pub(super) fn create(path: &Path, mode: u32) -> Result<Self> {
-        let path = real(path)?;
+        let path = resolve_link(path)?;
         let replaced = match fs::metadata(&path) {
             Ok(about) if about.is_file() => Some(about.permissions().mode()),
             Ok(_) => {
@@ -69,7 +69,7 @@ impl NewFile {
         if replaced.is_none() {
             builder.permissions(Permissions::from_mode(mode & KEPT));
         }
-        let file = builder.tempfile_in(parent(&path)).map_err(|error| failed(&path, &error))?;
+        let file = builder.tempfile_in(parent_or_root(&path)).map_err(|error| failed(&path, &error))?;
         Ok(NewFile { file, path, mode: replaced })
     }
 
@@ -101,7 +101,7 @@ impl NewTree {
             );
             return Err(Error::new(Code::AlreadyExists, message));
         }
-        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent(&path));
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent_or_root(&path));
         let dir = dir.map_err(|error| failed(&path, &error))?;
         Ok(NewTree { dir, path })
     }
@@ -141,14 +141,14 @@ fn without_special_bits(path: &Path) -> io::Result<()> {
 }
 
 /// Follows symbolic links at the end of a path.
-fn real(path: &Path) -> Result<PathBuf> {
+fn resolve_link(path: &Path) -> Result<PathBuf> {
     match fs::symlink_metadata(path) {
         Ok(about) if about.is_symlink() => fs::canonicalize(path).map_err(|error| failed(path, &error)),
         _ => std::path::absolute(path).map_err(|error| failed(path, &error)),
     }
 }
 
-fn parent(path: &Path) -> &Path {
+fn parent_or_root(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("/"))
 }
 

@@ -51,7 +51,7 @@ impl Meter {
     pub(super) fn copy(&self, from: &File, to: &File, room: u64) -> io::Result<Option<u64>> {
         let (mut copied, mut to) = (0, to);
         loop {
-            self.check()?;
+            self.check_stopped()?;
             // One byte more than there is room for would show that there is more.
             let limit = STEP.min((room - copied).saturating_add(1));
             let count = io::copy(&mut from.take(limit), &mut to)?;
@@ -66,7 +66,7 @@ impl Meter {
         }
     }
 
-    fn check(&self) -> io::Result<()> {
+    fn check_stopped(&self) -> io::Result<()> {
         if self.is_stopped.load(Ordering::Acquire) {
             return Err(io::Error::other("the copy was interrupted"));
         }
@@ -83,7 +83,7 @@ pub(super) struct Metered<T> {
 
 impl<T: Read> Read for Metered<T> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.meter.check()?;
+        self.meter.check_stopped()?;
         let count = self.stream.read(bytes)?;
         self.meter.bar.inc(count as u64);
         Ok(count)
@@ -92,7 +92,7 @@ impl<T: Read> Read for Metered<T> {
 
 impl<T: Write> Write for Metered<T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.meter.check()?;
+        self.meter.check_stopped()?;
         let count = self.stream.write(bytes)?;
         self.meter.bar.inc(count as u64);
         Ok(count)

@@ -28,16 +28,16 @@ const MAX_ATTEMPTS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) fn run(args: &args::Demo) -> ExitCode {
-    demo(args).unwrap_or_else(|code| code)
+    run_demo(args).unwrap_or_else(|code| code)
 }
 
-fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
+fn run_demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
     let scratch = tempfile::Builder::new().prefix("koze-demo-").tempdir().map_err(|error| {
         show::err(&format!("error: cannot create a temporary project: {error}\n"));
         ExitCode::FAILURE
     })?;
     let project = scratch.path().join("demo");
-    make(&project, args)?;
+    create_project(&project, args)?;
     let session = args::SessionArgs {
         project,
         config: None,
@@ -75,7 +75,7 @@ fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
 }
 
 /// Creates a project with its sandboxes, with the commands that a user would run.
-fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
+fn create_project(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     show::out("$ koze new demo\n");
     let wanted = args::New {
         dir: project.to_owned(),
@@ -89,8 +89,8 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     made.map_err(|_| ExitCode::FAILURE)?;
     match args.tools {
         args::DemoTools::Agent => {}
-        args::DemoTools::Thread => return declare(project, "tools = [\"thread\"], "),
-        args::DemoTools::Workspace => return declare(project, workspace::ATTRIBUTE),
+        args::DemoTools::Thread => return add_keys(project, "tools = [\"thread\"], "),
+        args::DemoTools::Workspace => return add_keys(project, workspace::ATTRIBUTE),
         args::DemoTools::Script => return script::enable(project),
     }
     show::out("$ koze add python\n");
@@ -114,7 +114,7 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
 }
 
 /// Adds keys to the attribute of the project's sandbox.
-fn declare(project: &Path, keys: &str) -> Result<(), ExitCode> {
+fn add_keys(project: &Path, keys: &str) -> Result<(), ExitCode> {
     let file = "src/server/shell.sandbox.rs";
     show::out(&format!("$ sed -i 's/sandbox(/&{keys}/' {file}\n"));
     let path = project.join(file);
@@ -135,15 +135,16 @@ struct Agent {
 
 impl Agent {
     async fn play(&self) -> Result<(), String> {
-        self.call("sandbox_create", json!({ "sandbox": "frontend", "image": "shell" })).await?;
-        self.call("sandbox_create", json!({ "sandbox": "backend", "image": "python" })).await?;
-        self.call("shell", json!({ "sandbox": "frontend", "command": steps::BUILD })).await?;
-        let found = self.call("shell", json!({ "sandbox": "backend", "command": steps::PREPARE })).await?;
+        self.call_json("sandbox_create", json!({ "sandbox": "frontend", "image": "shell" })).await?;
+        self.call_json("sandbox_create", json!({ "sandbox": "backend", "image": "python" })).await?;
+        self.call_json("shell", json!({ "sandbox": "frontend", "command": steps::BUILD })).await?;
+        let found =
+            self.call_json("shell", json!({ "sandbox": "backend", "command": steps::PREPARE })).await?;
         let server = steps::server(found["stdout"].as_str().unwrap_or_default())?;
         let path = format!("/home/user/app/{}", server.file);
-        self.call("write_file", json!({ "sandbox": "backend", "path": path, "content": server.source }))
+        self.call_json("write_file", json!({ "sandbox": "backend", "path": path, "content": server.source }))
             .await?;
-        self.call(
+        self.call_json(
             "transfer",
             json!({
                 "from_sandbox": "frontend", "from_path": "/home/user/app/dist",
@@ -152,21 +153,21 @@ impl Agent {
         )
         .await?;
         let command = format!("cd app && {} {} > server.log 2>&1 &", server.program, server.file);
-        self.call("shell", json!({ "sandbox": "backend", "command": command })).await?;
-        let given = self.call("browse", json!({ "sandbox": "backend", "port": steps::PORT })).await?;
+        self.call_json("shell", json!({ "sandbox": "backend", "command": command })).await?;
+        let given = self.call_json("browse", json!({ "sandbox": "backend", "port": steps::PORT })).await?;
         let url = given["url"].as_str().ok_or("`browse` returned no URL")?;
-        show::out(&format!("\n$ curl {url}\n{}", fetch(url).await?));
+        show::out(&format!("\n$ curl {url}\n{}", fetch_page(url).await?));
         Ok(())
     }
 
     /// Calls a tool that returns JSON.
-    async fn call(&self, tool: &str, input: Value) -> Result<Value, String> {
-        let content = self.text(tool, input).await?;
+    async fn call_json(&self, tool: &str, input: Value) -> Result<Value, String> {
+        let content = self.call_and_show(tool, input).await?;
         serde_json::from_str(&content).map_err(|error| format!("`{tool}` returned invalid JSON: {error}"))
     }
 
     /// Calls a tool and shows the call and its result.
-    async fn text(&self, tool: &str, input: Value) -> Result<String, String> {
+    async fn call_and_show(&self, tool: &str, input: Value) -> Result<String, String> {
         show::out(&format!("\n> {tool} {input}\n"));
         let toolset = match self.toolset {
             args::DemoTools::Agent => None,
@@ -182,12 +183,13 @@ impl Agent {
 }
 
 /// Fetches a page. Connects to the loopback address itself, because not every system resolves names below `localhost`.
-async fn fetch(url: &str) -> Result<String, String> {
+async fn fetch_page(url: &str) -> Result<String, String> {
     let odd = || format!("{url} is not a preview URL");
     let host = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).ok_or_else(odd)?;
     let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).ok_or_else(odd)?;
     for _ in 0..MAX_ATTEMPTS {
-        let page = get(host, port).await.map_err(|error| format!("{url} cannot be reached: {error}"))?;
+        let page =
+            get_response(host, port).await.map_err(|error| format!("{url} cannot be reached: {error}"))?;
         match page.split_once("\r\n\r\n") {
             Some((head, body)) if head.split(' ').nth(1) == Some("200") => return Ok(body.to_owned()),
             // The server is still starting.
@@ -197,7 +199,7 @@ async fn fetch(url: &str) -> Result<String, String> {
     Err(format!("nothing answers at {url}"))
 }
 
-async fn get(host: &str, port: u16) -> std::io::Result<String> {
+async fn get_response(host: &str, port: u16) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     let request = format!("GET / HTTP/1.0\r\nHost: {host}\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;

@@ -34,15 +34,15 @@ pub(super) fn enable(project: &Path) -> Result<(), ExitCode> {
 
 pub(super) async fn play(agent: &Agent) -> Result<(), String> {
     let code = "console.log('counting'); return [1, 2, 3].reduce((sum, n) => sum + n, 0)";
-    agent.call("run_sandbox_code", json!({ "code": code })).await?;
-    agent.call("create_library", json!({ "name": "numbers", "code": LIBRARY })).await?;
+    agent.call_json("run_sandbox_code", json!({ "code": code })).await?;
+    agent.call_json("create_library", json!({ "name": "numbers", "code": LIBRARY })).await?;
     let schema = json!({
         "type": "object",
         "properties": { "csv": { "type": "string" }, "column": { "type": "string" } },
         "required": ["csv", "column"],
     });
     agent
-        .call(
+        .call_json(
             "create_tool",
             json!({
                 "name": "average_of_column", "description": "Average a column of a CSV table.",
@@ -51,7 +51,7 @@ pub(super) async fn play(agent: &Agent) -> Result<(), String> {
         )
         .await?;
     let csv = "month,visits\nJune,120\nJuly,80\nAugust,100\n";
-    agent.call("average_of_column", json!({ "csv": csv, "column": "visits" })).await?;
-    agent.call("get_state", json!({ "key": "last" })).await?;
+    agent.call_json("average_of_column", json!({ "csv": csv, "column": "visits" })).await?;
+    agent.call_json("get_state", json!({ "key": "last" })).await?;
     Ok(())
 }

@@ -19,24 +19,31 @@ const COUNT: &str =
 pub(super) async fn play(agent: &Agent) -> Result<(), String> {
     let path = |path: &str| json!({ "path": path });
     let write = |path: &str, content: &str| json!({ "path": path, "content": content });
-    tell(agent, "ls", "See what there is", path("/mnt/user-data")).await?;
-    tell(agent, "write_file", "Store the user's upload", write(UPLOAD, POEM)).await?;
-    tell(agent, "write_file", "Write a program that counts words", write(PROGRAM, COUNT)).await?;
+    call_with_description(agent, "ls", "See what there is", path("/mnt/user-data")).await?;
+    call_with_description(agent, "write_file", "Store the user's upload", write(UPLOAD, POEM)).await?;
+    call_with_description(agent, "write_file", "Write a program that counts words", write(PROGRAM, COUNT))
+        .await?;
     let edit = json!({ "path": PROGRAM, "old_str": "head -n 20", "new_str": "head -n 3" });
-    tell(agent, "str_replace", "Keep the most frequent words only", edit).await?;
-    tell(agent, "grep", "Check the edit", json!({ "pattern": "head -n", "path": PROGRAM })).await?;
+    call_with_description(agent, "str_replace", "Keep the most frequent words only", edit).await?;
+    call_with_description(agent, "grep", "Check the edit", json!({ "pattern": "head -n", "path": PROGRAM }))
+        .await?;
     let command = format!("(echo '# Words'; sh {PROGRAM} {UPLOAD}) > {REPORT}");
-    tell(agent, "bash", "Write the report", json!({ "command": command })).await?;
-    tell(agent, "read_file", "Read the report", path(REPORT)).await?;
+    call_with_description(agent, "bash", "Write the report", json!({ "command": command })).await?;
+    call_with_description(agent, "read_file", "Read the report", path(REPORT)).await?;
     let files = json!({ "pattern": "**/*", "path": "/mnt/user-data" });
-    tell(agent, "glob", "List all files", files).await
+    call_with_description(agent, "glob", "List all files", files).await
 }
 
 /// Calls a tool. The description comes first.
-async fn tell(agent: &Agent, tool: &str, description: &str, more: Value) -> Result<(), String> {
+async fn call_with_description(
+    agent: &Agent,
+    tool: &str,
+    description: &str,
+    more: Value,
+) -> Result<(), String> {
     let mut input = json!({ "description": description });
     if let (Some(input), Value::Object(more)) = (input.as_object_mut(), more) {
         input.extend(more);
     }
-    agent.text(tool, input).await.map(drop)
+    agent.call_and_show(tool, input).await.map(drop)
 }

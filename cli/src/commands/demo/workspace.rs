@@ -41,7 +41,7 @@ const CODES: &[Code] = &[
 /// Plays the calls.
 pub(super) async fn play(agent: &Agent) -> Result<(), String> {
     let call = async |operation: &str, input: Value| {
-        agent.call(&format!("workspace__{NAME}__{operation}"), input).await
+        agent.call_json(&format!("workspace__{NAME}__{operation}"), input).await
     };
     call("write_file", json!({ "path": "visits.csv", "content": TABLE })).await?;
     let edit = json!({ "path": "visits.csv", "old_string": "July,80", "new_string": "July,110" });
@@ -49,7 +49,7 @@ pub(super) async fn play(agent: &Agent) -> Result<(), String> {
     call("grep", json!({ "pattern": "July", "include": "*.csv" })).await?;
     call("run", json!({ "command": "sort -t, -k2 -n visits.csv | tail -n 1" })).await?;
     let found = call("run", json!({ "command": "command -v python3 node; true" })).await?;
-    let code = code(found["stdout"].as_str().unwrap_or_default())?;
+    let code = find_code(found["stdout"].as_str().unwrap_or_default())?;
     let created = call("create_code_context", json!({ "language": code.language })).await?;
     let context = &created["context_id"];
     for code in [code.read, code.compute] {
@@ -59,7 +59,7 @@ pub(super) async fn play(agent: &Agent) -> Result<(), String> {
 }
 
 /// Returns the code for the first installed language.
-fn code(found: &str) -> Result<&'static Code, String> {
+fn find_code(found: &str) -> Result<&'static Code, String> {
     CODES.iter().find(|code| steps::is_installed(found, code.interpreter)).ok_or_else(|| {
         "the sandbox has no interpreter for the demo's code: install python3 or node below /usr".to_owned()
     })

@@ -13,7 +13,7 @@ use koze_local::{Local, Objects};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{Started, failed, follow, serve};
+use super::{Started, failed, rebuild_on_change, run_wrangler_dev};
 use crate::args::{self, ProjectArgs};
 use crate::build::Build;
 use crate::commands::build::drifted;
@@ -47,19 +47,19 @@ pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
     let Started { args, config, built, .. } = started;
     let mut run = Run::new(started)?;
     run.on_build(built)?;
-    run.tell();
+    run.print_access();
     let stage = Arc::clone(&run.stage);
     let mut arguments: Vec<OsString> = vec!["--config".into(), stage.config().into()];
-    if !persists(&args.run) {
+    if !has_persist_flag(&args.run) {
         // The default directory of `wrangler dev`. wrangler would place it next to the staged configuration, which is
         // deleted at exit.
         arguments.extend(["--persist-to".into(), config.dir().join(".wrangler/state").into()]);
     }
-    follow(started, move |built| {
+    rebuild_on_change(started, move |built| {
         // The errors were shown; the next change may fix them.
         let _ = run.on_build(built);
     });
-    let code = serve(started, arguments);
+    let code = run_wrangler_dev(started, arguments);
     stage.clear();
     code
 }
@@ -75,14 +75,14 @@ pub(super) fn run(program: &Path, configure: impl FnOnce(&mut Command)) -> io::R
 }
 
 /// Starts the server of the sandboxes.
-fn objects(state: &State) -> koze_core::Result<Objects> {
+fn start_server(state: &State) -> koze_core::Result<Objects> {
     state.make()?;
     let session = session::session(SESSION)?;
     Objects::serve(Local::new(state.sandboxes(&session))?, session)
 }
 
 /// Returns whether the arguments already set wrangler's `--persist-to`.
-fn persists(run: &args::Run) -> bool {
+fn has_persist_flag(run: &args::Run) -> bool {
     run.wrangler.iter().any(|arg| arg.starts_with("--persist"))
 }
 
@@ -96,7 +96,7 @@ impl Run {
         };
         let kept = kept.map_err(|error| local_session::failed(&error))?;
         let stage = Arc::new(Stage::new(config.dir()).map_err(|why| failed(&why.to_string()))?);
-        let objects = Arc::new(objects(&kept).map_err(|error| local_session::failed(&error))?);
+        let objects = Arc::new(start_server(&kept).map_err(|error| local_session::failed(&error))?);
         // One variable, with the token last: wrangler prints only the beginning of long values.
         let server = json!({ "url": objects.url(), "token": objects.token() });
         let mut vars = vec![("KOZE_LOCAL", server)];
@@ -109,7 +109,7 @@ impl Run {
     }
 
     /// Prints how to reach the Worker.
-    fn tell(&self) {
+    fn print_access(&self) {
         show::err(&format!(
             "koze dev: sandboxes run on this machine: `koze sandboxes --session {SESSION}`\n"
         ));

@@ -29,10 +29,10 @@ use crate::wrangler::locate::Config;
 const STACK: usize = 256 << 20;
 
 pub(super) fn run(args: &args::Dev) -> ExitCode {
-    dev(args).unwrap_or_else(|code| code)
+    run_dev(args).unwrap_or_else(|code| code)
 }
 
-fn dev(args: &args::Dev) -> Result<ExitCode, ExitCode> {
+fn run_dev(args: &args::Dev) -> Result<ExitCode, ExitCode> {
     let place = place(&args.run, false)?;
     let options = build::options(&place);
     let mut findings = Findings::new(false);
@@ -83,18 +83,18 @@ fn in_containers(started: &Started) -> Result<ExitCode, ExitCode> {
         );
     }
     if !login::is_there(&started.project.dir) {
-        show::err(&pulled(&started.built));
+        show::err(&explain_pulls(&started.built));
     }
     let mut arguments: Vec<OsString> = Vec::new();
     if started.config.named {
         arguments.extend(["--config".into(), started.config.path.clone().into_os_string()]);
     }
-    follow(started, |_| ());
-    serve(started, arguments)
+    rebuild_on_change(started, |_| ());
+    run_wrangler_dev(started, arguments)
 }
 
 /// Explains that wrangler needs a login to pull an image, and how to do without: an image that it builds needs none.
-fn pulled(built: &Build) -> String {
+fn explain_pulls(built: &Build) -> String {
     let mut text = String::new();
     for sandbox in built.sandboxes.iter().filter(|sandbox| !sandbox.is_built()) {
         let dockerfile = sandbox.file.replace(SUFFIX, DOCKERFILE);
@@ -115,7 +115,7 @@ fn pulled(built: &Build) -> String {
 }
 
 /// Rebuilds after each change in a background thread, and passes each build to the callback.
-fn follow(started: &Started, mut on_build: impl FnMut(&Build) + Send + 'static) {
+fn rebuild_on_change(started: &Started, mut on_build: impl FnMut(&Build) + Send + 'static) {
     let Started { place, found, .. } = started;
     let place = ProjectArgs { project: place.project.clone(), config: place.config.clone(), ..*place };
     let found = Some(found.clone());
@@ -131,7 +131,7 @@ fn follow(started: &Started, mut on_build: impl FnMut(&Build) + Send + 'static) 
 }
 
 /// Runs `wrangler dev` until it exits.
-fn serve(started: &Started, mut arguments: Vec<OsString>) -> Result<ExitCode, ExitCode> {
+fn run_wrangler_dev(started: &Started, mut arguments: Vec<OsString>) -> Result<ExitCode, ExitCode> {
     let Started { args, project, environment, .. } = started;
     let Wrangler { program, path } = Wrangler::of(&project.dir);
     arguments.insert(0, "dev".into());

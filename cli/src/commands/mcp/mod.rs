@@ -17,10 +17,10 @@ use self::offer::Project;
 use self::parent::Parent;
 
 pub(super) fn run(args: &args::Mcp) -> ExitCode {
-    serve(args).unwrap_or_else(|code| code)
+    serve_tools(args).unwrap_or_else(|code| code)
 }
 
-fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
+fn serve_tools(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     let parent = Parent::find();
     let listen = args.http.as_ref().map(|address| Listen::new(address, &args.allow_origin));
     let listen = listen.transpose().map_err(|why| {
@@ -56,7 +56,7 @@ async fn over_http(backend: Supervised, listen: Listen) -> Result<(), String> {
     if let Some(token) = &http.new_token {
         show::err(&format!("koze mcp: Authorization: Bearer {token}\n"));
     }
-    http.serve(server(backend.clone()), backend).await;
+    http.serve(create_server(backend.clone()), backend).await;
     Ok(())
 }
 
@@ -65,7 +65,7 @@ async fn over_http(backend: Supervised, listen: Listen) -> Result<(), String> {
 async fn on_stdio(backend: Supervised) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot read from the client: {error}");
     let Some(streams) = Streams::standard().map_err(failed)? else {
-        return stdio::serve_blocking(server(backend)).await;
+        return stdio::serve_blocking(create_server(backend)).await;
     };
     let begin = match backend.client().serve_mcp(&streams, || backend.current_offer().offering.clone()).await
     {
@@ -74,10 +74,10 @@ async fn on_stdio(backend: Supervised) -> Result<(), String> {
         // The client learns about it with each call.
         Err(_) => Begin::Anew,
     };
-    stdio::serve(server(backend), streams, begin).await
+    stdio::serve(create_server(backend), streams, begin).await
 }
 
-fn server(backend: Supervised) -> Server<Supervised> {
+fn create_server(backend: Supervised) -> Server<Supervised> {
     let offer = backend.current_offer();
     Server::new(backend, &offer)
 }

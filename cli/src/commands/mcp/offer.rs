@@ -19,7 +19,7 @@ pub(super) struct Project {
 impl Project {
     /// Reads the project. Shows errors.
     pub(super) fn new(args: args::SessionArgs, toolset: Option<String>) -> Result<Self, ExitCode> {
-        let now = Mutex::new(read(&args, toolset.as_ref())?);
+        let now = Mutex::new(read_offer(&args, toolset.as_ref())?);
         Ok(Project { args, toolset, now })
     }
 
@@ -27,7 +27,7 @@ impl Project {
     pub(super) fn now(&self) -> Arc<Offer> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         if !now.offering.holds() {
-            match read(&self.args, self.toolset.as_ref()) {
+            match read_offer(&self.args, self.toolset.as_ref()) {
                 Ok(new) => *now = new,
                 // The errors were shown. The project is read again after the next change.
                 Err(_) => Arc::make_mut(&mut now).offering.look_again(),
@@ -37,7 +37,7 @@ impl Project {
     }
 }
 
-fn read(args: &args::SessionArgs, toolset: Option<&String>) -> Result<Arc<Offer>, ExitCode> {
+fn read_offer(args: &args::SessionArgs, toolset: Option<&String>) -> Result<Arc<Offer>, ExitCode> {
     let Offered { profiles, files, generated } = local_session::offered(args)?;
     let files = files.into_iter().chain([generated]);
     let offer = Offer::new(Offering::new(profiles, toolset.cloned(), files));

@@ -33,7 +33,7 @@ impl Parent {
     /// Returns when the parent has ended.
     pub(super) async fn wait_for_end(self) {
         let has_ended = match self {
-            Parent::Runs(watched) => wait(watched).await,
+            Parent::Runs(watched) => wait_for_exit(watched).await,
             Parent::Ended => true,
             Parent::Unknown => false,
         };
@@ -44,7 +44,7 @@ impl Parent {
 }
 
 /// Waits until the process of a descriptor has ended, in a thread that nobody waits for. Returns whether it has.
-async fn wait(process: OwnedFd) -> bool {
+async fn wait_for_exit(process: OwnedFd) -> bool {
     let (send, receive) = oneshot::channel();
     thread::spawn(move || {
         let polled = retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], None));

@@ -73,5 +73,5 @@ impl Proof {
 /// # Panics
 /// Never: the document is plain data.
 pub fn text(proof: &Proof) -> String {
-    super::text(proof)
+    super::to_pretty_json(proof)
 }

@@ -7,7 +7,7 @@ use super::proof::Proof;
 use super::{Document, Examination};
 
 /// Compares the schema of a type with `schema/<name>.schema.json`, or writes it with `KOZE_BLESS`.
-fn check<T: JsonSchema>(name: &str, title: &str) {
+fn check_committed<T: JsonSchema>(name: &str, title: &str) {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.insert("title".to_owned(), title.into());
@@ -22,7 +22,7 @@ fn check<T: JsonSchema>(name: &str, title: &str) {
 
 #[test]
 fn the_committed_schemas_match_the_types() {
-    check::<Document>("build", "koze build --format json");
-    check::<Examination>("doctor", "koze doctor --format json");
-    check::<Proof>("prove", "koze doctor --prove --format json");
+    check_committed::<Document>("build", "koze build --format json");
+    check_committed::<Examination>("doctor", "koze doctor --format json");
+    check_committed::<Proof>("prove", "koze doctor --prove --format json");
 }

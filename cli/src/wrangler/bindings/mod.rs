@@ -51,9 +51,9 @@ pub fn all(root: &Value) -> Bindings<'_> {
     let named = environments.map(|(name, value)| (Some(name.as_str()), value));
     for (environment, value) in std::iter::once((None, root)).chain(named) {
         let above = [value, root];
-        bindings.add(Level { environment, previews: false }, value, &above[1..]);
+        bindings.add_level(Level { environment, previews: false }, value, &above[1..]);
         if let Some(previews) = value.get("previews").filter(|previews| previews.is_object()) {
-            bindings.add(Level { environment, previews: true }, previews, &above);
+            bindings.add_level(Level { environment, previews: true }, previews, &above);
         }
     }
     bindings
@@ -61,7 +61,7 @@ pub fn all(root: &Value) -> Bindings<'_> {
 
 impl<'a> Bindings<'a> {
     /// Adds a level; `above` holds the levels that it inherits from, the nearest first.
-    fn add(&mut self, level: Level<'a>, value: &'a Value, above: &[&'a Value]) {
+    fn add_level(&mut self, level: Level<'a>, value: &'a Value, above: &[&'a Value]) {
         let index = self.levels.len();
         self.levels.push(level);
         let mut add = |found: Found<'a>| {
@@ -73,8 +73,8 @@ impl<'a> Bindings<'a> {
             }
         };
         of_level(value, &mut add);
-        for kind in KINDS.iter().filter(|kind| kind.inherited && own(value, kind.keys[0]).is_none()) {
-            if let Some((key, value)) = above.iter().find_map(|value| own(value, kind.keys[0])) {
+        for kind in KINDS.iter().filter(|kind| kind.inherited && own_entry(value, kind.keys[0]).is_none()) {
+            if let Some((key, value)) = above.iter().find_map(|value| own_entry(value, kind.keys[0])) {
                 of_kind(kind, key, value, &mut add);
             }
         }
@@ -82,7 +82,7 @@ impl<'a> Bindings<'a> {
 }
 
 /// Returns the entry of a key. Null counts as absent.
-fn own<'a>(level: &'a Value, key: &str) -> Option<(&'a str, &'a Value)> {
+fn own_entry<'a>(level: &'a Value, key: &str) -> Option<(&'a str, &'a Value)> {
     let (key, value) = level.as_object()?.get_key_value(key)?;
     (!value.is_null()).then_some((key.as_str(), value))
 }
@@ -147,7 +147,7 @@ pub fn of_level<'a>(level: &'a Value, each: &mut impl FnMut(Found<'a>)) {
     for (key, value) in level.as_object().into_iter().flatten() {
         let mut kinds = KINDS.iter().filter(|kind| kind.keys[0] == key).peekable();
         if kinds.peek().is_none() && !OTHERS.contains(&key.as_str()) {
-            unknown(key, value, &mut vec![Step::from(key.as_str())], each);
+            visit_unknown(key, value, &mut vec![Step::from(key.as_str())], each);
         }
         for kind in kinds {
             of_kind(kind, key, value, each);
@@ -166,7 +166,7 @@ fn of_kind<'a>(kind: &'static Kind, key: &'a str, value: &'a Value, each: &mut i
     match (&kind.names, entries) {
         (Names::Keys, Value::Object(entries)) => {
             for (name, value) in entries {
-                let gives = if kind.keys == ["vars"] { variable(value) } else { kind.gives };
+                let gives = if kind.keys == ["vars"] { variable_type(value) } else { kind.gives };
                 found(name, gives, Entry::Key(name));
             }
         }
@@ -210,7 +210,7 @@ impl Kind {
 
 /// Returns the type of an accessor for a variable. wrangler uploads strings unchanged and other values as JSON, which
 /// the Worker receives parsed.
-fn variable(value: &Value) -> Gives {
+fn variable_type(value: &Value) -> Gives {
     match value {
         Value::String(_) => Gives::Text,
         Value::Number(_) => Gives::Number,
@@ -223,7 +223,7 @@ fn variable(value: &Value) -> Gives {
 const DEPTH: usize = 4;
 
 /// Passes every `binding` below an unknown key to `each`.
-fn unknown<'a>(key: &'a str, value: &'a Value, path: &mut Path, each: &mut impl FnMut(Found<'a>)) {
+fn visit_unknown<'a>(key: &'a str, value: &'a Value, path: &mut Path, each: &mut impl FnMut(Found<'a>)) {
     if let Some(name) = value.get("binding").and_then(Value::as_str) {
         if !name.is_empty() {
             let path = [path.as_slice(), &[Step::from("binding")]].concat();
@@ -243,7 +243,7 @@ fn unknown<'a>(key: &'a str, value: &'a Value, path: &mut Path, each: &mut impl 
     };
     for (step, value) in inside {
         path.push(step);
-        unknown(key, value, path, each);
+        visit_unknown(key, value, path, each);
         path.pop();
     }
 }

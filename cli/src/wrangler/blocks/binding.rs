@@ -47,7 +47,7 @@ impl Wanted<'_> {
                     remedy,
                 )
             };
-            self.contradict(message, &remedy, &at(index, Some("script_name")), config, findings);
+            self.report_contradiction(message, &remedy, &at(index, Some("script_name")), config, findings);
             return outcome;
         }
         let own = self.own_binding(level);
@@ -67,7 +67,7 @@ impl Wanted<'_> {
                 );
                 (format!("the binding `{binding}` has the class `{other}`"), remedy)
             };
-            self.contradict(message, &remedy, &at(*index, None), config, findings);
+            self.report_contradiction(message, &remedy, &at(*index, None), config, findings);
             return outcome;
         }
         if let Some(path) = level.others.get(binding) {
@@ -76,7 +76,7 @@ impl Wanted<'_> {
                 "names must be unique in `env`: `{}` gives this one to `{class}`; rename the file or the other binding",
                 self.sandbox.file
             );
-            self.contradict(message, &remedy, path, config, findings);
+            self.report_contradiction(message, &remedy, path, config, findings);
             return outcome;
         }
         match own {

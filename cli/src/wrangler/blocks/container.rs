@@ -60,7 +60,7 @@ impl Wanted<'_> {
         if let [_, second, ..] = own.as_slice() {
             let message = format!("two containers have the class `{}`", self.sandbox.class.value);
             let remedy = "a class has one container: remove one of them";
-            self.contradict(message, remedy, &at(*second), config, findings);
+            self.report_contradiction(message, remedy, &at(*second), config, findings);
             return outcome;
         }
         let name = |entry: &Map<String, Value>| entry["name"].as_str().unwrap_or_default().to_owned();
@@ -93,24 +93,24 @@ impl Wanted<'_> {
             let present = slot.present;
             let path = || [at(index), slot.steps()].concat();
             if let Some(limits) = limits.as_ref().filter(|_| key == "instance_type") {
-                if self.declares(key) && limits != value {
+                if self.is_declared(key) && limits != value {
                     let path = [at(index), vec![Step::from("configuration")]].concat();
                     self.contradict_key(key, limits, value, &path, config, findings);
                 }
                 continue;
             }
-            let same = present.is_some_and(|present| same(key, present, value, config));
+            let same = present.is_some_and(|present| is_equivalent(key, present, value, config));
             let ours = match present {
                 _ if owned.contains(slot.name) => true,
                 // wrangler derives the name of an unnamed entry. Another name would create a second application, so
                 // only an explicit name in the attribute is written.
-                None => key != "name" || self.declares("name"),
+                None => key != "name" || self.is_declared("name"),
                 // A locked name that the user owned before the file was moved still belongs to the user.
-                Some(present) if key == "name" && !self.declares("name") => {
+                Some(present) if key == "name" && !self.is_declared("name") => {
                     *present == json!(self.fresh_name(scope))
                 }
                 Some(_) if same => true,
-                Some(present) => match self.adopt(key, present) {
+                Some(present) => match self.decide_adoption(key, present) {
                     Adoption::Keep => false,
                     Adoption::Replace => true,
                     Adoption::Contradiction => {
@@ -121,7 +121,7 @@ impl Wanted<'_> {
             };
             if !ours {
                 if key == "image" {
-                    outcome.kept = present.map(|image| kept(entry, image));
+                    outcome.kept = present.map(|image| kept_image(entry, image));
                 }
                 continue;
             }
@@ -185,14 +185,14 @@ impl Wanted<'_> {
     fn wrote_default_image(&self, scope: &Scope, entry: &Value, owned: &BTreeSet<&str>) -> bool {
         let has_derived_name = entry.get("name").is_some_and(|name| *name == json!(self.fresh_name(scope)));
         let is_owned = owned.contains("name") && owned.contains("image");
-        has_derived_name && is_owned && !self.declares("name") && !self.declares("image")
+        has_derived_name && is_owned && !self.is_declared("name") && !self.is_declared("image")
     }
 
     /// Returns the name of an environment's new application if it follows the top level's: an application that the user
     /// named, or wrangler, has a name that no other Worker of the account has.
     fn application_like(&self, scope: &Scope, above: Above, config: &Config) -> Option<String> {
         let known = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
-        if self.declares("name") || scope.environment.is_none() || known.is_some() {
+        if self.is_declared("name") || scope.environment.is_none() || known.is_some() {
             return None;
         }
         let class = &self.sandbox.class.value;
@@ -204,7 +204,7 @@ impl Wanted<'_> {
     }
 
     /// Decides about a key of a hand-written entry that differs from koze's value.
-    fn adopt(&self, key: &str, present: &Value) -> Adoption {
+    fn decide_adoption(&self, key: &str, present: &Value) -> Adoption {
         match key {
             "class_name" => Adoption::Replace,
             // The entry runs the base image without the guest, so replace it by the image with the guest.
@@ -219,10 +219,10 @@ impl Wanted<'_> {
                     let same = image::variant(present) == image::variant(&self.image.image);
                     if same || !lost { Adoption::Replace } else { Adoption::Contradiction }
                 }
-                _ if self.declares("image") => Adoption::Contradiction,
+                _ if self.is_declared("image") => Adoption::Contradiction,
                 _ => Adoption::Keep,
             },
-            _ if self.declares(key) => Adoption::Contradiction,
+            _ if self.is_declared(key) => Adoption::Contradiction,
             _ => Adoption::Keep,
         }
     }
@@ -246,14 +246,15 @@ impl Wanted<'_> {
         let remedy = format!(
             "koze adopts matching entries only: make both the same, or remove `{key}` from one of them{dockerfile}"
         );
-        self.contradict(message, &remedy, path, config, findings);
+        self.report_contradiction(message, &remedy, path, config, findings);
     }
 }
 
 /// Returns the outcome that sets the image of the entry at `path`, which the user owns from then on.
 fn with_image(image: &Map<String, Value>, entry: &Value, path: &Path, config: &Config) -> Outcome {
-    let differs =
-        |key: &str, value: &Value| !entry.get(key).is_some_and(|present| same(key, present, value, config));
+    let differs = |key: &str, value: &Value| {
+        !entry.get(key).is_some_and(|present| is_equivalent(key, present, value, config))
+    };
     let set = |(key, value): (&String, &Value)| Edit::Set {
         path: [path.clone(), vec![Step::from(key.as_str())]].concat(),
         value: value.clone(),
@@ -267,14 +268,14 @@ fn with_image(image: &Map<String, Value>, entry: &Value, path: &Path, config: &C
 }
 
 /// Returns whether a key's value is equivalent to koze's. Paths can be written in several ways.
-fn same(key: &str, present: &Value, value: &Value, config: &Config) -> bool {
+fn is_equivalent(key: &str, present: &Value, value: &Value, config: &Config) -> bool {
     let path = |value: &Value| value.as_str().map(|path| paths::normal(&config.dir().join(path)));
     let is_path = key == "image" || key == "image_build_context";
     present == value || (is_path && path(present).is_some_and(|present| Some(present) == path(value)))
 }
 
 /// Returns a user's image with the entry's other keys that configure its build.
-fn kept(entry: &Value, image: &Value) -> Map<String, Value> {
+fn kept_image(entry: &Value, image: &Value) -> Map<String, Value> {
     let beside = IMAGE_KEYS[1..].iter().filter_map(|key| Some(((*key).to_owned(), entry.get(*key)?.clone())));
     std::iter::once(("image".to_owned(), image.clone())).chain(beside).collect()
 }

@@ -15,7 +15,7 @@ impl Wanted<'_> {
         let attributes = &self.sandbox.attributes;
         let mut entry = Map::new();
         let mut set = |key: &str, value: Value| entry.insert(key.to_owned(), value);
-        set("name", json!(self.name(scope)));
+        set("name", json!(self.application_name(scope)));
         set("class_name", json!(self.sandbox.class.value));
         set("image", json!(self.image.entry(config_dir)));
         let declared = attributes.image_build_context.as_ref().map(|path| self.source_dir.join(&path.value));
@@ -67,7 +67,7 @@ impl Wanted<'_> {
         if let Some(instance) = &attributes.instance {
             let mut value = json!({});
             if let Some(vcpu) = instance.value.vcpu {
-                value["vcpu"] = number(vcpu);
+                value["vcpu"] = to_number(vcpu);
             }
             if let Some(memory) = instance.value.memory_mib {
                 value["memory_mib"] = json!(memory);
@@ -82,7 +82,7 @@ impl Wanted<'_> {
 }
 
 /// Formats a number as a person would: `1`, not `1.0`.
-fn number(value: f64) -> Value {
+fn to_number(value: f64) -> Value {
     #[allow(clippy::cast_possible_truncation, reason = "the value is whole and small")]
     if value.fract() == 0.0 && value.abs() < 1e9 { json!(value as i64) } else { json!(value) }
 }

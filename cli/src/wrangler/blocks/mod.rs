@@ -59,7 +59,7 @@ pub struct Outcome {
 impl Wanted<'_> {
     /// Returns the application's name: from the attribute; or from the lock, because wrangler identifies applications
     /// by name; or derived from the file name.
-    fn name(&self, scope: &Scope) -> String {
+    fn application_name(&self, scope: &Scope) -> String {
         let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
         match (&self.sandbox.attributes.name, locked) {
             (None, Some(locked)) if !locked.container.is_empty() => locked.container.to_owned(),
@@ -68,7 +68,7 @@ impl Wanted<'_> {
     }
 
     /// Returns whether the attribute itself, not a default, sets a key.
-    fn declares(&self, key: &str) -> bool {
+    fn is_declared(&self, key: &str) -> bool {
         let attributes = &self.sandbox.attributes;
         match key {
             "image" => matches!(self.image.source, ImageSource::Attribute | ImageSource::SiblingDockerfile),
@@ -90,7 +90,7 @@ impl Wanted<'_> {
     }
 
     /// Reports a hand-written entry that contradicts the sandbox.
-    fn contradict(
+    fn report_contradiction(
         &self,
         message: String,
         remedy: &str,

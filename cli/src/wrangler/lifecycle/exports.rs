@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use koze_edit::{Edit, Step};
 use serde_json::{Map, Value, json};
 
-use super::{Changes, Live, formers, text};
+use super::{Changes, Live, previous_names, text_at};
 
 /// Lists the entry types that wrangler accepts, for messages.
 pub(super) const TYPES: &str = "`durable-object`, `worker` or `workflow`";
 
 /// Returns whether an entry has such a type.
 pub(super) fn is_known(entry: &Value) -> bool {
-    matches!(text(entry, "type"), Some("durable-object" | "worker" | "workflow"))
+    matches!(text_at(entry, "type"), Some("durable-object" | "worker" | "workflow"))
 }
 
 /// Returns whether an entry is a Durable Object.
@@ -22,7 +22,7 @@ pub(super) fn is_object(entry: &Value) -> bool {
 
 /// Returns the classes that a map at `path` declares.
 pub(super) fn live(path: &[Step], exports: &Map<String, Value>) -> BTreeMap<String, Live> {
-    let renames = renames(exports);
+    let renames = find_renames(exports);
     exports
         .iter()
         .filter(|(_, entry)| is_object(entry))
@@ -34,7 +34,7 @@ pub(super) fn live(path: &[Step], exports: &Map<String, Value>) -> BTreeMap<Stri
         })
         .map(|(class, entry)| {
             let path = [path, &[Step::from(class.as_str())]].concat();
-            let former = formers(class, &renames).into_iter().rev().map(str::to_owned).collect();
+            let former = previous_names(class, &renames).into_iter().rev().map(str::to_owned).collect();
             let sqlite = entry.get("storage").and_then(Value::as_str) == Some("sqlite");
             (class.clone(), Live { sqlite, tag: None, path, former })
         })
@@ -42,9 +42,10 @@ pub(super) fn live(path: &[Step], exports: &Map<String, Value>) -> BTreeMap<Stri
 }
 
 /// Returns the renames in the tombstones, as pairs of old and new name.
-fn renames(exports: &Map<String, Value>) -> Vec<(String, String)> {
+fn find_renames(exports: &Map<String, Value>) -> Vec<(String, String)> {
     let renamed = |(old, entry): (&String, &Value)| {
-        (text(entry, "state")? == "renamed").then_some((old.clone(), text(entry, "renamed_to")?.to_owned()))
+        (text_at(entry, "state")? == "renamed")
+            .then_some((old.clone(), text_at(entry, "renamed_to")?.to_owned()))
     };
     exports.iter().filter_map(renamed).collect()
 }
@@ -64,7 +65,7 @@ pub(super) fn edits(path: &[Step], exports: &Map<String, Value>, changes: &Chang
     }
     // Cloudflare accepts a rename only if its target exists, so the tombstones of earlier builds are updated. An
     // environment that missed all of them still finds its storage.
-    for (old, to) in renames(exports) {
+    for (old, to) in find_renames(exports) {
         if let Some((_, new)) = changes.renamed.iter().find(|(from, _)| *from == to) {
             set(&old, json!({ "type": "durable-object", "state": "renamed", "renamed_to": new }));
         } else if changes.deleted.contains(&to) {

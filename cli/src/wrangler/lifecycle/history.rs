@@ -7,7 +7,7 @@ use koze_edit::Step;
 use serde_json::Value;
 
 use super::migrations::strings;
-use super::{objects, text};
+use super::{elements_at, text_at};
 
 use crate::rules::Rule;
 
@@ -45,7 +45,7 @@ pub(super) fn refused(list: &[&Value]) -> Vec<Refused> {
     let mut transferred: BTreeSet<&str> = BTreeSet::new();
     let mut all = Vec::new();
     for (index, migration) in list.iter().enumerate() {
-        let tag = text(migration, "tag").unwrap_or_default();
+        let tag = text_at(migration, "tag").unwrap_or_default();
         let mut refuse = |key: &str, at: usize, what: String, lives: bool| {
             let steps = vec![Step::Index(index), Step::from(key), Step::Index(at)];
             all.push(Refused { tag: tag.to_owned(), steps, what, lives });
@@ -64,8 +64,8 @@ pub(super) fn refused(list: &[&Value]) -> Vec<Refused> {
             }
             transferred.remove(class);
         }
-        for (at, renamed) in objects(migration, "renamed_classes").enumerate() {
-            let (Some(from), Some(to)) = (text(renamed, "from"), text(renamed, "to")) else { continue };
+        for (at, renamed) in elements_at(migration, "renamed_classes").enumerate() {
+            let (Some(from), Some(to)) = (text_at(renamed, "from"), text_at(renamed, "to")) else { continue };
             if !live.remove(from) {
                 let why = unknown(from, &transferred);
                 refuse("renamed_classes", at, format!("it renames the class `{from}`, {why}"), false);
@@ -80,7 +80,8 @@ pub(super) fn refused(list: &[&Value]) -> Vec<Refused> {
                 }
             }
         }
-        transferred.extend(objects(migration, "transferred_classes").filter_map(|class| text(class, "to")));
+        transferred
+            .extend(elements_at(migration, "transferred_classes").filter_map(|class| text_at(class, "to")));
     }
     all
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use koze_edit::Step;
 use serde_json::{Value, json};
 
-use super::{Changes, Live, objects, text};
+use super::{Changes, Live, elements_at, text_at};
 use crate::finding::{Finding, Findings};
 use crate::rules::Rule;
 use crate::wrangler::locate::Config;
@@ -34,7 +34,7 @@ pub(super) fn replay(
             findings.push(Finding {
                 rule: Rule::BadMigrations {
                     message: format!("two migrations have the tag `{tag}`"),
-                    remedy: twice(tag, locked(tag)),
+                    remedy: duplicate_tag_remedy(tag, locked(tag)),
                 },
                 place: Some(config.place(&at)),
                 also: vec![(config.place(&other), "the first one".to_owned())],
@@ -44,8 +44,8 @@ pub(super) fn replay(
         for class in strings(migration, "deleted_classes") {
             live.remove(class);
         }
-        for renamed in objects(migration, "renamed_classes") {
-            if let (Some(from), Some(to)) = (text(renamed, "from"), text(renamed, "to"))
+        for renamed in elements_at(migration, "renamed_classes") {
+            if let (Some(from), Some(to)) = (text_at(renamed, "from"), text_at(renamed, "to"))
                 && let Some(mut was) = live.remove(from)
             {
                 was.former.push(from.to_owned());
@@ -63,8 +63,8 @@ pub(super) fn replay(
             make(class, true);
         }
         // Classes transferred from another Worker keep their storage, about which nothing is known here.
-        for transferred in objects(migration, "transferred_classes") {
-            if let Some(to) = text(transferred, "to") {
+        for transferred in elements_at(migration, "transferred_classes") {
+            if let Some(to) = text_at(transferred, "to") {
                 make(to, true);
             }
         }
@@ -73,7 +73,7 @@ pub(super) fn replay(
 }
 
 /// Returns the remedy for two migrations with the same tag.
-fn twice(tag: &str, locked: bool) -> String {
+fn duplicate_tag_remedy(tag: &str, locked: bool) -> String {
     let lock = format!(", and remove the `[[migration]]` of `{tag}` from `koze.lock`");
     format!(
         "wrangler finds the deployed migration by its tag and takes the first of the two, so it sends the second one again with each deployment, which Cloudflare rejects. Give the one that is not deployed yet a unique tag{}",
@@ -88,8 +88,8 @@ pub(super) fn named(list: &[Value]) -> BTreeSet<&str> {
             ["new_classes", "new_sqlite_classes"].into_iter().flat_map(move |key| strings(migration, key));
         let moved = ["renamed_classes", "transferred_classes"]
             .into_iter()
-            .flat_map(move |key| objects(migration, key));
-        made.chain(moved.filter_map(|moved| text(moved, "to")))
+            .flat_map(move |key| elements_at(migration, key));
+        made.chain(moved.filter_map(|moved| text_at(moved, "to")))
     };
     list.iter().flat_map(of).collect()
 }
@@ -113,11 +113,11 @@ pub(super) fn next(list: &[Value], changes: &Changes) -> (String, Value) {
 
 /// Returns `v<n+1>`, where n is at least the highest number and the number of migrations.
 fn next_tag(list: &[Value]) -> String {
-    let number = |migration: &Value| text(migration, "tag")?.strip_prefix('v')?.parse::<u64>().ok();
+    let number = |migration: &Value| text_at(migration, "tag")?.strip_prefix('v')?.parse::<u64>().ok();
     let highest =
         list.iter().filter_map(number).filter(|number| *number < u64::from(u32::MAX)).max().unwrap_or(0);
     let mut next = highest.max(list.len() as u64) + 1;
-    while list.iter().any(|migration| text(migration, "tag") == Some(&format!("v{next}"))) {
+    while list.iter().any(|migration| text_at(migration, "tag") == Some(&format!("v{next}"))) {
         next += 1;
     }
     format!("v{next}")
@@ -143,7 +143,7 @@ fn check_shape(migration: &Value, at: &[Step], config: &Config, findings: &mut F
         let Some(value) = migration.get(key) else { continue };
         let good = |element: &Value| match fields {
             [] => element.is_string(),
-            fields => fields.iter().all(|field| text(element, field).is_some()),
+            fields => fields.iter().all(|field| text_at(element, field).is_some()),
         };
         if !value.as_array().is_some_and(|list| list.iter().all(good)) {
             let path = [at, &[Step::from(key)]].concat();
@@ -153,7 +153,7 @@ fn check_shape(migration: &Value, at: &[Step], config: &Config, findings: &mut F
 }
 
 pub(super) fn strings<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
-    objects(value, key).filter_map(Value::as_str)
+    elements_at(value, key).filter_map(Value::as_str)
 }
 
 #[cfg(test)]

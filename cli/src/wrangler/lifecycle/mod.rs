@@ -213,7 +213,7 @@ impl<'a> Lifecycle<'a> {
             return;
         };
         for locked in lock.migrations.iter().filter(|locked| locked.environment == self.environment) {
-            let found = list.iter().position(|migration| text(migration, "tag") == Some(&locked.tag));
+            let found = list.iter().position(|migration| text_at(migration, "tag") == Some(&locked.tag));
             let (path, what) = match found {
                 Some(index) if lock::hash(&list[index]) == locked.hash => continue,
                 Some(index) => {
@@ -241,7 +241,7 @@ impl<'a> Lifecycle<'a> {
         for class in classes {
             let Some(entry) = exports.get(*class).filter(|_| !self.lives(class)) else { continue };
             let path = [self.path.clone(), vec![Step::from(*class)]].concat();
-            let state = text(entry, "state").or(text(entry, "type")).unwrap_or("nothing that lives");
+            let state = text_at(entry, "state").or(text_at(entry, "type")).unwrap_or("nothing that lives");
             let message = format!("`exports` says of the class `{class}`: {state}");
             let remedy = if Own::ALL.iter().any(|own| own.class() == *class) {
                 "a build does not undo this: remove this entry once a deployment has deleted the class, then run `koze build` again"
@@ -291,7 +291,7 @@ impl<'a> Lifecycle<'a> {
         let mut changes = Changes::default();
         let free = |old: &str| self.lives(old) && !declared.contains(&old) && !deletions.contains(&old);
         for class in declared.iter().filter(|class| !self.lives(class)) {
-            match formers(class, renames).into_iter().find(|old| free(old)) {
+            match previous_names(class, renames).into_iter().find(|old| free(old)) {
                 Some(old) => changes.renamed.push((old.to_owned(), (*class).to_owned())),
                 None => changes.new.push((*class).to_owned()),
             }
@@ -299,7 +299,7 @@ impl<'a> Lifecycle<'a> {
         for class in deletions {
             // If a rename is still pending here, the storage has a former name.
             let here = Some(*class).filter(|class| self.lives(class));
-            let here = here.or_else(|| formers(class, renames).into_iter().find(|old| free(old)));
+            let here = here.or_else(|| previous_names(class, renames).into_iter().find(|old| free(old)));
             let taken = |old: &&str| !changes.renamed.iter().any(|(from, _)| from == old);
             changes.deleted.extend(here.filter(taken).map(str::to_owned));
         }
@@ -367,7 +367,7 @@ impl<'a> Lifecycle<'a> {
         let Notation::Migrations(list) = &self.kind else {
             return None;
         };
-        let migration = list.iter().find(|migration| text(migration, "tag") == Some(tag))?;
+        let migration = list.iter().find(|migration| text_at(migration, "tag") == Some(tag))?;
         Some(Tag { environment: self.environment.clone(), tag: tag.to_owned(), hash: lock::hash(migration) })
     }
 
@@ -378,7 +378,7 @@ impl<'a> Lifecycle<'a> {
 }
 
 /// Returns the former names of a class according to these renames, the latest first. Each rename is followed once.
-fn formers<'r>(class: &'r str, renames: &'r [(String, String)]) -> Vec<&'r str> {
+fn previous_names<'r>(class: &'r str, renames: &'r [(String, String)]) -> Vec<&'r str> {
     let mut names = vec![class];
     let mut next = 0;
     while let Some(name) = names.get(next).copied() {
@@ -392,10 +392,10 @@ fn formers<'r>(class: &'r str, renames: &'r [(String, String)]) -> Vec<&'r str> 
     names.split_off(1)
 }
 
-fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+fn text_at<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key)?.as_str()
 }
 
-fn objects<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
+fn elements_at<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }

@@ -6,7 +6,7 @@ use koze_edit::{Edit, Path, Step};
 use serde_json::Value;
 
 use super::migrations::strings;
-use super::{Lifecycle, Notation, objects, text};
+use super::{Lifecycle, Notation, elements_at, text_at};
 use crate::finding::Findings;
 use crate::lock::{self, Lock};
 use crate::rules::Rule;
@@ -34,10 +34,10 @@ pub fn deleted(config: &Value) -> BTreeSet<String> {
     let mut classes = BTreeSet::new();
     for level in levels {
         let migrations =
-            objects(level, "migrations").flat_map(|migration| strings(migration, "deleted_classes"));
+            elements_at(level, "migrations").flat_map(|migration| strings(migration, "deleted_classes"));
         let exports = level.get("exports").and_then(Value::as_object).into_iter().flatten();
         let tombs = exports
-            .filter(|(_, entry)| text(entry, "state") == Some("deleted"))
+            .filter(|(_, entry)| text_at(entry, "state") == Some("deleted"))
             .map(|(class, _)| class.as_str());
         classes.extend(migrations.chain(tombs).map(str::to_owned));
     }
@@ -50,7 +50,7 @@ impl Lifecycle<'_> {
     pub fn unmake(&self, classes: &[&str], lock: &Lock, config: &Config, findings: &mut Findings) -> Unmade {
         let mut unmade = Unmade::default();
         for class in classes {
-            if let Some((why, path)) = self.past(class, lock) {
+            if let Some((why, path)) = self.deployment_evidence(class, lock) {
                 let remedy = "a deployed class has storage: use `--delete-storage` or `--keep-storage`; remove entries that koze did not write yourself";
                 let rule = Rule::NotRemovable { name: (*class).to_owned(), why, remedy: remedy.to_owned() };
                 findings.add(rule, Some(config.place(&path)));
@@ -59,7 +59,7 @@ impl Lifecycle<'_> {
         match &self.kind {
             Notation::Exports(exports) => {
                 let there = classes.iter().filter(|class| exports.contains_key(**class));
-                let remove = |class: &&str| Edit::Remove { path: self.at(&[Step::from(*class)]) };
+                let remove = |class: &&str| Edit::Remove { path: self.path_at(&[Step::from(*class)]) };
                 unmade.edits.extend(there.map(remove));
             }
             Notation::Migrations(list) => {
@@ -80,21 +80,21 @@ impl Lifecycle<'_> {
         let mut left = migration.clone();
         let mut edits = Vec::new();
         let is_gone = |entry: &Value| {
-            let class = entry.as_str().or_else(|| text(entry, "to"));
+            let class = entry.as_str().or_else(|| text_at(entry, "to"));
             class.is_some_and(|class| names.contains(class))
         };
         for key in KEYS.into_iter().chain([RENAMED]) {
-            let all: Vec<&Value> = objects(migration, key).collect();
+            let all: Vec<&Value> = elements_at(migration, key).collect();
             let going: Vec<usize> = (0..all.len()).filter(|at| is_gone(all[*at])).collect();
             let Some(entry) = left.as_object_mut().filter(|_| !going.is_empty()) else { continue };
             if going.len() == all.len() {
                 entry.shift_remove(key);
-                edits.push(Edit::Remove { path: self.at(&[Step::Index(index), Step::from(key)]) });
+                edits.push(Edit::Remove { path: self.path_at(&[Step::Index(index), Step::from(key)]) });
                 continue;
             }
             entry.insert(key.to_owned(), all.into_iter().filter(|entry| !is_gone(entry)).cloned().collect());
             let steps = |at: &usize| [Step::Index(index), Step::from(key), Step::Index(*at)];
-            edits.extend(going.iter().map(|at| Edit::Remove { path: self.at(&steps(at)) }));
+            edits.extend(going.iter().map(|at| Edit::Remove { path: self.path_at(&steps(at)) }));
         }
         if edits.is_empty() {
             return;
@@ -102,25 +102,25 @@ impl Lifecycle<'_> {
         // Remove a migration that has become empty.
         let empty = left.as_object().is_some_and(|left| left.keys().all(|key| key == "tag"));
         if empty {
-            edits = vec![Edit::Remove { path: self.at(&[Step::Index(index)]) }];
+            edits = vec![Edit::Remove { path: self.path_at(&[Step::Index(index)]) }];
         }
         unmade.edits.extend(edits);
-        if let Some(tag) = text(migration, "tag") {
+        if let Some(tag) = text_at(migration, "tag") {
             unmade.tags.insert(tag.to_owned(), (!empty).then(|| lock::hash(&left)));
         }
     }
 
     /// Returns evidence that a class may have been deployed, and its path.
-    fn past(&self, class: &str, lock: &Lock) -> Option<(String, Path)> {
+    fn deployment_evidence(&self, class: &str, lock: &Lock) -> Option<(String, Path)> {
         let list = match &self.kind {
             Notation::Migrations(list) => list,
             Notation::Exports(exports) => {
-                let renamed = |(_, entry): &(&String, &Value)| text(entry, "renamed_to") == Some(class);
-                let state = text(exports.get(class)?, "state")
+                let renamed = |(_, entry): &(&String, &Value)| text_at(entry, "renamed_to") == Some(class);
+                let state = text_at(exports.get(class)?, "state")
                     .filter(|state| !["created", "deleted"].contains(state));
                 let moved = state.is_some() || exports.iter().any(|entry| renamed(&entry));
                 let why = "it was renamed or transferred, so it was deployed";
-                return moved.then(|| (why.to_owned(), self.at(&[Step::from(class)])));
+                return moved.then(|| (why.to_owned(), self.path_at(&[Step::from(class)])));
             }
         };
         let formers = former_names(list, class);
@@ -128,10 +128,10 @@ impl Lifecycle<'_> {
             let is_name = |name: &str| name == class || formers.contains(&name);
             let moves = |key: &str| {
                 let names_it =
-                    |entry: &Value| ["from", "to"].iter().any(|end| text(entry, end).is_some_and(is_name));
-                objects(migration, key).any(names_it)
+                    |entry: &Value| ["from", "to"].iter().any(|end| text_at(entry, end).is_some_and(is_name));
+                elements_at(migration, key).any(names_it)
             };
-            let tag = text(migration, "tag").unwrap_or_default();
+            let tag = text_at(migration, "tag").unwrap_or_default();
             let is_listed = KEYS.iter().any(|key| strings(migration, key).any(is_name));
             let written = lock
                 .migrations
@@ -147,12 +147,12 @@ impl Lifecycle<'_> {
             } else {
                 continue;
             };
-            return Some((why, self.at(&[Step::Index(index)])));
+            return Some((why, self.path_at(&[Step::Index(index)])));
         }
         None
     }
 
-    fn at(&self, steps: &[Step]) -> Path {
+    fn path_at(&self, steps: &[Step]) -> Path {
         [self.path.as_slice(), steps].concat()
     }
 }
@@ -160,9 +160,9 @@ impl Lifecycle<'_> {
 /// Returns the former names of a class, according to the renames of a list.
 fn former_names<'v>(list: &'v [Value], class: &str) -> Vec<&'v str> {
     let mut names: Vec<&str> = Vec::new();
-    for renamed in list.iter().rev().flat_map(|migration| objects(migration, RENAMED)) {
+    for renamed in list.iter().rev().flat_map(|migration| elements_at(migration, RENAMED)) {
         let is_known = |to: &str| to == class || names.contains(&to);
-        if let (Some(from), true) = (text(renamed, "from"), text(renamed, "to").is_some_and(is_known)) {
+        if let (Some(from), true) = (text_at(renamed, "from"), text_at(renamed, "to").is_some_and(is_known)) {
             names.push(from);
         }
     }
@@ -174,7 +174,7 @@ fn is_used_again(list: &[Value], name: &str) -> bool {
     let is_given = |migration: &&Value| {
         let created = ["new_classes", "new_sqlite_classes"].into_iter();
         created.flat_map(|key| strings(migration, key)).any(|class| class == name)
-            || objects(migration, RENAMED).any(|entry| text(entry, "to") == Some(name))
+            || elements_at(migration, RENAMED).any(|entry| text_at(entry, "to") == Some(name))
     };
     list.iter().filter(is_given).count() > 1
 }
