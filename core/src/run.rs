@@ -108,7 +108,7 @@ impl<P: Provider> Session<P> {
             Err(error) => return Ok(Err(error)),
         };
         let ran = {
-            let work = AssertUnwindSafe(commands(&sandbox, &run)).catch_unwind();
+            let work = AssertUnwindSafe(run_commands(&sandbox, &run)).catch_unwind();
             match select(pin!(work), pin!(done.closed())).await {
                 Either::Left((ran, _)) => ran,
                 Either::Right(_) => Ok(Err(Error::new(Code::Unavailable, "the run was canceled"))),
@@ -119,7 +119,7 @@ impl<P: Provider> Session<P> {
     }
 }
 
-async fn commands<S: Sandbox>(sandbox: &S, run: &Run) -> Result<Outcome> {
+async fn run_commands<S: Sandbox>(sandbox: &S, run: &Run) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for command in &run.commands {
         let output = shell::run(sandbox, command, HOME, run.timeout).await?;

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry as Slot;
 use koze_protocol::tar::{Entry, MAX_ENTRIES, What};
 use sha2::{Digest as _, Sha256};
 
-use super::{refused, shown};
+use super::{entry_error, truncate_name};
 use crate::error::{Code, Error, Result};
 
 /// The maximum number of directories above an entry, as in a guest.
@@ -42,7 +42,7 @@ impl Names {
     /// [`Code::TooLarge`] for too many entries.
     pub(crate) fn check(&mut self, entry: &Entry) -> Result<()> {
         let Entry { name, what, .. } = entry;
-        let refuse = |why: &str| Err(refused(name, why));
+        let refuse = |why: &str| Err(entry_error(name, why));
         if name.contains('\0') || name.split('/').any(|part| part.len() > MAX_PART) {
             return refuse("has a name that no file can have");
         }
@@ -67,23 +67,26 @@ impl Names {
         if name.is_empty() {
             // The directory itself is not counted.
             return if std::mem::replace(&mut self.has_root, true) {
-                Err(refused(".", "occurs more than once"))
+                Err(entry_error(".", "occurs more than once"))
             } else {
                 Ok(())
             };
         }
         for (at, _) in name.match_indices('/') {
             let above = &name[..at];
-            if *self.seen.entry(hash(above)).or_insert(Seen::Implied) == Seen::Other {
-                return Err(refused(name, &format!("is below `{}`, which is not a directory", shown(above))));
+            if *self.seen.entry(hash_name(above)).or_insert(Seen::Implied) == Seen::Other {
+                return Err(entry_error(
+                    name,
+                    &format!("is below `{}`, which is not a directory", truncate_name(above)),
+                ));
             }
         }
         let now = if is_directory { Seen::Directory } else { Seen::Other };
-        let slot = self.seen.entry(hash(name));
+        let slot = self.seen.entry(hash_name(name));
         if let Slot::Occupied(before) = &slot
             && !(is_directory && *before.get() == Seen::Implied)
         {
-            return Err(refused(name, "occurs more than once"));
+            return Err(entry_error(name, "occurs more than once"));
         }
         slot.insert_entry(now);
         if self.seen.len() as u64 > MAX_ENTRIES {
@@ -94,7 +97,7 @@ impl Names {
     }
 }
 
-fn hash(name: &str) -> [u8; 16] {
+fn hash_name(name: &str) -> [u8; 16] {
     let mut hash = [0; 16];
     hash.copy_from_slice(&Sha256::digest(name)[..16]);
     hash

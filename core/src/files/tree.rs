@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::follow;
+use super::follow_links;
 use crate::archive::{Bytes, foreign};
 use crate::error::{Code, Error, Result};
 use crate::path::anywhere;
@@ -51,7 +51,7 @@ pub async fn assemble<S: Sandbox, C: Future<Output = Result<()>>>(
     existing: Existing,
     create: impl FnOnce(String) -> C,
 ) -> Result<bool> {
-    let (target, before) = follow(sandbox, path).await?;
+    let (target, before) = follow_links(sandbox, path).await?;
     let target = target.trim_end_matches('/');
     match before.map(|before| before.kind) {
         None => {

@@ -35,9 +35,9 @@ pub(crate) async fn find<S: Sandbox>(
     base: &Base<'_>,
     pattern: &str,
 ) -> Result<(Vec<String>, bool)> {
-    let mut search = Search::new(matcher(pattern, base.key)?);
+    let mut search = Search::new(compile_matcher(pattern, base.key)?);
     while let Some(dir) = search.next() {
-        let path = joined(base.path, &dir);
+        let path = join_path(base.path, &dir);
         let entries = match sandbox.list(Place { root: base.root, path: &path }).await {
             Ok(entries) => entries,
             // The result would lack the files of a directory that is too large to list.
@@ -46,7 +46,7 @@ pub(crate) async fn find<S: Sandbox>(
             Err(_) => continue,
         };
         for link in search.look(dir, entries).await? {
-            let path = joined(base.path, &link);
+            let path = join_path(base.path, &link);
             let place = Place { root: base.root, path: &path };
             if search.wants(&link) && sandbox.read(place, 0, 0).await.is_ok() {
                 search.keep(link);
@@ -59,7 +59,7 @@ pub(crate) async fn find<S: Sandbox>(
 
 /// Checks a pattern of paths relative to a directory. `base` is the key of the input that names that directory.
 pub(crate) fn check(pattern: &str, base: &str) -> Result<()> {
-    matcher(pattern, base).map(drop)
+    compile_matcher(pattern, base).map(drop)
 }
 
 /// Reads a pattern of paths. `key` is that of the input.
@@ -72,7 +72,7 @@ pub(crate) fn compile(key: &str, pattern: &str) -> Result<Pattern> {
 }
 
 /// Reads a pattern of paths relative to a directory. `base` is the key of the input that names that directory.
-fn matcher(pattern: &str, base: &str) -> Result<Matcher> {
+fn compile_matcher(pattern: &str, base: &str) -> Result<Matcher> {
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let compiled = compile("pattern", pattern)?;
     if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
@@ -86,6 +86,6 @@ fn matcher(pattern: &str, base: &str) -> Result<Matcher> {
     Ok(Matcher { pattern: compiled, length: pattern.len(), depth })
 }
 
-fn joined(cwd: &str, path: &str) -> String {
+fn join_path(cwd: &str, path: &str) -> String {
     if path.is_empty() { cwd.to_owned() } else { format!("{cwd}/{path}") }
 }

@@ -42,7 +42,7 @@ pub(super) struct Matcher {
 }
 
 impl Matcher {
-    fn work(&self, path: usize) -> u64 {
+    fn estimate_work(&self, path: usize) -> u64 {
         (self.length as u64 + 1) * (path as u64 + 1)
     }
 }
@@ -105,7 +105,7 @@ impl Search {
         }
         let longest = entries.iter().map(|entry| entry.name.len()).sum::<usize>()
             + entries.len() * (directory.len() + 1);
-        let small = self.matcher.work(longest) <= AT_ONCE;
+        let small = self.matcher.estimate_work(longest) <= AT_ONCE;
         let mut part = Part {
             matcher: Arc::clone(&self.matcher),
             directory,
@@ -116,8 +116,9 @@ impl Search {
         };
         let mut links = Vec::new();
         loop {
-            part = if small { part.matched() } else { turns::take(move || part.matched()).await? };
-            self.take(&mut part, &mut links)?;
+            part =
+                if small { part.match_entries() } else { turns::take(move || part.match_entries()).await? };
+            self.merge_part(&mut part, &mut links)?;
             if part.entries.len() == 0 {
                 return Ok(links);
             }
@@ -125,7 +126,7 @@ impl Search {
     }
 
     /// Adds the result of a turn.
-    fn take(&mut self, part: &mut Part, links: &mut Vec<String>) -> Result<()> {
+    fn merge_part(&mut self, part: &mut Part, links: &mut Vec<String>) -> Result<()> {
         for directory in part.directories.drain(..) {
             if self.directories < DIRECTORIES {
                 self.waiting += directory.len();
@@ -179,7 +180,7 @@ impl Search {
 
 impl Part {
     /// Matches entries for one turn.
-    fn matched(mut self) -> Self {
+    fn match_entries(mut self) -> Self {
         while self.work < TURN
             && let Some(entry) = self.entries.next()
         {
@@ -188,7 +189,7 @@ impl Part {
             } else {
                 format!("{}/{}", self.directory, entry.name)
             };
-            self.work += self.matcher.work(path.len());
+            self.work += self.matcher.estimate_work(path.len());
             match entry.stat.kind {
                 Kind::Directory if path.split('/').count() < self.matcher.depth => {
                     self.directories.push(path);
@@ -262,7 +263,7 @@ mod tests {
             let mut part = Part { matcher, directory, entries, directories, files, work: 0 };
             while part.entries.len() > 0 {
                 part.work = 0;
-                part = part.matched();
+                part = part.match_entries();
             }
         });
         assert_eq!(beside, 0);

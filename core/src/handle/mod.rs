@@ -145,7 +145,7 @@ impl<P: Provider> Handle<P> {
     /// # Errors
     /// The errors of the provider.
     pub async fn state(&self) -> Result<State> {
-        self.look().await?;
+        self.refresh_lifecycle().await?;
         Ok(self.observed.state())
     }
 
@@ -166,7 +166,7 @@ impl<P: Provider> Handle<P> {
                     return Some((state, more));
                 }
                 // A provider that does not answer now may answer later.
-                let _ = handle.look().await;
+                let _ = handle.refresh_lifecycle().await;
             }
         })
     }
@@ -181,7 +181,7 @@ impl<P: Provider> Handle<P> {
     }
 
     /// Asks the provider whether the sandbox runs.
-    async fn look(&self) -> Result<Lifecycle> {
+    async fn refresh_lifecycle(&self) -> Result<Lifecycle> {
         if self.sandbox().is_err() {
             return Ok(Lifecycle::Destroyed);
         }

@@ -31,7 +31,7 @@ impl<'a, P: Provider> Answers<'a, P> {
         Answers { has_browser, ..self }
     }
 
-    async fn result(&self, call: Call) -> Result<Value> {
+    async fn answer_call(&self, call: Call) -> Result<Value> {
         let (provider, agent) = (self.session.provider(), self.session.agent());
         match call {
             Call::StateGet { key } => Ok(self.state.get(&key).await?.unwrap_or_default()),
@@ -85,6 +85,6 @@ fn check_integers(answer: &Value) -> Result<()> {
 
 impl<P: Provider> Calls for Answers<'_, P> {
     async fn call(&self, call: Call) -> std::result::Result<Value, String> {
-        self.result(call).await.map_err(|error| error.message)
+        self.answer_call(call).await.map_err(|error| error.message)
     }
 }

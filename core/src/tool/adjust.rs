@@ -56,11 +56,11 @@ fn adjusted_value(text: &str) -> String {
     }
     // A number may be too large.
     let Ok(mut value) = serde_json::from_str(text) else { return text.to_owned() };
-    adjust(&mut value);
+    normalize_value(&mut value);
     value.to_string()
 }
 
-fn adjust(value: &mut Value) {
+fn normalize_value(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             if let Some(whole) =
@@ -71,10 +71,10 @@ fn adjust(value: &mut Value) {
                 *value = whole.into();
             }
         }
-        Value::Array(values) => values.iter_mut().for_each(adjust),
+        Value::Array(values) => values.iter_mut().for_each(normalize_value),
         Value::Object(members) => {
             members.retain(|_, value| !value.is_null());
-            members.values_mut().for_each(adjust);
+            members.values_mut().for_each(normalize_value);
         }
         _ => {}
     }

@@ -27,7 +27,7 @@ impl Input {
     /// # Errors
     /// See [`ReadError`].
     pub fn read(text: &[u8]) -> Result<Self, ReadError> {
-        Self::written(compact(text)?).map_err(ReadError::InvalidJson)
+        Self::from_json(compact(text)?).map_err(ReadError::InvalidJson)
     }
 
     /// Returns the text.
@@ -35,7 +35,7 @@ impl Input {
         self.0.get()
     }
 
-    fn written(json: String) -> serde_json::Result<Self> {
+    fn from_json(json: String) -> serde_json::Result<Self> {
         RawValue::from_string(json).map(Input)
     }
 
@@ -53,13 +53,13 @@ impl Input {
         if !self.is_object() {
             return Err(Error::new(Code::InvalidInput, "the input of a tool must be a JSON object"));
         }
-        let error = match decode(self.text()) {
+        let error = match decode_json(self.text()) {
             Ok(input) => return Ok(input),
             Err(error) => error,
         };
         // Only now, because `null` and `1.0` may be what the tool expects.
         match adjusted(self.text()) {
-            Some(text) => decode(&text),
+            Some(text) => decode_json(&text),
             None => Err(error),
         }
     }
@@ -100,7 +100,7 @@ impl From<Map<String, Value>> for Input {
     }
 }
 
-fn decode<T: DeserializeOwned>(text: &str) -> Result<T> {
+fn decode_json<T: DeserializeOwned>(text: &str) -> Result<T> {
     let mut json = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut json).map_err(|error| wrong_input(&error))
 }

@@ -102,11 +102,11 @@ fn read_call(text: &[u8]) -> Option<Message> {
             let error = ErrorData::invalid_params(describe_arguments(arguments), None);
             return Some(Message::InvalidArguments(JsonRpcError::new(Some(id), error).into()));
         }
-        Some(arguments) => refused(Input::read(arguments.as_bytes()))?,
+        Some(arguments) => into_client_result(Input::read(arguments.as_bytes()))?,
         None => Ok(Map::new().into()),
     };
     let meta = match meta.map(|meta| build(meta.get().as_bytes(), MAX_ENVELOPE)) {
-        Some(meta) => match refused(meta)? {
+        Some(meta) => match into_client_result(meta)? {
             Ok(Value::Object(meta)) => Some(meta),
             Ok(_) => return None,
             Err(error) => {
@@ -136,7 +136,7 @@ fn too_large() -> Message {
 }
 
 /// Returns what was read, or the error for the client. Returns `None` if the text is not JSON.
-fn refused<T>(read: std::result::Result<T, ReadError>) -> Option<Result<T>> {
+fn into_client_result<T>(read: std::result::Result<T, ReadError>) -> Option<Result<T>> {
     match read {
         Ok(value) => Some(Ok(value)),
         Err(error) => error.into_tool_error().ok().map(Err),

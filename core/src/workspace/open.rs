@@ -79,7 +79,7 @@ impl<S: Sandbox> Workspace<S> {
     /// # Errors
     /// None in this version, in which every workspace has files.
     pub fn fs(&self) -> Result<&WorkspaceFs<S>> {
-        self.declared(Capability::Fs)?;
+        self.check_declared(Capability::Fs)?;
         Ok(&self.fs)
     }
 
@@ -88,7 +88,7 @@ impl<S: Sandbox> Workspace<S> {
     /// # Errors
     /// [`Code::Unsupported`] if the workspace does not declare the capability.
     pub fn shell(&self) -> Result<&WorkspaceShell<S>> {
-        self.declared(Capability::Shell)?;
+        self.check_declared(Capability::Shell)?;
         Ok(&self.shell)
     }
 
@@ -97,7 +97,7 @@ impl<S: Sandbox> Workspace<S> {
     /// # Errors
     /// [`Code::Unsupported`] if the workspace does not declare the capability.
     pub fn code(&self) -> Result<&WorkspaceCode<S>> {
-        self.declared(Capability::Code)?;
+        self.check_declared(Capability::Code)?;
         Ok(&self.code)
     }
 
@@ -106,11 +106,11 @@ impl<S: Sandbox> Workspace<S> {
     /// # Errors
     /// [`Code::Unsupported`] if the workspace does not declare the capability.
     pub fn snapshot(&self) -> Result<&WorkspaceSnapshots> {
-        self.declared(Capability::Snapshot)?;
+        self.check_declared(Capability::Snapshot)?;
         Ok(&self.snapshots)
     }
 
-    fn declared(&self, capability: Capability) -> Result<()> {
+    fn check_declared(&self, capability: Capability) -> Result<()> {
         if self.config.capabilities().contains(&capability) {
             return Ok(());
         }

@@ -123,19 +123,19 @@ impl Sandbox for MemorySandbox {
     }
 
     async fn exec(&self, _: Command) -> Result<Output> {
-        Err(unsupported("run programs"))
+        Err(unsupported_error("run programs"))
     }
 
     async fn start(&self, _: Program) -> Result<MemoryProcess> {
-        Err(unsupported("run programs"))
+        Err(unsupported_error("run programs"))
     }
 
     async fn process(&self, _: &ProcessId) -> Result<Option<MemoryProcess>> {
-        Err(unsupported("run programs"))
+        Err(unsupported_error("run programs"))
     }
 
     async fn processes(&self) -> Result<Vec<ProcessInfo>> {
-        Err(unsupported("run programs"))
+        Err(unsupported_error("run programs"))
     }
 
     async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {
@@ -167,7 +167,7 @@ impl Sandbox for MemorySandbox {
     }
 
     async fn expose(&self, _: u16) -> Result<String> {
-        Err(unsupported("expose ports"))
+        Err(unsupported_error("expose ports"))
     }
 
     async fn status(&self) -> Result<Status> {
@@ -181,7 +181,7 @@ impl Sandbox for MemorySandbox {
     }
 }
 
-fn unsupported(what: &str) -> Error {
+fn unsupported_error(what: &str) -> Error {
     Error::new(Code::Unsupported, format!("a sandbox in memory cannot {what}: use another provider"))
 }
 

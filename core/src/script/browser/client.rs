@@ -114,27 +114,27 @@ impl<W: Wire> Client<W> {
         let Some(session) = self.session.take() else { return };
         if !self.settled {
             for method in ["Runtime.terminateExecution", "Page.stopLoading"] {
-                let _ = self.post(method, &json!({}), Some(&session));
+                let _ = self.send_command(method, &json!({}), Some(&session));
             }
         }
-        let _ = self.post("Target.detachFromTarget", &json!({ "sessionId": session }), None);
+        let _ = self.send_command("Target.detachFromTarget", &json!({ "sessionId": session }), None);
     }
 
     /// Sends a command to the browser. Its answer is ignored.
     pub(super) fn tell(&mut self, method: &str, params: &Value) -> Result<()> {
-        self.post(method, params, None).map(drop)
+        self.send_command(method, params, None).map(drop)
     }
 
     /// Sends a command to the page. Its answer is ignored.
     pub(super) fn tell_page(&mut self, method: &str, params: &Value) -> Result<()> {
         let session = self.session.clone();
-        self.post(method, params, session.as_deref()).map(drop)
+        self.send_command(method, params, session.as_deref()).map(drop)
     }
 
     /// Sends a command to the browser itself, and returns its result.
     pub(super) async fn browser(&mut self, method: &str, params: Value) -> Result<Value> {
-        let id = self.post(method, &params, None)?;
-        match self.answer(id, self.left()).await? {
+        let id = self.send_command(method, &params, None)?;
+        match self.wait_for_answer(id, self.left()).await? {
             Done::Result(result) => Ok(result),
             Done::Refused(why) => Err(refused(method, &why)),
             Done::Late | Done::Crashed => Err(late()),
@@ -154,8 +154,8 @@ impl<W: Wire> Client<W> {
     /// Sends a command to the page, and waits for its result up to a timeout.
     pub(super) async fn page_within(&mut self, method: &str, params: &Value, wait: Duration) -> Result<Done> {
         let session = self.session.clone();
-        let id = self.post(method, params, session.as_deref())?;
-        self.answer(id, wait).await
+        let id = self.send_command(method, params, session.as_deref())?;
+        self.wait_for_answer(id, wait).await
     }
 
     /// Returns the next event of the page, or `None` if none arrives in time.
@@ -170,7 +170,7 @@ impl<W: Wire> Client<W> {
             }
             let left = wait.saturating_sub(start.elapsed());
             let Some(text) = self.wire.receive(left).await? else { return Ok(None) };
-            self.take(&text, None);
+            self.handle_message(&text, None);
             if left.is_zero() && self.events.is_empty() {
                 return Ok(None);
             }
@@ -182,7 +182,7 @@ impl<W: Wire> Client<W> {
         self.events.drain(..)
     }
 
-    async fn answer(&mut self, id: u32, wait: Duration) -> Result<Done> {
+    async fn wait_for_answer(&mut self, id: u32, wait: Duration) -> Result<Done> {
         let start = Start::now();
         loop {
             if self.crashed {
@@ -190,7 +190,7 @@ impl<W: Wire> Client<W> {
             }
             let left = wait.saturating_sub(start.elapsed());
             let Some(text) = self.wire.receive(left).await? else { return Ok(Done::Late) };
-            if let Some(done) = self.take(&text, Some(id)) {
+            if let Some(done) = self.handle_message(&text, Some(id)) {
                 return Ok(done);
             }
             // A page can send events without end.
@@ -201,7 +201,7 @@ impl<W: Wire> Client<W> {
     }
 
     /// Sends a command, and returns its number.
-    fn post(&mut self, method: &str, params: &Value, session: Option<&str>) -> Result<u32> {
+    fn send_command(&mut self, method: &str, params: &Value, session: Option<&str>) -> Result<u32> {
         // Unique among all clients, because a client may receive answers to commands of an earlier one that was dropped.
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff;
@@ -214,7 +214,7 @@ impl<W: Wire> Client<W> {
     }
 
     /// Processes a message. Returns the outcome, if it answers the command with this number.
-    fn take(&mut self, text: &str, id: Option<u32>) -> Option<Done> {
+    fn handle_message(&mut self, text: &str, id: Option<u32>) -> Option<Done> {
         // Other messages are for other clients, or belong to a later version of the protocol.
         let message: Message = serde_json::from_str(text).ok()?;
         if message.id.is_some() {

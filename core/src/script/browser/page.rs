@@ -61,20 +61,20 @@ impl<W: Wire> Page<W> {
     pub(super) async fn attach(client: Client<W>) -> Result<Self> {
         let mut page = Page { client, target: String::new(), world: None, is_replaced: false };
         page.client.tell("Browser.setDownloadBehavior", &json!({ "behavior": "deny" }))?;
-        match page.existing().await? {
+        match page.find_page().await? {
             Some(target) => {
-                page.enter(target.id).await?;
-                if !page.responds(RESPONSE).await? {
-                    page.replace().await?;
+                page.attach_to_target(target.id).await?;
+                if !page.is_responsive(RESPONSE).await? {
+                    page.replace_target().await?;
                 }
             }
-            None => page.open().await?,
+            None => page.open_target().await?,
         }
         Ok(page)
     }
 
     /// Returns the pages of the browser.
-    async fn targets(&mut self) -> Result<Vec<Target>> {
+    async fn list_pages(&mut self) -> Result<Vec<Target>> {
         let targets = self.client.browser("Target.getTargets", json!({})).await?;
         let mut targets: Vec<Target> = field(targets, "targetInfos")?;
         targets.retain(|target| target.kind == "page");
@@ -82,8 +82,8 @@ impl<W: Wire> Page<W> {
     }
 
     /// Finds the page of the browser, and closes all others.
-    async fn existing(&mut self) -> Result<Option<Target>> {
-        let mut pages = self.targets().await?;
+    async fn find_page(&mut self) -> Result<Option<Target>> {
+        let mut pages = self.list_pages().await?;
         let ours = pages.iter().position(|target| target.opener_id.is_none()).unwrap_or(0);
         let found = (!pages.is_empty()).then(|| pages.swap_remove(ours));
         for other in pages {
@@ -93,15 +93,15 @@ impl<W: Wire> Page<W> {
     }
 
     /// Opens a new page.
-    async fn open(&mut self) -> Result<()> {
+    async fn open_target(&mut self) -> Result<()> {
         let created = self.client.browser("Target.createTarget", json!({ "url": BLANK })).await?;
-        self.enter(field(created, "targetId")?).await?;
+        self.attach_to_target(field(created, "targetId")?).await?;
         // The page is empty, so only a busy machine delays it.
-        if self.responds(self.client.left()).await? { Ok(()) } else { Err(late()) }
+        if self.is_responsive(self.client.left()).await? { Ok(()) } else { Err(late()) }
     }
 
     /// Attaches to a target.
-    async fn enter(&mut self, target: String) -> Result<()> {
+    async fn attach_to_target(&mut self, target: String) -> Result<()> {
         let how = json!({ "targetId": target, "flatten": true });
         let session = field(self.client.browser("Target.attachToTarget", how).await?, "sessionId")?;
         self.client.enter(session);
@@ -117,7 +117,7 @@ impl<W: Wire> Page<W> {
     }
 
     /// Returns whether the page runs code within this time.
-    async fn responds(&mut self, wait: Duration) -> Result<bool> {
+    async fn is_responsive(&mut self, wait: Duration) -> Result<bool> {
         let wait = wait.min(self.client.left());
         self.world = None;
         for _ in 0..ATTEMPTS {
@@ -139,19 +139,19 @@ impl<W: Wire> Page<W> {
     }
 
     /// Closes the page, whatever it is doing, and opens a new one. Cookies are kept.
-    async fn replace(&mut self) -> Result<()> {
+    async fn replace_target(&mut self) -> Result<()> {
         self.client.settle(true);
         self.client.leave();
         self.client.tell("Target.closeTarget", &json!({ "targetId": self.target }))?;
         // A later client must not find it.
         for _ in 0..CLOSING {
-            if self.targets().await?.iter().all(|target| target.id != self.target) {
+            if self.list_pages().await?.iter().all(|target| target.id != self.target) {
                 break;
             }
             self.client.event(LOOK).await?;
         }
         self.is_replaced = true;
-        self.open().await
+        self.open_target().await
     }
 
     /// Stops what is in progress in the page after a timeout, and replaces the page if that does not help. Returns whether
@@ -163,8 +163,8 @@ impl<W: Wire> Page<W> {
             }
         }
         self.client.extend(REPAIR);
-        if self.client.has_crashed() || matches!(self.responds(ENDING).await, Ok(false)) {
-            return self.replace().await.is_ok();
+        if self.client.has_crashed() || matches!(self.is_responsive(ENDING).await, Ok(false)) {
+            return self.replace_target().await.is_ok();
         }
         true
     }
@@ -198,7 +198,7 @@ impl<W: Wire> Page<W> {
     pub(super) async fn run<T: DeserializeOwned>(&mut self, input: Value) -> Result<T> {
         for _ in 0..ATTEMPTS {
             let Some(world) = self.world else {
-                if !self.responds(self.client.left()).await? {
+                if !self.is_responsive(self.client.left()).await? {
                     return Err(if self.client.left().is_zero() { late() } else { crashed() });
                 }
                 continue;
@@ -217,7 +217,8 @@ impl<W: Wire> Page<W> {
                         let message = value["message"].as_str().unwrap_or_default();
                         return Err(Error::new(code, message));
                     }
-                    return serde_json::from_value(value).map_err(|error| unexpected().with_source(error));
+                    return serde_json::from_value(value)
+                        .map_err(|error| unexpected_answer().with_source(error));
                 }
                 Done::Result(done) => {
                     let why =
@@ -240,9 +241,9 @@ impl<W: Wire> Page<W> {
 /// Returns a field of a result.
 pub(super) fn field<T: DeserializeOwned>(mut result: Value, name: &str) -> Result<T> {
     let field = result.get_mut(name).map(Value::take).unwrap_or_default();
-    serde_json::from_value(field).map_err(|error| unexpected().with_source(error))
+    serde_json::from_value(field).map_err(|error| unexpected_answer().with_source(error))
 }
 
-fn unexpected() -> Error {
+fn unexpected_answer() -> Error {
     Error::new(Code::Internal, "the browser returned an unexpected answer")
 }

@@ -27,7 +27,7 @@ pub(crate) async fn browse<P: Provider>(
     egress: &Egress,
     mut browse: Browse,
 ) -> Result<Value> {
-    check(&mut browse, egress)?;
+    check_action(&mut browse, egress)?;
     let (provider, agent) = (session.provider(), session.agent());
     if browse == (Browse::Close {}) {
         provider.close_browser(agent).await?;
@@ -46,7 +46,7 @@ pub(crate) async fn browse<P: Provider>(
         }
     };
     page.client.settle(false);
-    let done = perform(&mut page, browse).await;
+    let done = perform_action(&mut page, browse).await;
     let is_lost = page.client.has_crashed() || done.as_ref().is_err_and(|error| error.code == Code::Timeout);
     let is_usable = !is_lost || page.recover().await;
     page.client.settle(true);
@@ -56,7 +56,7 @@ pub(crate) async fn browse<P: Provider>(
     done
 }
 
-fn check(browse: &mut Browse, egress: &Egress) -> Result<()> {
+fn check_action(browse: &mut Browse, egress: &Egress) -> Result<()> {
     let short = |what: &str, text: &str, most: usize| {
         if text.len() <= most {
             return Ok(());
@@ -86,7 +86,7 @@ fn check(browse: &mut Browse, egress: &Egress) -> Result<()> {
     }
 }
 
-async fn perform<W: Wire>(page: &mut Page<W>, browse: Browse) -> Result<Value> {
+async fn perform_action<W: Wire>(page: &mut Page<W>, browse: Browse) -> Result<Value> {
     if !matches!(browse, Browse::Navigate { .. }) {
         page.shows().await?;
     }

@@ -40,15 +40,16 @@ struct Area {
 impl<W: Wire> Page<W> {
     /// Returns the visible text of an element, or of the page.
     pub(super) async fn text(&mut self, selector: Option<&str>) -> Result<String> {
-        self.extract(json!({ "action": "text", "selector": selector }), selector).await
+        self.extract_content(json!({ "action": "text", "selector": selector }), selector).await
     }
 
     /// Returns the HTML of an element, or of the page.
     pub(super) async fn html(&mut self, selector: Option<&str>, outer: bool) -> Result<String> {
-        self.extract(json!({ "action": "html", "selector": selector, "outer": outer }), selector).await
+        self.extract_content(json!({ "action": "html", "selector": selector, "outer": outer }), selector)
+            .await
     }
 
-    async fn extract(&mut self, mut input: Value, selector: Option<&str>) -> Result<String> {
+    async fn extract_content(&mut self, mut input: Value, selector: Option<&str>) -> Result<String> {
         input["wait"] = ELEMENT_MS.into();
         input["limit"] = TEXT.into();
         let extract: Result<Extract> = self.run(input).await;
@@ -68,23 +69,25 @@ impl<W: Wire> Page<W> {
 
     /// Runs code in the page, and returns its value as JSON.
     pub(super) async fn evaluate(&mut self, code: &str) -> Result<Value> {
-        let code = self.compile(code).await?;
+        let code = self.find_compiling_form(code).await?;
         // As in a console: a later call can declare the same names.
         let params =
             json!({ "expression": code, "replMode": true, "awaitPromise": true, "userGesture": true });
-        let mut result = thrown(self.client.page("Runtime.evaluate", params).await?)?;
+        let mut result = into_result(self.client.page("Runtime.evaluate", params).await?)?;
         if result["subtype"] == "promise" {
             let params = json!({ "promiseObjectId": result["objectId"] });
-            result = thrown(self.client.page("Runtime.awaitPromise", params).await?)?;
+            result = into_result(self.client.page("Runtime.awaitPromise", params).await?)?;
         }
-        let Some(object) = result.get("objectId").and_then(Value::as_str) else { return primitive(&result) };
+        let Some(object) = result.get("objectId").and_then(Value::as_str) else {
+            return primitive_to_json(&result);
+        };
         let params = json!({
             "functionDeclaration": format!(
                 "function () {{ const text = JSON.stringify(this); return text !== undefined && text.length > {TEXT} ? text.length : text }}"
             ),
             "objectId": object, "returnByValue": true,
         });
-        let text = thrown(self.client.page("Runtime.callFunctionOn", params).await?)?;
+        let text = into_result(self.client.page("Runtime.callFunctionOn", params).await?)?;
         match &text["value"] {
             Value::String(text) if text.len() <= TEXT => serde_json::from_str(text)
                 .map_err(|_| Error::new(Code::TooLarge, "the value is nested too deeply: return less of it")),
@@ -99,18 +102,18 @@ impl<W: Wire> Page<W> {
 
     /// Returns the code in the form in which it compiles: a program, whose value is that of its last expression; an expression
     /// that awaits something; or the body of an async function. Nothing is run, because code must not run twice.
-    async fn compile<'a>(&mut self, code: &'a str) -> Result<Cow<'a, str>> {
+    async fn find_compiling_form<'a>(&mut self, code: &'a str) -> Result<Cow<'a, str>> {
         // Needed to compile. It also makes the browser send the page's console output, so it is enabled only briefly.
         self.client.tell_page("Runtime.enable", &json!({}))?;
-        let compiled = self.compiled(code).await;
+        let compiled = self.try_forms(code).await;
         self.client.tell_page("Runtime.disable", &json!({}))?;
         compiled
     }
 
-    async fn compiled<'a>(&mut self, code: &'a str) -> Result<Cow<'a, str>> {
-        let Some(wrong) = self.wrong(code).await? else { return Ok(code.into()) };
+    async fn try_forms<'a>(&mut self, code: &'a str) -> Result<Cow<'a, str>> {
+        let Some(wrong) = self.find_syntax_error(code).await? else { return Ok(code.into()) };
         for wrapped in [format!("(async () => (\n{code}\n))()"), format!("(async () => {{\n{code}\n}})()")] {
-            if self.wrong(&wrapped).await?.is_none() {
+            if self.find_syntax_error(&wrapped).await?.is_none() {
                 return Ok(wrapped.into());
             }
         }
@@ -118,10 +121,10 @@ impl<W: Wire> Page<W> {
     }
 
     /// Returns the syntax error of code, if it has one.
-    async fn wrong(&mut self, code: &str) -> Result<Option<String>> {
+    async fn find_syntax_error(&mut self, code: &str) -> Result<Option<String>> {
         let params = json!({ "expression": code, "sourceURL": "", "persistScript": false });
         let compiled = self.client.page("Runtime.compileScript", params).await?;
-        Ok(compiled.get("exceptionDetails").map(description))
+        Ok(compiled.get("exceptionDetails").map(exception_text))
     }
 
     /// Takes a screenshot of an element, of the whole page, or of its visible part.
@@ -154,14 +157,14 @@ impl<W: Wire> Page<W> {
             let what = "select an element, or leave out `full_page`";
             return Err(too_long("the picture", (image.len() / 4 * 3) as u64, what));
         }
-        let (width, height) = size(&image)
+        let (width, height) = png_size(&image)
             .ok_or_else(|| Error::new(Code::Internal, "the browser returned a picture that is not PNG"))?;
         Ok(json!({ "image": image, "width": width, "height": height }))
     }
 }
 
 /// Returns the width and the height in the header of a picture.
-fn size(image: &str) -> Option<(u32, u32)> {
+fn png_size(image: &str) -> Option<(u32, u32)> {
     // The signature, the length and name of the first chunk, and two numbers, in three bytes for every four characters.
     let head = STANDARD.decode(image.get(..32)?).ok()?;
     let number = |at: usize| Some(u32::from_be_bytes(head.get(at..at + 4)?.try_into().ok()?));
@@ -169,23 +172,23 @@ fn size(image: &str) -> Option<(u32, u32)> {
 }
 
 /// Returns the result of code, or the error for what it threw.
-fn thrown(mut done: Value) -> Result<Value> {
+fn into_result(mut done: Value) -> Result<Value> {
     if let Some(details) = done.get("exceptionDetails") {
-        let text = description(details);
+        let text = exception_text(details);
         return Err(Error::new(Code::InvalidInput, format!("the code failed in the page: {}", shown(&text))));
     }
     Ok(done["result"].take())
 }
 
 /// Returns what was thrown, without the stack.
-fn description(details: &Value) -> String {
+fn exception_text(details: &Value) -> String {
     let thrown = &details["exception"];
     let text = thrown["description"].as_str().or(thrown["value"].as_str()).or(details["text"].as_str());
     text.unwrap_or("unknown").lines().next().unwrap_or_default().to_owned()
 }
 
 /// Returns a value that is not an object as JSON.
-fn primitive(result: &Value) -> Result<Value> {
+fn primitive_to_json(result: &Value) -> Result<Value> {
     match &result["value"] {
         Value::String(text) if text.len() > TEXT => {
             Err(too_long("the value", text.len() as u64, "return less of it"))

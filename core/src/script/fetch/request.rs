@@ -56,7 +56,7 @@ impl Request {
             return Err(Error::new(Code::InvalidInput, message));
         }
         for (name, value) in &fetch.headers {
-            let header = header(name, value)?;
+            let header = validate_header(name, value)?;
             if headers.iter().any(|(known, _)| *known == header.0) {
                 return Err(invalid(&format!(
                     "the header `{}` is set twice: its name has no case",
@@ -149,7 +149,7 @@ pub(super) fn timeout(millis: u64) -> Result<u64> {
 }
 
 /// Validates a header. Returns it with a lowercase name.
-fn header(name: &str, value: &str) -> Result<(String, String)> {
+fn validate_header(name: &str, value: &str) -> Result<(String, String)> {
     let shown = || match name.len() {
         0..=SHOWN => escaped(name),
         length => format!("a name of {length} bytes"),

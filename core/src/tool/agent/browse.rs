@@ -49,7 +49,7 @@ impl Tool for Browse {
             observed.exposed(&url);
         }
         let mut result = serde_json::json!({ "url": url });
-        if listens(&sandbox, port).await == Some(false) {
+        if has_listener(&sandbox, port).await == Some(false) {
             let note =
                 format!("nothing listens on port {port} yet: start a server in the background with `&`");
             result["note"] = note.into();
@@ -62,7 +62,7 @@ impl Tool for Browse {
 const LISTEN: &str = "0A";
 
 /// Returns whether a program listens on a port. Returns `None` if the sandbox does not show it.
-async fn listens<S: Sandbox>(sandbox: &S, port: u64) -> Option<bool> {
+async fn has_listener<S: Sandbox>(sandbox: &S, port: u64) -> Option<bool> {
     let argv = ["/bin/cat", "/proc/net/tcp", "/proc/net/tcp6"].map(str::to_owned).to_vec();
     let (working_dir, env) = ("/".to_owned(), Vec::new());
     let read = Command { argv, working_dir, env, timeout: TIMEOUT, max_output: MAX_OUTPUT };

@@ -80,11 +80,11 @@ impl Tool for Shell {
             observed.ran(&input.command, &output);
         }
         let is_error = output.exit_code != 0;
-        Ok(Reply { is_error, ..Reply::ok(given(output))? })
+        Ok(Reply { is_error, ..Reply::ok(encode_output(output))? })
     }
 }
 
-fn given(output: Output) -> Given {
+fn encode_output(output: Output) -> Given {
     let (stdout, binary_out) = input::text(output.stdout);
     let (stderr, binary_err) = input::text(output.stderr);
     let encoding = |binary: bool| binary.then_some("base64");

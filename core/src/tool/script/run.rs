@@ -63,17 +63,17 @@ pub(super) async fn run<P: Provider>(session: &Session<P>, script: Start) -> Res
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
     let answers = Answers::new(session, store, &egress).with_browser(browser);
     let ran = session.provider().run_script(session.agent(), start, &answers).await;
-    mask.outcome(ran.and_then(reply))
+    mask.outcome(ran.and_then(into_reply))
 }
 
-fn reply(Ran { result, logs }: Ran) -> Result<Reply> {
+fn into_reply(Ran { result, logs }: Ran) -> Result<Reply> {
     match result {
         Ok(result) => {
             Ok(Reply { content: Content::Json(json!({ "result": result, "logs": logs })), is_error: false })
         }
-        Err(failure) if failure.arguments => Err(refused(failure)),
+        Err(failure) if failure.arguments => Err(into_error(failure)),
         Err(failure) => {
-            let mut fields = described(&failure);
+            let mut fields = failure_fields(&failure);
             fields.insert("logs".into(), logs.into());
             Ok(Reply { content: Content::Json(fields.into()), is_error: true })
         }
@@ -81,7 +81,7 @@ fn reply(Ran { result, logs }: Ran) -> Result<Reply> {
 }
 
 /// Returns the fields that describe the failure of a script.
-fn described(Failure { message, name, stack, place, limit, .. }: &Failure) -> Map<String, Value> {
+fn failure_fields(Failure { message, name, stack, place, limit, .. }: &Failure) -> Map<String, Value> {
     let mut fields = Map::from_iter([("error".to_owned(), Value::from(message.as_str()))]);
     if let Some(name) = name {
         let alone = message.strip_prefix(name.as_str()).unwrap_or(message);
@@ -122,12 +122,12 @@ pub(super) async fn check_schema<P: Provider>(session: &Session<P>, schema: &Val
             // The host has ended the engine.
             failure.message = format!("`parameter_schema` cannot be checked: {}", failure.message);
         }
-        refused(failure)
+        into_error(failure)
     })
 }
 
 /// Returns the error for a schema, or for arguments, that the engine refuses.
-fn refused(failure: Failure) -> Error {
+fn into_error(failure: Failure) -> Error {
     let code = if failure.limit.is_some() { Code::TooLarge } else { Code::InvalidInput };
     Error::new(code, failure.message)
 }

@@ -54,7 +54,7 @@ pub(super) async fn create<P: Provider>(
     source: Source,
 ) -> Result<Reply> {
     check(session, kind, &source.code).await?;
-    written(name, &sources(session, kind)?.create(name, source).await?)
+    version_reply(name, &sources(session, kind)?.create(name, source).await?)
 }
 
 /// Changes a source, if what is new is valid.
@@ -78,9 +78,9 @@ pub(super) async fn update<P: Provider>(
     if let Some(description) = change.description {
         new.description = description;
     }
-    written(name, &sources.update(name, &current, new).await?)
+    version_reply(name, &sources.update(name, &current, new).await?)
 }
 
-fn written(name: &str, source: &Source) -> Result<Reply> {
+fn version_reply(name: &str, source: &Source) -> Result<Reply> {
     Reply::ok(json!({ "name": name, "version": source.version }))
 }

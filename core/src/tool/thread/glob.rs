@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::place::Given;
 use super::walk::{self, Found, Target, Walk, target};
-use super::{Told, reply, sandbox};
+use super::{Told, open_sandbox, to_reply};
 use crate::error::{Code, Error, Result};
 use crate::glob::{self, pattern};
 use crate::provider::Provider;
@@ -69,7 +69,7 @@ impl Tool for Glob {
     }
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        Ok(reply(find(session, input).await))
+        Ok(to_reply(find_paths(session, input).await))
     }
 }
 
@@ -106,21 +106,21 @@ impl Pattern {
     }
 
     /// Returns whether a path matches.
-    fn matches(&self, path: &str) -> bool {
+    fn is_match(&self, path: &str) -> bool {
         self.glob.is_match(path)
     }
 
-    fn work(&self, path: &str) -> usize {
+    fn estimate_work(&self, path: &str) -> usize {
         (self.length + 1) * (path.len() + 1)
     }
 }
 
-async fn find<P: Provider>(session: &Session<P>, input: Input) -> Told {
+async fn find_paths<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let path = &input.path;
     let given = Given::new(path)?;
     let pattern = Pattern::read(&input.pattern)?;
     let most = wanted(input.max_results, default_results(), MAX_PATHS);
-    let sandbox = sandbox(session).await?;
+    let sandbox = open_sandbox(session).await?;
     let failed = |error: Error| {
         let named = match error.code {
             Code::NotFound => Some(format!("Directory not found: {path}")),
@@ -136,14 +136,14 @@ async fn find<P: Provider>(session: &Session<P>, input: Input) -> Told {
         let found = walk.next().await.map_err(failed)?;
         let is_last = found.is_none();
         if let Some(found) = found.filter(|found| input.include_dirs || found.kind != Kind::Directory) {
-            work += pattern.work(&found.path);
+            work += pattern.estimate_work(&found.path);
             waiting.push(found);
         }
         if !is_last && work < TURN && waiting.len() < 1000 {
             continue;
         }
         walk.in_time().map_err(failed)?;
-        for found in matching(&pattern, std::mem::take(&mut waiting), work).await.map_err(failed)? {
+        for found in retain_matching(&pattern, std::mem::take(&mut waiting), work).await.map_err(failed)? {
             let absolute = walk.absolute(&found.path);
             let is_wanted = match found.kind {
                 Kind::Link(_) => match target(&sandbox, &absolute).await {
@@ -157,27 +157,27 @@ async fn find<P: Provider>(session: &Session<P>, input: Input) -> Told {
                 paths.push(absolute);
             }
             if paths.len() == most {
-                return Ok(told(path, &paths, true));
+                return Ok(format_paths(path, &paths, true));
             }
         }
         work = 0;
         if is_last {
-            return Ok(told(path, &paths, false));
+            return Ok(format_paths(path, &paths, false));
         }
     }
 }
 
 /// Returns those that match.
-async fn matching(pattern: &Pattern, mut all: Vec<Found>, work: usize) -> Result<Vec<Found>> {
+async fn retain_matching(pattern: &Pattern, mut all: Vec<Found>, work: usize) -> Result<Vec<Found>> {
     let pattern = pattern.clone();
     let retain = move || {
-        all.retain(|found| pattern.matches(&found.path));
+        all.retain(|found| pattern.is_match(&found.path));
         all
     };
     if work <= AT_ONCE { Ok(retain()) } else { turns::take(retain).await }
 }
 
-fn told(root: &str, paths: &[String], truncated: bool) -> String {
+fn format_paths(root: &str, paths: &[String], truncated: bool) -> String {
     if paths.is_empty() {
         return format!("No files matched under {root}");
     }
@@ -201,10 +201,10 @@ mod tests {
         ] {
             let read = Pattern::read(pattern).unwrap();
             for path in matching {
-                assert!(read.matches(path), "{pattern} {path}");
+                assert!(read.is_match(path), "{pattern} {path}");
             }
             for path in other {
-                assert!(!read.matches(path), "{pattern} {path}");
+                assert!(!read.is_match(path), "{pattern} {path}");
             }
         }
         for pattern in ["", "/a", "../a", "a/..", "a\0", "[", &"a".repeat(1025)] {

@@ -1,6 +1,6 @@
 //! The paths of a thread, and the texts for what can go wrong with them.
 
-use super::plain;
+use super::error_text;
 use crate::error::{Code, Error};
 use crate::path::{USER_DATA, check};
 use crate::sandbox::Place;
@@ -18,7 +18,7 @@ impl<'a> Given<'a> {
         let given = Given { written };
         let below =
             written.strip_prefix(USER_DATA).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        if below { Ok(given) } else { Err(given.outside()) }
+        if below { Ok(given) } else { Err(given.outside_error()) }
     }
 
     /// Returns the path for the sandbox.
@@ -39,8 +39,8 @@ impl<'a> Given<'a> {
         }
         // The same words on every host.
         let message = match error.code {
-            Code::PathEscape => return self.outside(),
-            Code::Unavailable | Code::Unsupported => return plain(error),
+            Code::PathEscape => return self.outside_error(),
+            Code::Unavailable | Code::Unsupported => return error_text(error),
             Code::NotFound => "the path does not exist",
             Code::PermissionDenied => "permission denied",
             Code::IsDirectory => "the path is a directory",
@@ -53,7 +53,7 @@ impl<'a> Given<'a> {
         format!("{what}: {}: {message}", error.code)
     }
 
-    fn outside(&self) -> String {
+    fn outside_error(&self) -> String {
         format!("Permission denied: only paths under {USER_DATA} are allowed: {}", self.written)
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::place::Given;
-use super::{Told, reply, sandbox};
+use super::{Told, open_sandbox, to_reply};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::sandbox::{Edit, Edited, LineRange, NearestLine, Sandbox};
@@ -49,14 +49,14 @@ impl Tool for StrReplace {
     }
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        Ok(reply(replace(session, input).await))
+        Ok(to_reply(replace_text(session, input).await))
     }
 }
 
-async fn replace<P: Provider>(session: &Session<P>, input: Input) -> Told {
+async fn replace_text<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let Input { path, old_str, new_str, replace_all, .. } = input;
     let given = Given::new(&path)?;
-    let sandbox = sandbox(session).await?;
+    let sandbox = open_sandbox(session).await?;
     let breaks_lines = old_str.contains('\n') && !old_str.contains("\r\n");
     let edited = if old_str.is_empty() {
         // Nothing to replace, but the file must be there.
@@ -93,7 +93,7 @@ async fn replace<P: Provider>(session: &Session<P>, input: Input) -> Told {
         Some(Edited::Ambiguous { occurrences, lines }) => Err(format!(
             "String to replace appears {occurrences} times in file: {path} ({}). Add context to make it unique, or set \
                          replace_all.",
-            named(&lines, occurrences)
+            format_lines(&lines, occurrences)
         )),
     }
 }
@@ -106,7 +106,7 @@ async fn has_crlf<S: Sandbox>(sandbox: &S, given: &Given<'_>, line: u64) -> bool
 }
 
 /// Returns the names of lines. Several occurrences can be in one line, and not all of many are named.
-fn named(lines: &[u64], occurrences: u64) -> String {
+fn format_lines(lines: &[u64], occurrences: u64) -> String {
     let mut names: Vec<String> = lines.iter().map(u64::to_string).collect();
     names.dedup();
     let (is_one, is_part) = (names.len() == 1, (lines.len() as u64) < occurrences);
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn names_of_lines() {
-        assert_eq!(named(&[1, 5], 2), "lines 1, 5");
-        assert_eq!(named(&[3, 3], 2), "line 3");
-        assert_eq!(named(&[1, 2, 2], 9), "lines 1, 2, …");
+        assert_eq!(format_lines(&[1, 5], 2), "lines 1, 5");
+        assert_eq!(format_lines(&[3, 3], 2), "line 3");
+        assert_eq!(format_lines(&[1, 2, 2], 9), "lines 1, 2, …");
     }
 }

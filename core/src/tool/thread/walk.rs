@@ -41,7 +41,7 @@ impl<'a, S: Sandbox> Walk<'a, S> {
         let entries = sandbox.list(confined(&root)).await?;
         let (left, inside, start) = (Vec::new(), None, Start::now());
         let mut walk = Walk { sandbox, root, left, inside, entries: 0, start };
-        walk.push("", entries)?;
+        walk.push_entries("", entries)?;
         Ok(walk)
     }
 
@@ -50,7 +50,7 @@ impl<'a, S: Sandbox> Walk<'a, S> {
         if let Some(directory) = self.inside.take() {
             self.in_time()?;
             match self.sandbox.list(confined(&self.absolute(&directory))).await {
-                Ok(entries) => self.push(&directory, entries)?,
+                Ok(entries) => self.push_entries(&directory, entries)?,
                 Err(error) if error.code == Code::TooLarge => return Err(error),
                 // It may be gone, or closed to the sandbox's user.
                 Err(_) => {}
@@ -75,7 +75,7 @@ impl<'a, S: Sandbox> Walk<'a, S> {
         Err(too_long())
     }
 
-    fn push(&mut self, directory: &str, mut entries: Vec<Entry>) -> Result<()> {
+    fn push_entries(&mut self, directory: &str, mut entries: Vec<Entry>) -> Result<()> {
         entries.retain(|entry| !is_ignored(&entry.name));
         self.entries += entries.len();
         if self.entries > ENTRIES {
@@ -158,7 +158,7 @@ mod tests {
             assert_eq!(paths, ["a.txt", "b", "b/x", "b/x/1", "b/y", "b.txt", "c"]);
             walk.entries = ENTRIES;
             let one = sandbox.list(confined("/mnt/user-data")).await.unwrap();
-            assert_eq!(walk.push("", one).unwrap_err().code, Code::TooLarge);
+            assert_eq!(walk.push_entries("", one).unwrap_err().code, Code::TooLarge);
         });
     }
 }

@@ -10,7 +10,7 @@ use crate::sandbox::Sandbox;
 use crate::tool::{Reply, input};
 use crate::workspace::{Capability, Listed, Workspace};
 
-fn here() -> String {
+fn default_path() -> String {
     ".".to_owned()
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Ls;
 #[serde(deny_unknown_fields)]
 pub(super) struct Directory {
     /// The directory to list.
-    #[serde(default = "here")]
+    #[serde(default = "default_path")]
     path: String,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Pattern {
     /// The pattern, relative to path: `**/*.rs`, `src/{a,b}/[0-9]*`.
     pattern: String,
     /// The directory to search.
-    #[serde(default = "here")]
+    #[serde(default = "default_path")]
     path: String,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Searched {
     /// The regular expression to search for in each line.
     pattern: String,
     /// The file or directory to search.
-    #[serde(default = "here")]
+    #[serde(default = "default_path")]
     path: String,
     /// Ignore the difference between upper and lower case.
     #[serde(default)]

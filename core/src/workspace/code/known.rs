@@ -55,7 +55,7 @@ static KNOWN: LazyLock<Mutex<HashMap<ProcessId, Known>>> = LazyLock::new(Mutex::
 /// Waits until no other call of the context runs in this process.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) async fn turn(id: &ProcessId) -> Turn {
-    let Known { position, pulse } = find(id);
+    let Known { position, pulse } = find_or_insert(id);
     Turn { position: position.lock_owned().await, pulse }
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn turn(id: &ProcessId) -> Turn {
 #[cfg(target_arch = "wasm32")]
 pub(super) async fn turn(id: &ProcessId) -> Turn {
     loop {
-        let Known { position, pulse } = find(id);
+        let Known { position, pulse } = find_or_insert(id);
         if let Ok(position) = position.try_lock_owned() {
             pulse.beat();
             return Turn { position, pulse };
@@ -77,8 +77,8 @@ pub(super) async fn turn(id: &ProcessId) -> Turn {
     }
 }
 
-fn find(id: &ProcessId) -> Known {
-    let mut known = known();
+fn find_or_insert(id: &ProcessId) -> Known {
+    let mut known = lock_known();
     if known.len() >= MOST && !known.contains_key(id) {
         // Those in use are kept.
         known.retain(|_, one| Arc::strong_count(&one.position) > 1);
@@ -87,10 +87,10 @@ fn find(id: &ProcessId) -> Known {
 }
 
 pub(super) fn forget(id: &ProcessId) {
-    known().remove(id);
+    lock_known().remove(id);
 }
 
-fn known() -> MutexGuard<'static, HashMap<ProcessId, Known>> {
+fn lock_known() -> MutexGuard<'static, HashMap<ProcessId, Known>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -141,13 +141,13 @@ mod pulse {
 
         /// Runs a call, and shows meanwhile that it runs.
         pub(in super::super) async fn during<T>(&self, call: impl Future<Output = T>) -> T {
-            match select(pin!(call), pin!(self.beats())).await {
+            match select(pin!(call), pin!(self.beat_forever())).await {
                 Either::Left((done, _)) => done,
                 Either::Right((never, _)) => match never {},
             }
         }
 
-        async fn beats(&self) -> Infallible {
+        async fn beat_forever(&self) -> Infallible {
             loop {
                 self.beat();
                 sleep(BEAT).await;

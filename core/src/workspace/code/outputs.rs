@@ -28,8 +28,8 @@ impl Outputs {
 
     pub(super) fn print(&mut self, stream: Stream, bytes: &[u8]) {
         if self.open.as_ref().is_none_or(|(open, _)| *open != stream) {
-            self.close();
-            let kept = Kept::new(self.left[index(stream)].max(LEAST));
+            self.close_open();
+            let kept = Kept::new(self.left[stream_index(stream)].max(LEAST));
             self.open = Some((stream, kept));
         }
         if let Some((_, kept)) = &mut self.open {
@@ -48,26 +48,26 @@ impl Outputs {
             return;
         }
         self.displays += data.len();
-        self.close();
+        self.close_open();
         self.done.push(CodeOutput::Display { mime, data });
     }
 
     pub(super) fn result(&mut self, text: &str) {
         let mut kept = Kept::new(MAX_OUTPUT);
         kept.push(text.as_bytes());
-        self.close();
-        self.done.push(CodeOutput::Result { text: self::text(kept) });
+        self.close_open();
+        self.done.push(CodeOutput::Result { text: decode_kept(kept) });
     }
 
     pub(super) fn finish(mut self) -> Vec<CodeOutput> {
-        self.close();
+        self.close_open();
         self.done
     }
 
-    fn close(&mut self) {
+    fn close_open(&mut self) {
         let Some((stream, kept)) = self.open.take() else { return };
-        let text = text(kept);
-        let left = &mut self.left[index(stream)];
+        let text = decode_kept(kept);
+        let left = &mut self.left[stream_index(stream)];
         *left = left.saturating_sub(text.len());
         self.done.push(match stream {
             Stream::Stdout => CodeOutput::Stdout { text },
@@ -76,10 +76,10 @@ impl Outputs {
     }
 }
 
-fn text(kept: Kept) -> String {
+fn decode_kept(kept: Kept) -> String {
     String::from_utf8_lossy(&kept.finish()).into_owned()
 }
 
-fn index(stream: Stream) -> usize {
+fn stream_index(stream: Stream) -> usize {
     usize::from(stream == Stream::Stderr)
 }

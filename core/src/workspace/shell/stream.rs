@@ -33,7 +33,7 @@ impl<S: Sandbox> WorkspaceShell<S> {
         F: Future<Output = std::result::Result<(), E>> + MaybeSend,
         E: MaybeSend,
     {
-        let timeout = self.admit(command, timeout)?;
+        let timeout = self.check_command(command, timeout)?;
         let start = Start::now();
         let prelude = match &self.config.allow {
             None => None,

@@ -38,13 +38,13 @@ struct Sum {
 }
 
 impl Written {
-    fn with<T>(&self, work: impl FnOnce(&mut Sum) -> T) -> T {
+    fn with_sum<T>(&self, work: impl FnOnce(&mut Sum) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the contents, the size of the archive and its hash.
     pub(super) fn sums(&self) -> (Contents, u64, String) {
-        self.with(|sum| (sum.contents, sum.bytes, digits(sum.hash.clone())))
+        self.with_sum(|sum| (sum.contents, sum.bytes, hex_digest(sum.hash.clone())))
     }
 }
 
@@ -57,14 +57,15 @@ pub(super) fn of_tar(
 ) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static {
     let counted = written.clone();
     let tar = tar.map_ok(move |(bytes, contents)| {
-        counted.with(|sum| sum.contents = contents);
+        counted.with_sum(|sum| sum.contents = contents);
         bytes
     });
-    let frames = chunks(Box::pin(tar)).map_ok(|chunk| aside(move || frame(&chunk))).try_buffered(AT_ONCE);
+    let frames =
+        frame_chunks(Box::pin(tar)).map_ok(|chunk| run_blocking(move || frame(&chunk))).try_buffered(AT_ONCE);
     let mut full = Some(full);
     frames.map(move |frame| {
         let frame = frame?;
-        let bytes = written.with(|sum| {
+        let bytes = written.with_sum(|sum| {
             sum.hash.update(&frame);
             sum.bytes += frame.len() as u64;
             sum.bytes
@@ -77,7 +78,7 @@ pub(super) fn of_tar(
 }
 
 /// Returns bytes in parts of the size of a frame.
-fn chunks(bytes: Bytes<'static>) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static {
+fn frame_chunks(bytes: Bytes<'static>) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static {
     try_unfold((Some(bytes), Vec::new()), |(mut bytes, mut collected)| async move {
         while collected.len() < CONTENT
             && let Some(left) = &mut bytes
@@ -106,12 +107,12 @@ pub(super) fn contents(archive: Bytes<'_>) -> impl Stream<Item = Result<Vec<u8>>
             }
         }
     });
-    frames.map_ok(|frame| aside(move || content(&frame))).try_buffered(AT_ONCE)
+    frames.map_ok(|frame| run_blocking(move || content(&frame))).try_buffered(AT_ONCE)
 }
 
 /// Works on another thread.
 #[cfg(not(target_arch = "wasm32"))]
-async fn aside(work: impl FnOnce() -> Result<Vec<u8>> + Send + 'static) -> Result<Vec<u8>> {
+async fn run_blocking(work: impl FnOnce() -> Result<Vec<u8>> + Send + 'static) -> Result<Vec<u8>> {
     // Outside of tokio there is only one caller.
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work() };
     runtime.spawn_blocking(work).await.map_err(|error| {
@@ -121,7 +122,7 @@ async fn aside(work: impl FnOnce() -> Result<Vec<u8>> + Send + 'static) -> Resul
 
 /// A Worker has one thread.
 #[cfg(target_arch = "wasm32")]
-async fn aside(work: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+async fn run_blocking(work: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
     work()
 }
 
@@ -168,7 +169,7 @@ impl Check {
     }
 
     pub(super) fn finish(self) -> Result<()> {
-        if (self.bytes, Some(digits(self.hash))) == self.expected {
+        if (self.bytes, Some(hex_digest(self.hash))) == self.expected {
             return Ok(());
         }
         Err(damaged("its SHA-256 is not the one in its manifest"))
@@ -253,7 +254,7 @@ pub(super) async fn of_file(mut file: Pieces) -> Result<(Snapshot, Pieces)> {
     Ok((snapshot, Box::pin(archive)))
 }
 
-fn digits(hash: Sha256) -> String {
+fn hex_digest(hash: Sha256) -> String {
     use std::fmt::Write as _;
     hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

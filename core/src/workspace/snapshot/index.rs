@@ -27,12 +27,12 @@ pub(super) struct Index<'a, T>(pub(super) &'a T);
 impl<T: Store> Index<'_, T> {
     /// Returns the snapshots, the oldest first.
     pub(super) async fn list(&self) -> Result<Vec<Snapshot>> {
-        Ok(self.read().await?.0.snapshots)
+        Ok(self.read_content().await?.0.snapshots)
     }
 
     /// Adds a snapshot, if the limits allow it now.
     pub(super) async fn add(&self, snapshot: &Snapshot, config: &SnapshotConfig) -> Result<()> {
-        self.change(|list| {
+        self.update_list(|list| {
             room(list, config, snapshot.archive_bytes)?;
             list.push(snapshot.clone());
             Ok(())
@@ -42,7 +42,7 @@ impl<T: Store> Index<'_, T> {
 
     /// Removes a snapshot and its archive. Returns whether it was listed.
     pub(super) async fn remove(&self, id: &SnapshotId) -> Result<bool> {
-        let removed = self.change(|list| {
+        let removed = self.update_list(|list| {
             let found = list.iter().position(|snapshot| snapshot.id == *id);
             Ok(found.map(|at| list.remove(at)))
         });
@@ -71,9 +71,9 @@ impl<T: Store> Index<'_, T> {
         Ok(())
     }
 
-    async fn change<R>(&self, mut change: impl FnMut(&mut Vec<Snapshot>) -> Result<R>) -> Result<R> {
+    async fn update_list<R>(&self, mut change: impl FnMut(&mut Vec<Snapshot>) -> Result<R>) -> Result<R> {
         for _ in 0..TURNS {
-            let (mut content, version) = self.read().await?;
+            let (mut content, version) = self.read_content().await?;
             let result = change(&mut content.snapshots)?;
             let bytes = serde_json::to_vec(&content).map_err(|error| {
                 Error::new(Code::Internal, "the list of snapshots cannot be written").with_source(error)
@@ -86,7 +86,7 @@ impl<T: Store> Index<'_, T> {
         Err(Error::new(Code::Unavailable, "the list of snapshots keeps changing: try again"))
     }
 
-    async fn read(&self) -> Result<(Content, Option<u64>)> {
+    async fn read_content(&self) -> Result<(Content, Option<u64>)> {
         let Some(value) = self.0.get(&Key::new(KEY)?).await? else { return Ok((Content::default(), None)) };
         let content = serde_json::from_slice(&value.bytes).map_err(|error| {
             Error::new(Code::Internal, "the list of snapshots in the store is not valid").with_source(error)
