@@ -52,24 +52,24 @@ impl ReadError {
 /// # Errors
 /// See [`ReadError`].
 pub fn read(text: &[u8]) -> Result<Value, ReadError> {
-    build(text, MAX_BUILT)
+    parse_bounded(text, MAX_BUILT)
 }
 
 /// Parses JSON without duplicate keys whose values take at most so many units of memory.
-pub(crate) fn build(text: &[u8], most: usize) -> Result<Value, ReadError> {
+pub(crate) fn parse_bounded(text: &[u8], most: usize) -> Result<Value, ReadError> {
     let compact = Reading { list: LIST, object: OBJECT, ..Reading::new(text.len(), most) }.read_text(text)?;
     serde_json::from_slice(&compact).map_err(ReadError::InvalidJson)
 }
 
 /// Reads JSON without duplicate keys, and returns it without white space.
-pub(crate) fn compact(text: &[u8]) -> Result<String, ReadError> {
+pub(crate) fn to_compact(text: &[u8]) -> Result<String, ReadError> {
     let compact = Reading::new(text.len(), MAX_VALUES).read_text(text)?;
     // It was written as text.
     String::from_utf8(compact).map_err(|error| ReadError::InvalidJson(serde_json::Error::custom(error)))
 }
 
 /// Checks that the values of a text take at most so many units of memory. It can have duplicate keys.
-pub(crate) fn count(text: &[u8], most: usize) -> Result<(), ReadError> {
+pub(crate) fn check_memory(text: &[u8], most: usize) -> Result<(), ReadError> {
     let reading = Reading { list: LIST, object: OBJECT, is_unique: false, ..Reading::new(text.len(), most) };
     reading.read_text(text).map(drop)
 }
@@ -80,7 +80,7 @@ pub(crate) fn count(text: &[u8], most: usize) -> Result<(), ReadError> {
 /// [`Code::TooLarge`].
 pub(crate) fn check_values(text: &str) -> Result<(), Error> {
     // Other errors are reported when the values are built.
-    match count(text.as_bytes(), MAX_BUILT) {
+    match check_memory(text.as_bytes(), MAX_BUILT) {
         Err(ReadError::TooManyValues(error)) => Err(error),
         _ => Ok(()),
     }
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn values_are_counted_before_they_are_built() {
         let text = |values: usize| format!("[{}0]", "0,".repeat(values - 2));
-        assert_eq!(compact(text(MAX_VALUES).as_bytes()).unwrap().len(), 2 * MAX_VALUES - 1);
+        assert_eq!(to_compact(text(MAX_VALUES).as_bytes()).unwrap().len(), 2 * MAX_VALUES - 1);
         let nested = format!("{{\"command\":\"true\",\"x\":[{}[0]]}}", "[0],".repeat(4_800_000));
         for (text, limit) in [
             (text(MAX_VALUES + 1), MAX_VALUES),
@@ -319,7 +319,7 @@ mod tests {
             (format!("[{}[]]", "[],".repeat(MAX_VALUES)), MAX_VALUES),
             (format!("[{}{{}}]", "{},".repeat(MAX_VALUES)), MAX_VALUES),
         ] {
-            for result in [compact(text.as_bytes()).map(drop), read(text.as_bytes()).map(drop)] {
+            for result in [to_compact(text.as_bytes()).map(drop), read(text.as_bytes()).map(drop)] {
                 let Err(ReadError::TooManyValues(error)) = result else { panic!("{}", &text[..40]) };
                 assert_eq!(error.code, Code::TooLarge);
                 assert!(error.message.contains(&format!("at most {limit} are accepted")), "{error}");
@@ -340,7 +340,7 @@ mod tests {
             "\"\u{2028}\"",
         ] {
             let value: Value = serde_json::from_str(text).unwrap();
-            assert_eq!(compact(text.as_bytes()).unwrap(), value.to_string(), "{text}");
+            assert_eq!(to_compact(text.as_bytes()).unwrap(), value.to_string(), "{text}");
         }
     }
 }

@@ -67,7 +67,7 @@ impl Progress {
     }
 
     /// Returns a function that reports output, and never fails.
-    pub(crate) fn reporter(
+    pub(crate) fn to_reporter(
         &self,
     ) -> impl FnMut(Chunk) -> BoxFuture<'static, Result<(), Infallible>> + Send + 'static {
         let progress = self.clone();

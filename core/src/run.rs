@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
 
-use crate::detach::detach;
+use crate::detach::run_detached;
 use crate::error::{Code, Error, Result};
 use crate::handle::{LARGEST, whole};
 use crate::path::{HOME, absolute};
@@ -84,7 +84,7 @@ impl<P: Provider> Session<P> {
         let (mut done, ended) = oneshot::channel();
         let session = self.clone();
         // On its own thread, because the caller's may end before the sandbox is destroyed.
-        detach(async move {
+        run_detached(async move {
             let result = session.run_once(run, &mut done).await;
             let _ = done.send(result);
         });

@@ -232,7 +232,7 @@ impl Foreign {
             }
             _ => {}
         }
-        self.names.enter(&name, what == What::Directory)?;
+        self.names.add_name(&name, what == What::Directory)?;
         let Ok(mode) = header.mode() else { return refuse("has no valid mode") };
         self.last = if name.is_empty() { ".".to_owned() } else { name.clone() };
         Ok(Entry { name, what, mode: mode & 0o777, mtime: header.mtime().unwrap_or_default() })

@@ -35,7 +35,7 @@ pub type Bytes<'a> = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send + 'a>>;
 pub type Bytes<'a> = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + 'a>>;
 
 /// Returns the error for an archive that cannot be read.
-pub(crate) fn damaged(Damaged(why): Damaged) -> Error {
+pub(crate) fn damaged_error(Damaged(why): Damaged) -> Error {
     Error::new(Code::InvalidInput, format!("the archive of the snapshot is damaged: {why}"))
 }
 

@@ -40,7 +40,7 @@ impl Names {
     /// # Errors
     /// [`Code::InvalidInput`] for a name that occurs twice, is below something else than a directory, or cannot be created;
     /// [`Code::TooLarge`] for too many entries.
-    pub(crate) fn check(&mut self, entry: &Entry) -> Result<()> {
+    pub(crate) fn check_entry(&mut self, entry: &Entry) -> Result<()> {
         let Entry { name, what, .. } = entry;
         let refuse = |why: &str| Err(entry_error(name, why));
         if name.contains('\0') || name.split('/').any(|part| part.len() > MAX_PART) {
@@ -56,14 +56,14 @@ impl Names {
         {
             return refuse("is a link without a valid target");
         }
-        self.enter(name, *what == What::Directory)
+        self.add_name(name, *what == What::Directory)
     }
 
     /// Checks that an entry has a name of its own, below directories.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
-    pub(super) fn enter(&mut self, name: &str, is_directory: bool) -> Result<()> {
+    /// As [`check_entry`](Self::check_entry).
+    pub(super) fn add_name(&mut self, name: &str, is_directory: bool) -> Result<()> {
         if name.is_empty() {
             // The directory itself is not counted.
             return if std::mem::replace(&mut self.has_root, true) {
@@ -123,7 +123,7 @@ mod tests {
             of("l", link(&target)),
             of("l", link("/etc/passwd")),
         ] {
-            Names::default().check(&entry).unwrap();
+            Names::default().check_entry(&entry).unwrap();
         }
         for (entry, message) in [
             (of("a\0b", file.clone()), "has a name that no file can have"),
@@ -134,7 +134,7 @@ mod tests {
             (of("l", link("a\0")), "is a link without a valid target"),
             (of("l", link(&format!("{target}t"))), "is a link without a valid target"),
         ] {
-            let error = Names::default().check(&entry).unwrap_err();
+            let error = Names::default().check_entry(&entry).unwrap_err();
             assert!(error.code == Code::InvalidInput && error.message.contains(message), "{error}");
         }
     }
@@ -142,10 +142,10 @@ mod tests {
     #[test]
     fn the_number_of_entries_is_limited() {
         let mut names = Names::default();
-        names.enter("", true).unwrap();
+        names.add_name("", true).unwrap();
         // Without the time that so many hashes take.
         names.seen.extend((1..MAX_ENTRIES).map(|number| (u128::from(number).to_le_bytes(), Seen::Other)));
-        names.enter("last", false).unwrap();
-        assert_eq!(names.enter("x", false).unwrap_err().code, Code::TooLarge);
+        names.add_name("last", false).unwrap();
+        assert_eq!(names.add_name("x", false).unwrap_err().code, Code::TooLarge);
     }
 }

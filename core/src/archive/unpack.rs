@@ -3,7 +3,7 @@
 use futures_util::stream::TryStreamExt as _;
 use koze_protocol::tar::{Entry, Part, Reader, What};
 
-use super::{Bytes, Contents, Names, damaged};
+use super::{Bytes, Contents, Names, damaged_error};
 use crate::error::Result;
 use crate::sandbox::{Place, Sandbox};
 use crate::together::try_join_all;
@@ -77,7 +77,7 @@ impl<S: Sandbox> Unpacker<S> {
             return Ok(());
         }
         self.reader.add(bytes);
-        while let Some(part) = self.reader.part().map_err(damaged)? {
+        while let Some(part) = self.reader.part().map_err(damaged_error)? {
             match part {
                 Part::Entry(entry) => self.create_entry(entry).await?,
                 Part::Content(content) => self.add_content(content).await?,
@@ -88,7 +88,7 @@ impl<S: Sandbox> Unpacker<S> {
 
     /// Completes the directory. Returns what it has.
     async fn finish(mut self) -> Result<Contents> {
-        self.reader.finish().map_err(damaged)?;
+        self.reader.finish().map_err(damaged_error)?;
         self.write_small().await?;
         if let Some(witness) = self.witness.take() {
             witness.remove(&self.sandbox).await?;
@@ -104,7 +104,7 @@ impl<S: Sandbox> Unpacker<S> {
     }
 
     async fn create_entry(&mut self, entry: Entry) -> Result<()> {
-        self.names.check(&entry)?;
+        self.names.check_entry(&entry)?;
         let Entry { name, what, mode, .. } = entry;
         let path = if name.is_empty() { self.dir.clone() } else { format!("{}/{name}", self.dir) };
         if !name.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::http::{Conditions, Refused};
 use super::resolve;
-use crate::detach::detach;
+use crate::detach::run_detached;
 use crate::error::{Code, Error, Result};
 use crate::path::anywhere;
 use crate::sandbox::{Sandbox, Stat, lost};
@@ -159,7 +159,7 @@ impl<S: Sandbox> Drop for Upload<S> {
     fn drop(&mut self) {
         let Some(sandbox) = self.sandbox.take() else { return };
         let staging = std::mem::take(&mut self.staging);
-        detach(async move {
+        run_detached(async move {
             let removed = sandbox.remove(anywhere(&staging)).await;
             // A sandbox that does not answer removes it at its next start.
             if !matches!(removed, Err(Error { code: Code::Unavailable, .. })) {

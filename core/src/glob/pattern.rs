@@ -230,7 +230,7 @@ mod tests {
             ("\\d(a|b)+$.", &["d(a|b)+$."], &["1a", "dab"]),
         ] {
             let read = read(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
-            let regex = Regex::new(read.regex()).unwrap();
+            let regex = Regex::new(read.as_regex()).unwrap();
             for (paths, expected) in [(matching, true), (other, false)] {
                 for path in paths {
                     assert_eq!(read.is_match(path), expected, "{pattern} and {path:?}");

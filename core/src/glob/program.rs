@@ -33,7 +33,7 @@ impl Pattern {
     }
 
     /// Returns a regular expression that matches the same paths.
-    pub(crate) fn regex(&self) -> &str {
+    pub(crate) fn as_regex(&self) -> &str {
         &self.regex
     }
 

@@ -88,14 +88,18 @@ impl Search {
     }
 
     /// Returns the next pending directory.
-    pub(super) fn next(&mut self) -> Option<String> {
+    pub(super) fn next_directory(&mut self) -> Option<String> {
         let next = self.left.pop()?;
         self.waiting -= next.len();
         Some(next)
     }
 
     /// Processes the entries of a directory. Returns the matching links, whose targets must be checked.
-    pub(super) async fn look(&mut self, directory: String, entries: Vec<Entry>) -> Result<Vec<String>> {
+    pub(super) async fn process_entries(
+        &mut self,
+        directory: String,
+        entries: Vec<Entry>,
+    ) -> Result<Vec<String>> {
         self.directories += 1;
         self.entries += entries.len();
         if self.entries > ENTRIES {
@@ -134,7 +138,7 @@ impl Search {
             }
         }
         for (file, is_link) in part.files.drain(..) {
-            if is_link { links.push(file) } else { self.keep(file) }
+            if is_link { links.push(file) } else { self.keep_file(file) }
         }
         self.work += std::mem::take(&mut part.work);
         if self.waiting > WAITING {
@@ -155,13 +159,13 @@ impl Search {
     }
 
     /// Returns whether a file would be among those that a model gets, or prove that there are more.
-    pub(super) fn wants(&self, file: &str) -> bool {
+    pub(super) fn should_keep(&self, file: &str) -> bool {
         self.found.len() <= MAX_PATHS || self.found.peek().is_some_and(|last| file < last.as_str())
     }
 
     /// Keeps a file, if it is among the first.
-    pub(super) fn keep(&mut self, file: String) {
-        if self.wants(&file) {
+    pub(super) fn keep_file(&mut self, file: String) {
+        if self.should_keep(&file) {
             self.found.push(file);
             if self.found.len() > MAX_PATHS + 1 {
                 self.found.pop();
@@ -170,7 +174,7 @@ impl Search {
     }
 
     /// Returns the files in path order, and whether there are more.
-    pub(super) fn done(self) -> (Vec<String>, bool) {
+    pub(super) fn into_files(self) -> (Vec<String>, bool) {
         let mut files = self.found.into_sorted_vec();
         let truncated = files.len() > MAX_PATHS || self.directories >= DIRECTORIES;
         files.truncate(MAX_PATHS);
@@ -250,7 +254,7 @@ mod tests {
         let beside = turns_beside(async || {
             let (matcher, entries) = costly();
             let mut search = Search::new(matcher);
-            search.look(String::new(), entries).await.unwrap();
+            search.process_entries(String::new(), entries).await.unwrap();
             assert!(search.work > 4 * TURN);
         });
         assert!(beside > 0);
@@ -277,12 +281,12 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut search = Search::new(matcher("*"));
         search.entries = ENTRIES;
-        let looked = search.look(String::new(), vec![file("a".into())]);
+        let looked = search.process_entries(String::new(), vec![file("a".into())]);
         assert_eq!(runtime.block_on(looked).unwrap_err().code, Code::TooLarge);
         let mut search = Search::new(matcher("*"));
         search.waiting = WAITING;
         let stat = Stat { kind: Kind::Directory, size: 0, mode: 0o755, mtime: None, version: None };
-        let looked = search.look(String::new(), vec![Entry { name: "a".into(), stat }]);
+        let looked = search.process_entries(String::new(), vec![Entry { name: "a".into(), stat }]);
         assert_eq!(runtime.block_on(looked).unwrap_err().code, Code::TooLarge);
     }
 
@@ -292,10 +296,10 @@ mod tests {
         let mut names: Vec<String> =
             (0..3 * MAX_PATHS).map(|number| format!("{:05}", number * 7919 % 10_007)).collect();
         for name in &names {
-            search.keep(name.clone());
+            search.keep_file(name.clone());
         }
         names.sort_unstable();
         names.truncate(MAX_PATHS);
-        assert_eq!(search.done(), (names, true));
+        assert_eq!(search.into_files(), (names, true));
     }
 }

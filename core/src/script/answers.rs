@@ -40,7 +40,7 @@ impl<'a, P: Provider> Answers<'a, P> {
                 Ok(Value::Null)
             }
             Call::StateDelete { key } => Ok(self.state.delete(&key).await?.into()),
-            Call::StateKeys { prefix } => Ok(self.state.keys(&prefix).await?.into()),
+            Call::StateKeys { prefix } => Ok(self.state.list_keys(&prefix).await?.into()),
             Call::DbSql { sql, params } => {
                 let answer = provider.script_query(agent, Query::Sql { sql, params }).await?;
                 check_integers(&answer)?;
@@ -53,9 +53,9 @@ impl<'a, P: Provider> Answers<'a, P> {
                 fetching.await.map(Value::Object)
             }
             // Without a browser, scripts do not have the global, but could still send such a call.
-            Call::Browser(_) if !self.has_browser => Err(browser::off()),
+            Call::Browser(_) if !self.has_browser => Err(browser::no_browser_error()),
             #[cfg(not(feature = "browser"))]
-            Call::Browser(_) => Err(browser::unsupported()),
+            Call::Browser(_) => Err(browser::unsupported_error()),
             #[cfg(feature = "browser")]
             Call::Browser(browse) => {
                 let browse = serde_json::from_value(browse)

@@ -131,7 +131,7 @@ fn encode_value(value: &impl serde::Serialize) -> crate::error::Result<Vec<u8>> 
 }
 
 /// Returns the error of a provider that cannot run scripts.
-pub(crate) fn unsupported() -> Error {
+pub(crate) fn unsupported_error() -> Error {
     Error::new(Code::Unsupported, "this provider does not run scripts: use koze on a Linux machine")
 }
 

@@ -123,7 +123,7 @@ impl<S: Store> Sources<S> {
     }
 
     /// Enables or disables a source. This does not create a new version.
-    pub(crate) async fn enable(&self, name: &str, enabled: bool) -> Result<()> {
+    pub(crate) async fn set_enabled(&self, name: &str, enabled: bool) -> Result<()> {
         let current = self.get(name).await?;
         let new = Source { enabled, ..current.source.clone() };
         self.replace_current(name, &current, &new).await
@@ -161,7 +161,11 @@ impl<S: Store> Sources<S> {
     }
 
     /// Returns a version of a source, or the current one, and the versions that are kept, the oldest first.
-    pub(crate) async fn read(&self, name: &str, version: Option<u64>) -> Result<(Source, Vec<Version>)> {
+    pub(crate) async fn read_with_versions(
+        &self,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<(Source, Vec<Version>)> {
         let current = self.get(name).await?.source;
         let versions = self.list_versions(name, &current).await?;
         let source = match version {

@@ -53,7 +53,7 @@ impl<S: Store> State<S> {
     }
 
     /// Returns the keys that start with a text, sorted.
-    pub(crate) async fn keys(&self, prefix: &str) -> Result<Vec<String>> {
+    pub(crate) async fn list_keys(&self, prefix: &str) -> Result<Vec<String>> {
         let mut range = Range::of(format!("{PLACE}{prefix}"));
         let mut keys = Vec::new();
         loop {

@@ -33,7 +33,7 @@ pub(crate) async fn run_reporting<S: Sandbox>(
     match progress {
         None => run_after(sandbox, None, command, working_dir, timeout).await,
         Some(progress) => {
-            let report = progress.reporter();
+            let report = progress.to_reporter();
             // On the heap, because every layer of futures counts towards the compiler's recursion limit.
             Box::pin(run_streaming(sandbox, None, command, working_dir, timeout, report)).await
         }

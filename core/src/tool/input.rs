@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::adjust::adjusted;
 use crate::error::{Code, Error};
-use crate::json::{ReadError, compact};
+use crate::json::{ReadError, to_compact};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -27,7 +27,7 @@ impl Input {
     /// # Errors
     /// See [`ReadError`].
     pub fn read(text: &[u8]) -> Result<Self, ReadError> {
-        Self::from_json(compact(text)?).map_err(ReadError::InvalidJson)
+        Self::from_json(to_compact(text)?).map_err(ReadError::InvalidJson)
     }
 
     /// Returns the text.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::dialect::Definition;
 use super::{Content, Reply};
 use crate::error::Result;
-use crate::script::url::encoded;
+use crate::script::url::encode_text;
 use crate::script::{SHORTEST_MASKED, Secrets};
 
 /// The minimum length of a value's beginning that is masked at the end of a truncated text, in bytes.
@@ -230,7 +230,7 @@ fn in_ascii(value: &str) -> String {
 
 /// Encodes a value as the URL parser does, in a path and in a query.
 fn in_url(value: &str) -> Vec<String> {
-    let [path, query] = encoded(value);
+    let [path, query] = encode_text(value);
     let parts = [path.strip_prefix('/'), Some(query.as_str())];
     // Dot segments and line breaks are removed, and what is left could be anything.
     parts.into_iter().flatten().filter(|part| part.len() >= value.len()).map(str::to_owned).collect()

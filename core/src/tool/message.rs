@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::Input;
 use crate::error::{Code, Error, Result};
-use crate::json::{MAX_ENVELOPE, ReadError, build, count};
+use crate::json::{MAX_ENVELOPE, ReadError, check_memory, parse_bounded};
 
 /// The longest ID of a request.
 const MAX_ID: usize = 1 << 10;
@@ -74,11 +74,11 @@ impl Message {
         if let Some(call) = read_call(text) {
             return call;
         }
-        match build(text, MAX_ENVELOPE) {
+        match parse_bounded(text, MAX_ENVELOPE) {
             Ok(_) => Message::Other,
             Err(ReadError::InvalidJson(error)) => Message::InvalidJson(error),
             // Nothing behind the key was read yet.
-            Err(ReadError::DuplicateKey(error)) => match count(text, MAX_ENVELOPE) {
+            Err(ReadError::DuplicateKey(error)) => match check_memory(text, MAX_ENVELOPE) {
                 Ok(()) => Message::DuplicateKey(error),
                 Err(ReadError::TooManyValues(_)) => too_large(),
                 Err(ReadError::InvalidJson(error)) => Message::InvalidJson(error),
@@ -105,7 +105,7 @@ fn read_call(text: &[u8]) -> Option<Message> {
         Some(arguments) => into_client_result(Input::read(arguments.as_bytes()))?,
         None => Ok(Map::new().into()),
     };
-    let meta = match meta.map(|meta| build(meta.get().as_bytes(), MAX_ENVELOPE)) {
+    let meta = match meta.map(|meta| parse_bounded(meta.get().as_bytes(), MAX_ENVELOPE)) {
         Some(meta) => match into_client_result(meta)? {
             Ok(Value::Object(meta)) => Some(meta),
             Ok(_) => return None,

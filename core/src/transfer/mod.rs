@@ -4,7 +4,7 @@
 pub mod pieces;
 pub(crate) mod witness;
 
-use crate::detach::detach;
+use crate::detach::run_detached;
 use crate::error::{Code, Error, Result};
 use crate::path::{absolute, anywhere};
 use crate::sandbox::{Kind, Sandbox, Stat, lost};
@@ -127,7 +127,7 @@ impl<T: Sandbox> Drop for Staging<T> {
     fn drop(&mut self) {
         if let Some(sandbox) = self.sandbox.take() {
             let path = std::mem::take(&mut self.path);
-            detach(async move {
+            run_detached(async move {
                 remove_staging(&sandbox, &path).await;
             });
         }

@@ -173,7 +173,8 @@ impl<S: Sandbox> WorkspaceFs<S> {
     pub async fn glob(&self, pattern: &str, path: &str) -> Result<(Vec<String>, bool)> {
         let path = self.absolute_path(path)?;
         let base = glob::Base { root: &self.root, path: &path, key: "path" };
-        let (mut files, more) = self.reword_escape(&path, glob::find(&self.sandbox, &base, pattern).await)?;
+        let (mut files, more) =
+            self.reword_escape(&path, glob::find_files(&self.sandbox, &base, pattern).await)?;
         for file in &mut files {
             *file = join_path(&path, file);
         }

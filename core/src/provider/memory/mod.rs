@@ -105,12 +105,12 @@ impl Provider for Memory {
 impl ScriptProvider for Memory {
     #[cfg(feature = "script-engine")]
     async fn run_script(&self, _: &SessionId, start: Start, calls: &impl Calls) -> Result<Ran> {
-        script::send(koze_script::protocol::ToScript::Start(start), calls).await
+        script::run_to_end(koze_script::protocol::ToScript::Start(start), calls).await
     }
 
     #[cfg(feature = "script-engine")]
     async fn check_script(&self, _: &SessionId, check: Check) -> Result<std::result::Result<(), Failure>> {
-        let ran = script::send(koze_script::protocol::ToScript::Check(check), &NoCalls).await?;
+        let ran = script::run_to_end(koze_script::protocol::ToScript::Check(check), &NoCalls).await?;
         Ok(ran.result.map(drop))
     }
 }
@@ -163,7 +163,7 @@ impl Sandbox for MemorySandbox {
     }
 
     async fn change(&self, change: Change) -> Result<()> {
-        lock(&self.tree).change(&change)
+        lock(&self.tree).apply_change(&change)
     }
 
     async fn expose(&self, _: u16) -> Result<String> {

@@ -142,7 +142,7 @@ impl Tree {
         Ok(to_stat(self.find_node(&path, place)?))
     }
 
-    pub(super) fn change(&mut self, change: &Change) -> Result<()> {
+    pub(super) fn apply_change(&mut self, change: &Change) -> Result<()> {
         match change {
             Change::MakeDir(place) => self.make_dir(place.borrowed()),
             Change::MakeLink { root, path, target } => self.make_link(Place { root, path }, target),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Wire;
-use super::client::{Event, late, shown};
+use super::client::{Event, beginning_of, timeout_error};
 use super::page::{About, Page};
 use super::wire::Refusal;
 use crate::error::{Code, Error, Result};
@@ -29,7 +29,7 @@ pub(super) struct Target {
 }
 
 /// Validates the URL of a page.
-pub(super) fn target(text: &str) -> Result<Target> {
+pub(super) fn validate_url(text: &str) -> Result<Target> {
     if text.len() > URL {
         return Err(invalid_url_error(&format!("the URL has {} bytes, but may have {URL}", text.len())));
     }
@@ -54,9 +54,9 @@ pub(super) fn target(text: &str) -> Result<Target> {
 
 impl<W: Wire> Page<W> {
     /// Opens a page. Returns its URL, its title and its status.
-    pub(super) async fn navigate(&mut self, url: &str, until: WaitUntil) -> Result<Value> {
-        self.client.known().for_each(drop);
-        let answer = self.client.page("Page.navigate", json!({ "url": url })).await;
+    pub(super) async fn navigate_to(&mut self, url: &str, until: WaitUntil) -> Result<Value> {
+        self.client.drain_events().for_each(drop);
+        let answer = self.client.call_page("Page.navigate", json!({ "url": url })).await;
         let answer = answer.map_err(|error| match error.code {
             Code::Timeout => no_answer_error(url),
             _ => error,
@@ -65,12 +65,12 @@ impl<W: Wire> Page<W> {
             let is_download = answer["isDownload"].as_bool().unwrap_or_default();
             return Err(self.navigation_error(url, why, is_download));
         }
-        self.moved();
+        self.mark_navigated();
         // Within the same document, nothing is loaded.
         if let Some(loader) = answer.get("loaderId").and_then(Value::as_str) {
             self.wait_until_loaded(loader, until).await?;
         }
-        let About { url, title, status } = self.about().await?;
+        let About { url, title, status } = self.read_about().await?;
         if status >= 400
             && let Some(refusal) = self.find_refusal(&url)
         {
@@ -88,7 +88,7 @@ impl<W: Wire> Page<W> {
         };
         let mut loader = loader.to_owned();
         loop {
-            let Some(event) = self.client.event(self.client.left()).await? else {
+            let Some(event) = self.client.next_event(self.client.time_left()).await? else {
                 let text = format!(
                     "the page is open, but did not reach `{shown}` in time: use it as it is, or navigate with `wait_until` set to \
                      `domcontentloaded`"
@@ -108,15 +108,15 @@ impl<W: Wire> Page<W> {
     }
 
     /// After an action, waits for the page that it opens, if it opens one.
-    pub(super) async fn follow(&mut self) -> Result<()> {
+    pub(super) async fn wait_for_navigation(&mut self) -> Result<()> {
         // Answered after everything that the action has caused. A page that is being replaced cannot answer.
         let ours = |event: &Event, target: &str| event.params["frameId"] == target;
         self.client
-            .page("Runtime.evaluate", json!({ "expression": "1" }))
+            .call_page("Runtime.evaluate", json!({ "expression": "1" }))
             .await
             .or_else(|error| if error.code == Code::Timeout { Err(error) } else { Ok(Value::Null) })?;
         let (mut begun, start) = (false, Start::now());
-        let events: Vec<Event> = self.client.known().collect();
+        let events: Vec<Event> = self.client.drain_events().collect();
         for event in events.iter().filter(|event| ours(event, &self.target)) {
             match event.method.as_str() {
                 "Page.frameRequestedNavigation" | "Page.frameStartedLoading" => begun = true,
@@ -125,12 +125,12 @@ impl<W: Wire> Page<W> {
             }
         }
         while begun {
-            let left = FOLLOWING.min(self.client.left()).saturating_sub(start.elapsed());
+            let left = FOLLOWING.min(self.client.time_left()).saturating_sub(start.elapsed());
             // The action itself has succeeded, even if the page does not load in time.
-            let Some(event) = self.client.event(left).await? else { break };
+            let Some(event) = self.client.next_event(left).await? else { break };
             begun = !(event.method == "Page.frameStoppedLoading" && ours(&event, &self.target));
         }
-        self.moved();
+        self.mark_navigated();
         Ok(())
     }
 
@@ -179,7 +179,7 @@ impl<W: Wire> Page<W> {
             }
             _ => (Code::Unavailable, "check the URL, or try again later"),
         };
-        Error::new(code, format!("the page cannot be opened ({}): {hint}", shown(why)))
+        Error::new(code, format!("the page cannot be opened ({}): {hint}", beginning_of(why)))
     }
 }
 
@@ -188,7 +188,7 @@ fn no_answer_error(url: &str) -> Error {
     let host = Url::parse(url, None).map(|url| url.host).unwrap_or_default();
     let seconds = super::TIME.as_secs();
     let text = format!("{host} sent no page within {seconds} s: try again, or use another URL");
-    Error::new(late().code, text)
+    Error::new(timeout_error().code, text)
 }
 
 /// Truncates a text of a page, which can be of any length.

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Wire;
-use super::client::{Client, Done, crashed, late, refused};
+use super::client::{Client, Done, crashed_error, refused_error, timeout_error};
 use crate::error::{Code, Error, Result};
 
 /// How long a page may take to run any code. A page that takes longer is closed.
@@ -60,7 +60,7 @@ impl<W: Wire> Page<W> {
     /// Attaches to the page of the browser. Opens one if the browser has no page.
     pub(super) async fn attach(client: Client<W>) -> Result<Self> {
         let mut page = Page { client, target: String::new(), world: None, is_replaced: false };
-        page.client.tell("Browser.setDownloadBehavior", &json!({ "behavior": "deny" }))?;
+        page.client.tell_browser("Browser.setDownloadBehavior", &json!({ "behavior": "deny" }))?;
         match page.find_page().await? {
             Some(target) => {
                 page.attach_to_target(target.id).await?;
@@ -75,8 +75,8 @@ impl<W: Wire> Page<W> {
 
     /// Returns the pages of the browser.
     async fn list_pages(&mut self) -> Result<Vec<Target>> {
-        let targets = self.client.browser("Target.getTargets", json!({})).await?;
-        let mut targets: Vec<Target> = field(targets, "targetInfos")?;
+        let targets = self.client.call_browser("Target.getTargets", json!({})).await?;
+        let mut targets: Vec<Target> = take_field(targets, "targetInfos")?;
         targets.retain(|target| target.kind == "page");
         Ok(targets)
     }
@@ -87,24 +87,24 @@ impl<W: Wire> Page<W> {
         let ours = pages.iter().position(|target| target.opener_id.is_none()).unwrap_or(0);
         let found = (!pages.is_empty()).then(|| pages.swap_remove(ours));
         for other in pages {
-            self.client.tell("Target.closeTarget", &json!({ "targetId": other.id }))?;
+            self.client.tell_browser("Target.closeTarget", &json!({ "targetId": other.id }))?;
         }
         Ok(found)
     }
 
     /// Opens a new page.
     async fn open_target(&mut self) -> Result<()> {
-        let created = self.client.browser("Target.createTarget", json!({ "url": BLANK })).await?;
-        self.attach_to_target(field(created, "targetId")?).await?;
+        let created = self.client.call_browser("Target.createTarget", json!({ "url": BLANK })).await?;
+        self.attach_to_target(take_field(created, "targetId")?).await?;
         // The page is empty, so only a busy machine delays it.
-        if self.is_responsive(self.client.left()).await? { Ok(()) } else { Err(late()) }
+        if self.is_responsive(self.client.time_left()).await? { Ok(()) } else { Err(timeout_error()) }
     }
 
     /// Attaches to a target.
     async fn attach_to_target(&mut self, target: String) -> Result<()> {
         let how = json!({ "targetId": target, "flatten": true });
-        let session = field(self.client.browser("Target.attachToTarget", how).await?, "sessionId")?;
-        self.client.enter(session);
+        let session = take_field(self.client.call_browser("Target.attachToTarget", how).await?, "sessionId")?;
+        self.client.set_session(session);
         (self.target, self.world) = (target, None);
         for (method, params) in [
             ("Inspector.enable", json!({})),
@@ -118,12 +118,12 @@ impl<W: Wire> Page<W> {
 
     /// Returns whether the page runs code within this time.
     async fn is_responsive(&mut self, wait: Duration) -> Result<bool> {
-        let wait = wait.min(self.client.left());
+        let wait = wait.min(self.client.time_left());
         self.world = None;
         for _ in 0..ATTEMPTS {
             match self.client.page_within("Page.createIsolatedWorld", &self.world_of(), wait).await? {
                 Done::Result(created) => {
-                    self.world = Some(field(created, "executionContextId")?);
+                    self.world = Some(take_field(created, "executionContextId")?);
                     return Ok(true);
                 }
                 // The page is navigating.
@@ -140,15 +140,15 @@ impl<W: Wire> Page<W> {
 
     /// Closes the page, whatever it is doing, and opens a new one. Cookies are kept.
     async fn replace_target(&mut self) -> Result<()> {
-        self.client.settle(true);
-        self.client.leave();
-        self.client.tell("Target.closeTarget", &json!({ "targetId": self.target }))?;
+        self.client.set_settled(true);
+        self.client.leave_page();
+        self.client.tell_browser("Target.closeTarget", &json!({ "targetId": self.target }))?;
         // A later client must not find it.
         for _ in 0..CLOSING {
             if self.list_pages().await?.iter().all(|target| target.id != self.target) {
                 break;
             }
-            self.client.event(LOOK).await?;
+            self.client.next_event(LOOK).await?;
         }
         self.is_replaced = true;
         self.open_target().await
@@ -162,7 +162,7 @@ impl<W: Wire> Page<W> {
                 return false;
             }
         }
-        self.client.extend(REPAIR);
+        self.client.set_time_left(REPAIR);
         if self.client.has_crashed() || matches!(self.is_responsive(ENDING).await, Ok(false)) {
             return self.replace_target().await.is_ok();
         }
@@ -170,13 +170,13 @@ impl<W: Wire> Page<W> {
     }
 
     /// Fails if no page is open.
-    pub(super) async fn shows(&mut self) -> Result<()> {
+    pub(super) async fn check_open(&mut self) -> Result<()> {
         if self.is_replaced {
             let text = "the page crashed, or its scripts blocked it for seconds, so it was closed: navigate again, or to another \
                         page";
             return Err(Error::new(Code::Unavailable, text));
         }
-        let About { url, .. } = self.about().await?;
+        let About { url, .. } = self.read_about().await?;
         // After a failed navigation, the browser shows an error page of its own.
         if url.starts_with("about:") || url.starts_with("chrome-error:") {
             return Err(Error::new(Code::NotFound, "no page is open: navigate to a URL first"));
@@ -185,21 +185,25 @@ impl<W: Wire> Page<W> {
     }
 
     /// Returns the URL, title and status of the page.
-    pub(super) async fn about(&mut self) -> Result<About> {
-        self.run(json!({ "action": "about" })).await
+    pub(super) async fn read_about(&mut self) -> Result<About> {
+        self.run_action(json!({ "action": "about" })).await
     }
 
     /// Records that the page may show another document.
-    pub(super) fn moved(&mut self) {
+    pub(super) fn mark_navigated(&mut self) {
         self.world = None;
     }
 
     /// Runs koze's own code in the page. Runs it again if the page navigates meanwhile.
-    pub(super) async fn run<T: DeserializeOwned>(&mut self, input: Value) -> Result<T> {
+    pub(super) async fn run_action<T: DeserializeOwned>(&mut self, input: Value) -> Result<T> {
         for _ in 0..ATTEMPTS {
             let Some(world) = self.world else {
-                if !self.is_responsive(self.client.left()).await? {
-                    return Err(if self.client.left().is_zero() { late() } else { crashed() });
+                if !self.is_responsive(self.client.time_left()).await? {
+                    return Err(if self.client.time_left().is_zero() {
+                        timeout_error()
+                    } else {
+                        crashed_error()
+                    });
                 }
                 continue;
             };
@@ -207,7 +211,7 @@ impl<W: Wire> Page<W> {
                 "functionDeclaration": CODE, "executionContextId": world, "arguments": [{ "value": input }],
                 "awaitPromise": true, "returnByValue": true,
             });
-            let wait = self.client.left();
+            let wait = self.client.time_left();
             match self.client.page_within("Runtime.callFunctionOn", &params, wait).await? {
                 Done::Result(done) if done.get("exceptionDetails").is_none() => {
                     let value = done["result"].get("value").cloned().unwrap_or_default();
@@ -223,12 +227,12 @@ impl<W: Wire> Page<W> {
                 Done::Result(done) => {
                     let why =
                         done["exceptionDetails"]["exception"]["description"].as_str().unwrap_or_default();
-                    return Err(refused("Runtime.callFunctionOn", why));
+                    return Err(refused_error("Runtime.callFunctionOn", why));
                 }
                 // The document no longer exists.
                 Done::Refused(_) => self.world = None,
-                Done::Late => return Err(late()),
-                Done::Crashed => return Err(crashed()),
+                Done::Late => return Err(timeout_error()),
+                Done::Crashed => return Err(crashed_error()),
             }
         }
         Err(Error::new(
@@ -239,7 +243,7 @@ impl<W: Wire> Page<W> {
 }
 
 /// Returns a field of a result.
-pub(super) fn field<T: DeserializeOwned>(mut result: Value, name: &str) -> Result<T> {
+pub(super) fn take_field<T: DeserializeOwned>(mut result: Value, name: &str) -> Result<T> {
     let field = result.get_mut(name).map(Value::take).unwrap_or_default();
     serde_json::from_value(field).map_err(|error| unexpected_answer().with_source(error))
 }

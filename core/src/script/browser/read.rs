@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Wire;
-use super::client::shown;
-use super::page::{Page, field};
+use super::client::beginning_of;
+use super::page::{Page, take_field};
 use super::{ELEMENT_MS, of_element};
 use crate::error::{Code, Error, Result};
 
@@ -39,12 +39,12 @@ struct Area {
 
 impl<W: Wire> Page<W> {
     /// Returns the visible text of an element, or of the page.
-    pub(super) async fn text(&mut self, selector: Option<&str>) -> Result<String> {
+    pub(super) async fn read_text(&mut self, selector: Option<&str>) -> Result<String> {
         self.extract_content(json!({ "action": "text", "selector": selector }), selector).await
     }
 
     /// Returns the HTML of an element, or of the page.
-    pub(super) async fn html(&mut self, selector: Option<&str>, outer: bool) -> Result<String> {
+    pub(super) async fn read_html(&mut self, selector: Option<&str>, outer: bool) -> Result<String> {
         self.extract_content(json!({ "action": "html", "selector": selector, "outer": outer }), selector)
             .await
     }
@@ -52,7 +52,7 @@ impl<W: Wire> Page<W> {
     async fn extract_content(&mut self, mut input: Value, selector: Option<&str>) -> Result<String> {
         input["wait"] = ELEMENT_MS.into();
         input["limit"] = TEXT.into();
-        let extract: Result<Extract> = self.run(input).await;
+        let extract: Result<Extract> = self.run_action(input).await;
         let Extract { text, length } = match selector {
             Some(selector) => extract.map_err(|error| of_element(selector, error))?,
             None => extract?,
@@ -68,15 +68,15 @@ impl<W: Wire> Page<W> {
     }
 
     /// Runs code in the page, and returns its value as JSON.
-    pub(super) async fn evaluate(&mut self, code: &str) -> Result<Value> {
+    pub(super) async fn evaluate_code(&mut self, code: &str) -> Result<Value> {
         let code = self.find_compiling_form(code).await?;
         // As in a console: a later call can declare the same names.
         let params =
             json!({ "expression": code, "replMode": true, "awaitPromise": true, "userGesture": true });
-        let mut result = into_result(self.client.page("Runtime.evaluate", params).await?)?;
+        let mut result = into_result(self.client.call_page("Runtime.evaluate", params).await?)?;
         if result["subtype"] == "promise" {
             let params = json!({ "promiseObjectId": result["objectId"] });
-            result = into_result(self.client.page("Runtime.awaitPromise", params).await?)?;
+            result = into_result(self.client.call_page("Runtime.awaitPromise", params).await?)?;
         }
         let Some(object) = result.get("objectId").and_then(Value::as_str) else {
             return primitive_to_json(&result);
@@ -87,7 +87,7 @@ impl<W: Wire> Page<W> {
             ),
             "objectId": object, "returnByValue": true,
         });
-        let text = into_result(self.client.page("Runtime.callFunctionOn", params).await?)?;
+        let text = into_result(self.client.call_page("Runtime.callFunctionOn", params).await?)?;
         match &text["value"] {
             Value::String(text) if text.len() <= TEXT => serde_json::from_str(text)
                 .map_err(|_| Error::new(Code::TooLarge, "the value is nested too deeply: return less of it")),
@@ -117,26 +117,26 @@ impl<W: Wire> Page<W> {
                 return Ok(wrapped.into());
             }
         }
-        Err(Error::new(Code::InvalidInput, format!("the code does not compile: {}", shown(&wrong))))
+        Err(Error::new(Code::InvalidInput, format!("the code does not compile: {}", beginning_of(&wrong))))
     }
 
     /// Returns the syntax error of code, if it has one.
     async fn find_syntax_error(&mut self, code: &str) -> Result<Option<String>> {
         let params = json!({ "expression": code, "sourceURL": "", "persistScript": false });
-        let compiled = self.client.page("Runtime.compileScript", params).await?;
+        let compiled = self.client.call_page("Runtime.compileScript", params).await?;
         Ok(compiled.get("exceptionDetails").map(exception_text))
     }
 
     /// Takes a screenshot of an element, of the whole page, or of its visible part.
-    pub(super) async fn screenshot(&mut self, selector: Option<&str>, full: bool) -> Result<Value> {
+    pub(super) async fn take_screenshot(&mut self, selector: Option<&str>, full: bool) -> Result<Value> {
         let area = match selector {
             Some(selector) => {
                 let input = json!({ "action": "box", "selector": selector, "wait": ELEMENT_MS });
-                Some(self.run::<Area>(input).await.map_err(|error| of_element(selector, error))?)
+                Some(self.run_action::<Area>(input).await.map_err(|error| of_element(selector, error))?)
             }
             None if full => {
-                let metrics = self.client.page("Page.getLayoutMetrics", json!({})).await?;
-                Some(field::<Area>(metrics, "cssContentSize")?)
+                let metrics = self.client.call_page("Page.getLayoutMetrics", json!({})).await?;
+                Some(take_field::<Area>(metrics, "cssContentSize")?)
             }
             None => None,
         };
@@ -152,7 +152,8 @@ impl<W: Wire> Page<W> {
             params["clip"] =
                 json!({ "x": x, "y": y, "width": width.max(1.0), "height": height.max(1.0), "scale": 1 });
         }
-        let image: String = field(self.client.page("Page.captureScreenshot", params).await?, "data")?;
+        let image: String =
+            take_field(self.client.call_page("Page.captureScreenshot", params).await?, "data")?;
         if image.len() > IMAGE.div_ceil(3) * 4 {
             let what = "select an element, or leave out `full_page`";
             return Err(too_long("the picture", (image.len() / 4 * 3) as u64, what));
@@ -175,7 +176,10 @@ fn png_size(image: &str) -> Option<(u32, u32)> {
 fn into_result(mut done: Value) -> Result<Value> {
     if let Some(details) = done.get("exceptionDetails") {
         let text = exception_text(details);
-        return Err(Error::new(Code::InvalidInput, format!("the code failed in the page: {}", shown(&text))));
+        return Err(Error::new(
+            Code::InvalidInput,
+            format!("the code failed in the page: {}", beginning_of(&text)),
+        ));
     }
     Ok(done["result"].take())
 }

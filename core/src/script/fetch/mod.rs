@@ -60,11 +60,11 @@ impl Fetches {
         egress: &Egress,
         fetch: Fetch,
     ) -> Result<Map<String, Value>> {
-        let time = Duration::from_millis(request::timeout(fetch.timeout)?);
+        let time = Duration::from_millis(request::validate_timeout(fetch.timeout)?);
         let mut request = Request::new(fetch)?;
         egress.check_on()?;
         // Before it waits, so that requests that wait hold a limited number of bytes, too.
-        self.count_sent(request.length())?;
+        self.count_sent(request.body_len())?;
         let closed = |_| Error::new(Code::Unavailable, "the script has ended");
         let _turn = self.turns.acquire().await.map_err(closed)?;
         let start = Start::now();
@@ -80,7 +80,7 @@ impl Fetches {
             };
             let left = time.checked_sub(start.elapsed()).filter(|left| !left.is_zero()).ok_or_else(late)?;
             let longest = self.max_body_len()?;
-            let exchanged = provider.script_exchange(agent, egress, request.exchange(left, longest)).await;
+            let exchanged = provider.script_exchange(agent, egress, request.to_exchange(left, longest)).await;
             let response = exchanged.map_err(|error| match error.code {
                 Code::Timeout => late(),
                 Code::TooLarge if longest < BODY => transfer_limit_error(),
@@ -95,7 +95,7 @@ impl Fetches {
                 _ => error,
             })?;
             self.bytes.fetch_add(response.body.len(), Ordering::AcqRel);
-            match redirect::next(request, &response)? {
+            match redirect::next_step(request, &response)? {
                 redirect::Next::Follow(next) => request = next,
                 redirect::Next::Done(url) => return response_to_json(&host, &url, response),
             }
@@ -136,7 +136,7 @@ fn response_to_json(host: &str, url: &str, response: Exchanged) -> Result<Map<St
         let message = format!(
             "{host} sent a body in the encoding `{}`, although the request accepts none, and `fetch` decompresses nothing: request \
              an uncompressed representation",
-            request::escaped(encoding)
+            request::escape_text(encoding)
         );
         return Err(Error::new(Code::Unsupported, message));
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::error::Result;
 use crate::provider::Provider;
-use crate::script::browser::{browse, off};
+use crate::script::browser::{browse, no_browser_error};
 use crate::script::{Browse, WaitUntil};
 use crate::session::Session;
 use crate::tool::{Content, Reply, Scope, Tool};
@@ -29,7 +29,7 @@ pub(super) struct BrowserClose;
 /// Performs an action in the browser of the session's agent.
 async fn perform_action<P: Provider>(session: &Session<P>, action: Browse) -> Result<Value> {
     if !session.profiles().has_script_browser() {
-        return Err(off());
+        return Err(no_browser_error());
     }
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
     // Boxed, because its state is large.

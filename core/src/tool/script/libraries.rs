@@ -118,7 +118,7 @@ impl Tool for ReadLibrary {
     type Input = Read;
 
     async fn call<P: Provider>(session: &Session<P>, Read { name, version }: Read) -> Result<Reply> {
-        let (source, versions) = sources(session, Kind::Library)?.read(&name, version).await?;
+        let (source, versions) = sources(session, Kind::Library)?.read_with_versions(&name, version).await?;
         Reply::ok(json!({
             "name": name, "version": source.version, "description": source.description, "code": source.code,
             "updated": source.updated, "versions": versions,

@@ -44,7 +44,7 @@ use super::{Family, Input, Reply, Tool as _, ToolFamily, unknown_tool};
 use crate::error::Result;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
-use crate::script::browser::off;
+use crate::script::browser::no_browser_error;
 use crate::session::Session;
 use crate::tool::mask::Mask;
 
@@ -136,7 +136,7 @@ impl Scripts {
             return Ok(reply);
         }
         if OF_THE_BROWSER.contains(&name) {
-            return Err(off());
+            return Err(no_browser_error());
         }
         let created = created::definitions(session).await?.into_iter().map(|definition| definition.name);
         let names: Vec<Cow<'static, str>> =

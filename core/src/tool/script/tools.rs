@@ -129,7 +129,7 @@ impl Tool for EnableTool {
     type Input = Named;
 
     async fn call<P: Provider>(session: &Session<P>, input: Named) -> Result<Reply> {
-        sources(session, Kind::Tool)?.enable(&input.name, true).await?;
+        sources(session, Kind::Tool)?.set_enabled(&input.name, true).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -141,7 +141,7 @@ impl Tool for DisableTool {
     type Input = Named;
 
     async fn call<P: Provider>(session: &Session<P>, input: Named) -> Result<Reply> {
-        sources(session, Kind::Tool)?.enable(&input.name, false).await?;
+        sources(session, Kind::Tool)?.set_enabled(&input.name, false).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -176,7 +176,7 @@ impl Tool for ReadTool {
     type Input = Read;
 
     async fn call<P: Provider>(session: &Session<P>, Read { name, version }: Read) -> Result<Reply> {
-        let (source, versions) = sources(session, Kind::Tool)?.read(&name, version).await?;
+        let (source, versions) = sources(session, Kind::Tool)?.read_with_versions(&name, version).await?;
         Reply::ok(json!({
             "name": name, "version": source.version, "description": source.description,
             "parameter_schema": source.parameter_schema, "code": source.code, "enabled": source.enabled,

@@ -102,7 +102,7 @@ impl Pattern {
 
     /// Returns the regular expression for it.
     pub(super) fn regex(&self) -> String {
-        self.glob.regex().to_owned()
+        self.glob.as_regex().to_owned()
     }
 
     /// Returns whether a path matches.

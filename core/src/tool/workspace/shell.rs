@@ -60,7 +60,7 @@ impl Operation for Run {
             None => shell.run(&input.command, timeout).await?,
             // On the heap, because every layer of futures counts towards the compiler's recursion limit.
             Some(progress) => {
-                Box::pin(shell.run_streaming(&input.command, timeout, progress.reporter())).await?
+                Box::pin(shell.run_streaming(&input.command, timeout, progress.to_reporter())).await?
             }
         };
         let output = ran.output;

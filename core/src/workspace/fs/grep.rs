@@ -130,7 +130,7 @@ fn to_search(grep: &Grep) -> Result<Search> {
     };
     Matcher::new(&search).map_err(|error| wrong(format!("is not a valid regular expression: {error}")))?;
     if let Some(include) = &grep.include {
-        let regex = glob::compile("include", include)?.regex().to_owned();
+        let regex = glob::compile_pattern("include", include)?.as_regex().to_owned();
         search.include = Some(Include { regex, by_name: !include.contains('/') });
     }
     Ok(search)

@@ -56,7 +56,7 @@ impl<S: Sandbox> WorkspaceShell<S> {
     ) -> impl Events<Item = RunEvent> + MaybeSend + 'static {
         let (progress, reports) = Progress::channel();
         let (shell, command) = (self.clone(), command.to_owned());
-        let run = async move { shell.run_streaming(&command, timeout, progress.reporter()).await };
+        let run = async move { shell.run_streaming(&command, timeout, progress.to_reporter()).await };
         progress::follow(run, reports).fuse()
     }
 }

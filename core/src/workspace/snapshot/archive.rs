@@ -195,9 +195,9 @@ impl Verifier {
                 continue;
             }
             self.tar.add(&content);
-            while let Some(part) = self.tar.part().map_err(archive::damaged)? {
+            while let Some(part) = self.tar.part().map_err(archive::damaged_error)? {
                 let Part::Entry(entry) = part else { continue };
-                self.names.check(&entry)?;
+                self.names.check_entry(&entry)?;
                 self.contents.entries += u64::from(!entry.name.is_empty());
                 if let What::File(size) = entry.what {
                     self.contents.bytes = self.contents.bytes.saturating_add(size);
@@ -209,7 +209,7 @@ impl Verifier {
 
     pub(super) fn finish(self, expected: &Contents) -> Result<()> {
         self.frames.finish()?;
-        self.tar.finish().map_err(archive::damaged)?;
+        self.tar.finish().map_err(archive::damaged_error)?;
         same(&self.contents, expected)
     }
 }

@@ -7,7 +7,7 @@ use super::index::{self, Index};
 use super::manifest::FORMAT;
 use super::{Snapshot, SnapshotId, Source};
 use crate::archive::Tar;
-use crate::detach::detach;
+use crate::detach::run_detached;
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
 use crate::maybe_send::MaybeSend;
@@ -233,7 +233,7 @@ impl<T: Store> Unlisted<T> {
 impl<T: Store> Drop for Unlisted<T> {
     fn drop(&mut self) {
         if let Some((store, key)) = self.0.take() {
-            detach(async move {
+            run_detached(async move {
                 let _ = store.delete_blob(&key).await;
             });
         }

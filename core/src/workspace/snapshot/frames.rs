@@ -81,7 +81,7 @@ impl Frames {
 
 /// Returns the error for an archive that cannot be read.
 pub(super) fn damaged(why: &'static str) -> Error {
-    crate::archive::damaged(Damaged(why))
+    crate::archive::damaged_error(Damaged(why))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::derived::{self, Derived, How, RENEW};
 use super::index;
 use super::{Contents, Restored, Snapshot, SnapshotId, Source};
 use crate::archive::Bytes;
-use crate::detach::detach;
+use crate::detach::run_detached;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName};
 use crate::provider::Provider;
@@ -192,7 +192,7 @@ impl<S: Sandbox, T: Store> Drop for Half<S, T> {
     fn drop(&mut self) {
         if let Some(records) = self.records.take() {
             let (name, sandbox) = (self.name.clone(), self.sandbox.take());
-            detach(async move { destroy_sandbox(&records, &name, sandbox).await });
+            run_detached(async move { destroy_sandbox(&records, &name, sandbox).await });
         }
     }
 }
