@@ -198,7 +198,7 @@ impl<P: Provider> Session<P> {
     /// errors of the provider.
     pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
         let profile = self.profiles.default_profile().clone();
-        Ok(self.open(SandboxName::new(name)?, profile, None).await?.sandbox)
+        Ok(self.open_sandbox(SandboxName::new(name)?, profile, None).await?.sandbox)
     }
 
     /// Creates a sandbox unless it exists. `profile` defaults to the default profile, `sleep_after` to the profile's value. Returns
@@ -213,7 +213,7 @@ impl<P: Provider> Session<P> {
         sleep_after: Option<Duration>,
     ) -> Result<bool> {
         let wanted = self.profiles.find(profile)?.clone();
-        let opened = self.open(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
+        let opened = self.open_sandbox(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
         if profile.is_some() && opened.profile != wanted.name {
             let message = format!(
                 "the sandbox `{name}` already exists with the image `{}`: choose another name for the new one",
@@ -249,7 +249,7 @@ impl<P: Provider> Session<P> {
     /// [`Code::NotFound`] if there is no sandbox with this name, and the errors of the provider.
     pub async fn destroy(&self, name: &str) -> Result<()> {
         let name = SandboxName::new(name)?;
-        let Some(opened) = self.find(&name).await? else {
+        let Some(opened) = self.find_sandbox(&name).await? else {
             return Err(Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session")));
         };
         opened.sandbox.destroy().await?;
@@ -260,7 +260,7 @@ impl<P: Provider> Session<P> {
     }
 
     /// Returns the observer that the handles to a sandbox share. Creates it for the first handle.
-    pub(crate) fn observe(&self, name: &SandboxName) -> Arc<Observed> {
+    pub(crate) fn observe_sandbox(&self, name: &SandboxName) -> Arc<Observed> {
         let mut handles = self.lock_observed();
         // Forget sandboxes without handles. A sandbox that was destroyed elsewhere gets a new observer.
         handles.retain(|_, observed| observed.strong_count() > 0);
@@ -281,16 +281,16 @@ impl<P: Provider> Session<P> {
         Ok(SessionState { sandboxes: list.map(state).collect() })
     }
 
-    pub(crate) fn note(&self) -> Option<&str> {
+    pub(crate) fn provider_note(&self) -> Option<&str> {
         self.shared.provider.note()
     }
 
     /// Returns the observer of a sandbox, if it has a handle.
-    pub(crate) fn observed(&self, name: &str) -> Option<Arc<Observed>> {
+    pub(crate) fn find_observer(&self, name: &str) -> Option<Arc<Observed>> {
         self.lock_observed().get(&SandboxName::new(name).ok()?)?.upgrade()
     }
 
-    pub(crate) async fn find(&self, name: &SandboxName) -> Result<Option<Opened<P::Sandbox>>> {
+    pub(crate) async fn find_sandbox(&self, name: &SandboxName) -> Result<Option<Opened<P::Sandbox>>> {
         self.shared.provider.find(&self.sandbox_id(name.clone())).await
     }
 
@@ -298,7 +298,7 @@ impl<P: Provider> Session<P> {
         self.shared.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn open(
+    pub(crate) async fn open_sandbox(
         &self,
         name: SandboxName,
         profile: Profile,

@@ -18,7 +18,7 @@ pub(crate) const MAX_COMMAND: usize = 1 << 20;
 const MAX_ARGUMENT: usize = 131_071;
 
 /// Checks that a command can be passed to a shell.
-pub(crate) fn check(command: &str) -> Result<()> {
+pub(crate) fn check_command(command: &str) -> Result<()> {
     if command.contains('\0') {
         return Err(Error::new(Code::InvalidInput, "`command` must not contain a NUL character"));
     }
@@ -62,7 +62,7 @@ pub(crate) async fn run_after<S: Sandbox>(
     working_dir: &str,
     timeout: Duration,
 ) -> Result<Output> {
-    check(command)?;
+    check_command(command)?;
     let ran = with_shell(sandbox, prelude, command, working_dir, timeout);
     within!("exec" { timeout = timeout.as_secs() }, ran)
 }
@@ -94,7 +94,7 @@ async fn start_attended<S: Sandbox>(
     command: &str,
     working_dir: &str,
 ) -> Result<S::Process> {
-    check(command)?;
+    check_command(command)?;
     within!("start" {}, start_shell(sandbox, prelude, command, working_dir))
 }
 
@@ -180,14 +180,14 @@ mod tests {
         // Every character of the longest command lies on a boundary.
         for character in ["x", "é", "日", "😀"] {
             let long = format!("x{}", character.repeat((MAX_COMMAND - 1) / character.len()));
-            check(&long).unwrap();
+            check_command(&long).unwrap();
             let (script, parts) = split_command(&long);
             assert_eq!(script, JOINED);
             assert_eq!(parts.concat(), long);
             assert!((2..=MAX_PARTS).contains(&parts.len()), "{}", parts.len());
             assert!(parts.iter().all(|part| part.len() <= MAX_ARGUMENT));
         }
-        let error = check(&"x".repeat(MAX_COMMAND + 1)).unwrap_err();
+        let error = check_command(&"x".repeat(MAX_COMMAND + 1)).unwrap_err();
         assert_eq!(error.code, Code::TooLarge);
         assert!(error.message.contains("1048577 bytes") && error.message.contains("1048576"), "{error}");
     }

@@ -111,7 +111,7 @@ impl<S: Sandbox> Unpacker<S> {
             self.contents.entries += 1;
         }
         if self.contents.entries == 1 && self.witness.is_none() {
-            self.witness = Some(Witness::create(&self.sandbox, self.place_at(&self.dir)).await?);
+            self.witness = Some(Witness::create_in(&self.sandbox, self.place_at(&self.dir)).await?);
         }
         match what {
             What::Directory => {

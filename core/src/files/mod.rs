@@ -32,7 +32,7 @@ const LINKS: usize = 40;
 /// # Errors
 /// [`Code::NotFound`] if there is no such sandbox, and the errors of the provider.
 pub async fn existing<P: Provider>(session: &Session<P>, name: &str) -> Result<P::Sandbox> {
-    let found = session.find(&SandboxName::new(name)?).await?;
+    let found = session.find_sandbox(&SandboxName::new(name)?).await?;
     let none = || Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session"));
     Ok(found.ok_or_else(none)?.sandbox)
 }

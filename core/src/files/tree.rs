@@ -7,7 +7,7 @@ use crate::archive::{Bytes, foreign};
 use crate::error::{Code, Error, Result};
 use crate::path::anywhere;
 use crate::sandbox::{Kind, Place, Sandbox};
-use crate::transfer::{staged, with_staging};
+use crate::transfer::{create_staged, with_staging};
 
 /// What to do with a directory that has content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -55,7 +55,7 @@ pub async fn assemble<S: Sandbox, C: Future<Output = Result<()>>>(
     let target = target.trim_end_matches('/');
     match before.map(|before| before.kind) {
         None => {
-            let created = staged(sandbox, target, |staging| async move {
+            let created = create_staged(sandbox, target, |staging| async move {
                 sandbox.make_dir(anywhere(&staging)).await?;
                 create(staging).await
             });

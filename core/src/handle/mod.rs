@@ -61,7 +61,7 @@ impl<P: Provider> Session<P> {
     pub async fn get(&self, name: &str) -> Result<Handle<P>> {
         let sandbox = self.sandbox(name).await?;
         let name = SandboxName::new(name)?;
-        let observed = self.observe(&name);
+        let observed = self.observe_sandbox(&name);
         Ok(Handle::new(self.clone(), name, sandbox, observed))
     }
 }
@@ -185,7 +185,7 @@ impl<P: Provider> Handle<P> {
         if self.sandbox().is_err() {
             return Ok(Lifecycle::Destroyed);
         }
-        let lifecycle = match self.session.find(&self.name).await? {
+        let lifecycle = match self.session.find_sandbox(&self.name).await? {
             Some(opened) => opened.sandbox.status().await?.into(),
             None => Lifecycle::Destroyed,
         };

@@ -29,7 +29,7 @@ pub async fn by_operations<S: Sandbox>(sandbox: &S, place: Place<'_>, search: &S
     let wrong = |error| Error::new(Code::InvalidInput, format!("the pattern is not valid: {error}"));
     let matcher = Arc::new(Matcher::new(search).map_err(wrong)?);
     let (start, timeout) = (Start::now(), Duration::from_millis(search.timeout_ms.into()));
-    let mut walk = Walk::start(sandbox, place, search).await?;
+    let mut walk = Walk::start_at(sandbox, place, search).await?;
     let mut results = Results::new(search);
     loop {
         let mut batch = Batch::default();
@@ -142,7 +142,7 @@ impl Batch {
     ) -> Vec<(File, Option<Result<Vec<u8>>>)> {
         let read = self.files.into_iter().map(async |file| {
             let File::Read(path) = &file else { return (file, None) };
-            let path = walk::joined(start.path, path);
+            let path = walk::join_path(start.path, path);
             let piece =
                 sandbox.read(Place { root: start.root, path: &path }, 0, most.saturating_add(1)).await;
             (file, Some(piece.map(|piece| piece.bytes)))

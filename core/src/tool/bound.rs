@@ -106,12 +106,12 @@ impl<P: Provider> BoundTool<P> {
     fn add_sandbox_name(&self, mut input: Input) -> Result<Input> {
         let Some(handle) = &self.sandbox else { return Ok(input) };
         handle.sandbox()?;
-        if input.take(SANDBOX).is_some() {
+        if input.take_member(SANDBOX).is_some() {
             let message = "unknown field `sandbox`: this tool is bound to one sandbox";
             return Err(Error::new(Code::InvalidInput, message));
         }
         // What is not an object is refused by the tool.
-        input.insert(SANDBOX, handle.name().as_str());
+        input.insert_member(SANDBOX, handle.name().as_str());
         Ok(input)
     }
 }

@@ -45,7 +45,7 @@ impl Mask {
     }
 
     /// Masks the outcome of a tool.
-    pub(crate) fn outcome(&self, outcome: Result<Reply>) -> Result<Reply> {
+    pub(crate) fn mask_outcome(&self, outcome: Result<Reply>) -> Result<Reply> {
         match outcome {
             Ok(Reply { content, is_error }) => Ok(Reply { content: self.mask_content(content), is_error }),
             Err(mut error) => {
@@ -56,7 +56,7 @@ impl Mask {
     }
 
     /// Masks the definition of a created tool. Returns `None` if the name contains a value: a tool with a masked name cannot be called.
-    pub(crate) fn definition(&self, definition: Definition) -> Option<Definition> {
+    pub(crate) fn mask_definition(&self, definition: Definition) -> Option<Definition> {
         if self.secret_in(&definition.name).is_some() {
             return None;
         }
@@ -280,7 +280,7 @@ mod tests {
             "short": "1234567",
             "other": [null, 1.5, 1_234_567],
         });
-        let masked = mask.outcome(Reply::ok(&value)).unwrap();
+        let masked = mask.mask_outcome(Reply::ok(&value)).unwrap();
         assert_eq!(
             masked.content,
             Content::Json(json!({
@@ -297,7 +297,7 @@ mod tests {
                 "other": [null, 1.5, 1_234_567],
             }))
         );
-        let error = mask.outcome(Err(Error::new(Code::InvalidInput, "no key `123456789`"))).unwrap_err();
+        let error = mask.mask_outcome(Err(Error::new(Code::InvalidInput, "no key `123456789`"))).unwrap_err();
         assert_eq!(error.message, "no key `[secret PIN]`");
         assert_eq!(mask.mask_text("x".to_owned() + "123456789"), "x[secret PIN]");
     }
@@ -349,10 +349,10 @@ mod tests {
             schema: json!({ "type": "object", "description": text }),
             scope: crate::tool::Scope::Session,
         };
-        let masked = mask.definition(definition("mine", "uses Long_secret_1")).unwrap();
+        let masked = mask.mask_definition(definition("mine", "uses Long_secret_1")).unwrap();
         let expected = definition("mine", "uses [secret KEY]");
         assert_eq!((masked.description, masked.schema), (expected.description, expected.schema));
-        assert!(mask.definition(definition("a_long_secret_1", "")).is_none());
+        assert!(mask.mask_definition(definition("a_long_secret_1", "")).is_none());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::agent::cut;
+use super::agent::cut_content;
 use super::dialect::Definition;
 use super::hints::tool_hints;
 use super::{Content, Family, Reply, to_json_text};
@@ -154,7 +154,7 @@ pub fn reply(reply: Result<Reply>) -> Called {
 /// A value, and its text.
 fn as_json(mut value: Value, is_error: bool) -> Called {
     let json = to_raw_json(&value);
-    if json_len(json.get()) > MAX_RESULT && cut(&mut value, MAX_RESULT) {
+    if json_len(json.get()) > MAX_RESULT && cut_content(&mut value, MAX_RESULT) {
         return as_text(to_json_text(&value), is_error);
     }
     let mut called = as_text(json.get().to_owned(), is_error);
@@ -238,7 +238,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tool::agent::part;
+    use crate::tool::agent::to_part;
 
     fn sent_by(replied: Result<Reply>) -> CallToolResult {
         let called = reply(replied);
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_file_that_is_too_long_is_cut() {
         let file = vec![0; 2 << 20];
-        let value = serde_json::to_value(part(file, 5, 5 + (2 << 20))).unwrap();
+        let value = serde_json::to_value(to_part(file, 5, 5 + (2 << 20))).unwrap();
         let told = sent_by(Reply::ok(value));
         let (length, cut) = sent(&told);
         assert!(length <= MAX_RESULT && length > MAX_RESULT - 1024, "{length}");

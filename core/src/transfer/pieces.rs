@@ -33,7 +33,7 @@ pub async fn copy<S: Sandbox, T: Sandbox>(
             Kind::Directory => {
                 to.make_dir(new).await?;
                 if witness.is_none() {
-                    witness = Some(Witness::create(to, new).await?);
+                    witness = Some(Witness::create_in(to, new).await?);
                 }
             }
             Kind::Link(leads) => to.make_link(new, leads).await?,

@@ -72,7 +72,7 @@ impl<S: Sandbox> WorkspaceShell<S> {
             );
             return Err(Error::new(Code::InvalidInput, message));
         }
-        shell::check(command)?;
+        shell::check_command(command)?;
         Ok(timeout)
     }
 }

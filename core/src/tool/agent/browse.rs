@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::provider::Provider;
 use crate::sandbox::{Command, Sandbox};
 use crate::session::Session;
-use crate::tool::input::within;
+use crate::tool::input::check_range;
 use crate::tool::{Reply, Tool};
 
 /// The limits of the program that reads the tables of sockets.
@@ -42,10 +42,10 @@ impl Tool for Browse {
     type Input = Input;
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        let port = within("port", input.port, 1024..=65535)?;
+        let port = check_range("port", input.port, 1024..=65535)?;
         let sandbox = existing_sandbox(session, &input.sandbox).await?;
         let url = sandbox.expose(u16::try_from(port).unwrap_or_default()).await?;
-        if let Some(observed) = session.observed(&input.sandbox) {
+        if let Some(observed) = session.find_observer(&input.sandbox) {
             observed.exposed(&url);
         }
         let mut result = serde_json::json!({ "url": url });

@@ -10,7 +10,9 @@ use crate::json::{ReadError, parse_bounded};
 const MAX_MEMBER: usize = 1 << 19;
 
 /// Decodes a member whose type contains any JSON, after its values were counted.
-pub(super) fn bounded<'de, D: Deserializer<'de>, T: DeserializeOwned>(member: D) -> Result<T, D::Error> {
+pub(super) fn deserialize_bounded<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    member: D,
+) -> Result<T, D::Error> {
     let text = Box::<RawValue>::deserialize(member)?;
     let error = |error: ReadError| match error.into_tool_error() {
         Ok(error) => D::Error::custom(error.message),

@@ -114,14 +114,14 @@ impl ToolFamily for Scripts {
 
     async fn created<P: Provider>(session: &Session<P>) -> Result<Vec<Definition>> {
         let mask = Mask::new(&session.provider().script_secrets(session.agent())?);
-        let all = created::definitions(session).await?.into_iter();
-        Ok(all.filter_map(|definition| mask.definition(definition)).collect())
+        let all = created::list_definitions(session).await?.into_iter();
+        Ok(all.filter_map(|definition| mask.mask_definition(definition)).collect())
     }
 
     async fn call<P: Provider>(session: &Session<P>, name: &str, input: Input) -> Result<Reply> {
         let outcome = Self::call_unmasked(session, name, input).await;
         // A script may have stored a secret where another tool reads it.
-        Mask::new(&session.provider().script_secrets(session.agent())?).outcome(outcome)
+        Mask::new(&session.provider().script_secrets(session.agent())?).mask_outcome(outcome)
     }
 }
 
@@ -132,13 +132,13 @@ impl Scripts {
         if Script::has(name) {
             return Box::pin(Script::call(session, name, input)).await;
         }
-        if let Some(reply) = Box::pin(created::call(session, name, input)).await? {
+        if let Some(reply) = Box::pin(created::call_tool(session, name, input)).await? {
             return Ok(reply);
         }
         if OF_THE_BROWSER.contains(&name) {
             return Err(no_browser_error());
         }
-        let created = created::definitions(session).await?.into_iter().map(|definition| definition.name);
+        let created = created::list_definitions(session).await?.into_iter().map(|definition| definition.name);
         let names: Vec<Cow<'static, str>> =
             Self::names(session.profiles()).into_iter().chain(created).collect();
         Err(unknown_tool(name, &names.iter().map(|name| &**name).collect::<Vec<_>>()))

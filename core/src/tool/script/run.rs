@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::stored::sources;
+use super::stored::agent_sources;
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::script::answers::Answers;
@@ -44,16 +44,16 @@ impl Tool for RunSandboxCode {
     type Input = Input;
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        run(session, Start { code: input.code, ..Start::default() }).await
+        run_script(session, Start { code: input.code, ..Start::default() }).await
     }
 }
 
 /// Runs a script with the state and the libraries of the session's agent.
-pub(super) async fn run<P: Provider>(session: &Session<P>, script: Start) -> Result<Reply> {
+pub(super) async fn run_script<P: Provider>(session: &Session<P>, script: Start) -> Result<Reply> {
     let store = session.agent_store()?;
     // Not collected, as in `Secrets`.
     let mut libraries = BTreeMap::new();
-    let sources = sources(session, Kind::Library)?.list().await?;
+    let sources = agent_sources(session, Kind::Library)?.list().await?;
     libraries.extend(sources.into_iter().map(|(name, source)| (name, source.code)));
     let secrets = session.provider().script_secrets(session.agent())?;
     // The secrets that the script gets, even if others are set meanwhile.
@@ -63,7 +63,7 @@ pub(super) async fn run<P: Provider>(session: &Session<P>, script: Start) -> Res
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
     let answers = Answers::new(session, store, &egress).with_browser(browser);
     let ran = session.provider().run_script(session.agent(), start, &answers).await;
-    mask.outcome(ran.and_then(into_reply))
+    mask.mask_outcome(ran.and_then(into_reply))
 }
 
 fn into_reply(Ran { result, logs }: Ran) -> Result<Reply> {
@@ -99,7 +99,7 @@ fn failure_fields(Failure { message, name, stack, place, limit, .. }: &Failure) 
 }
 
 /// Compiles the source of a library or tool, so that a broken one is never stored.
-pub(super) async fn check<P: Provider>(session: &Session<P>, kind: Kind, code: &str) -> Result<()> {
+pub(super) async fn check_code<P: Provider>(session: &Session<P>, kind: Kind, code: &str) -> Result<()> {
     let code = code.to_owned();
     let check = if kind == Kind::Library { Check::Library(code) } else { Check::Script(code) };
     let Err(failure) = session.provider().check_script(session.agent(), check).await? else { return Ok(()) };

@@ -73,11 +73,11 @@ async fn run_command<P: Provider>(
     session: &Session<P>,
     command: &str,
 ) -> std::result::Result<Output, String> {
-    shell::check(command).map_err(|error| error.message)?;
+    shell::check_command(command).map_err(|error| error.message)?;
     let sandbox = open_sandbox(session).await?;
     let output = shell::run_after(&sandbox, Some(PREPARED), command, THREAD_WORKSPACE, TIMEOUT).await;
     let output = output.map_err(|error| failure_text(&error))?;
-    if let Some(observed) = session.observed(DEFAULT) {
+    if let Some(observed) = session.find_observer(DEFAULT) {
         observed.ran(command, &output);
     }
     Ok(output)
@@ -114,7 +114,7 @@ fn format_output(output: &Output, timeout: Duration, secrets: &[&str]) -> String
     for secret in secrets {
         text = text.replace(secret, "[redacted]");
     }
-    cut::middle(text, lost + lost_errors, MAX_RESULT)
+    cut::keep_ends(text, lost + lost_errors, MAX_RESULT)
 }
 
 fn timed_out(timeout: Duration) -> String {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::place::Given;
-use super::walk::{self, Found, Target, Walk, target};
+use super::walk::{self, Found, Target, Walk, find_link_target};
 use super::{Told, open_sandbox, to_reply};
 use crate::error::{Code, Error, Result};
 use crate::glob::{self, pattern};
@@ -74,7 +74,7 @@ impl Tool for Glob {
 }
 
 /// Returns how many results are wanted: a number that is not positive means the default.
-pub(super) fn wanted(asked: i64, default: i64, most: usize) -> usize {
+pub(super) fn clamp_limit(asked: i64, default: i64, most: usize) -> usize {
     usize::try_from(if asked <= 0 { default } else { asked }).unwrap_or(most).min(most)
 }
 
@@ -101,7 +101,7 @@ impl Pattern {
     }
 
     /// Returns the regular expression for it.
-    pub(super) fn regex(&self) -> String {
+    pub(super) fn to_regex(&self) -> String {
         self.glob.as_regex().to_owned()
     }
 
@@ -119,7 +119,7 @@ async fn find_paths<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let path = &input.path;
     let given = Given::new(path)?;
     let pattern = Pattern::read(&input.pattern)?;
-    let most = wanted(input.max_results, default_results(), MAX_PATHS);
+    let most = clamp_limit(input.max_results, default_results(), MAX_PATHS);
     let sandbox = open_sandbox(session).await?;
     let failed = |error: Error| {
         let named = match error.code {
@@ -128,9 +128,9 @@ async fn find_paths<P: Provider>(session: &Session<P>, input: Input) -> Told {
             Code::PermissionDenied => Some(format!("Permission denied: {path}")),
             _ => None,
         };
-        given.failed(&error, "Unexpected error searching paths", named)
+        given.failure_text(&error, "Unexpected error searching paths", named)
     };
-    let mut walk = Walk::new(&sandbox, given.shown()).await.map_err(failed)?;
+    let mut walk = Walk::new(&sandbox, given.normalized_path()).await.map_err(failed)?;
     let (mut paths, mut waiting, mut work) = (Vec::new(), Vec::new(), 0);
     loop {
         let found = walk.next().await.map_err(failed)?;
@@ -144,9 +144,9 @@ async fn find_paths<P: Provider>(session: &Session<P>, input: Input) -> Told {
         }
         walk.in_time().map_err(failed)?;
         for found in retain_matching(&pattern, std::mem::take(&mut waiting), work).await.map_err(failed)? {
-            let absolute = walk.absolute(&found.path);
+            let absolute = walk.absolute_path(&found.path);
             let is_wanted = match found.kind {
-                Kind::Link(_) => match target(&sandbox, &absolute).await {
+                Kind::Link(_) => match find_link_target(&sandbox, &absolute).await {
                     Target::Outside => false,
                     Target::Directory => input.include_dirs,
                     Target::Other => true,
@@ -183,7 +183,7 @@ fn format_paths(root: &str, paths: &[String], truncated: bool) -> String {
     }
     let lines = paths.iter().enumerate().map(|(index, path)| format!("{}. {path}", index + 1));
     let hint = truncated.then_some("Narrow the path or pattern to see fewer matches.");
-    walk::told("paths", root, &lines.collect::<Vec<_>>(), hint)
+    walk::format_results("paths", root, &lines.collect::<Vec<_>>(), hint)
 }
 
 #[cfg(test)]
@@ -214,6 +214,6 @@ mod tests {
 
     #[test]
     fn numbers_of_results() {
-        assert_eq!([-1, 0, 7, 5000].map(|asked| wanted(asked, 200, 1000)), [200, 200, 7, 1000]);
+        assert_eq!([-1, 0, 7, 5000].map(|asked| clamp_limit(asked, 200, 1000)), [200, 200, 7, 1000]);
     }
 }

@@ -5,7 +5,7 @@ use koze_protocol::search::Matcher;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::glob::{Pattern, wanted};
+use super::glob::{Pattern, clamp_limit};
 use super::place::Given;
 use super::walk;
 use super::{Told, open_sandbox, to_reply};
@@ -92,22 +92,22 @@ async fn search_files<P: Provider>(session: &Session<P>, input: Input) -> Told {
             Code::PermissionDenied => Some(format!("Permission denied: {path}")),
             _ => None,
         };
-        given.failed(&error, "Unexpected error searching file contents", named)
+        given.failure_text(&error, "Unexpected error searching file contents", named)
     };
-    let found = sandbox.search(given.place(), &search).await.map_err(failed)?;
+    let found = sandbox.search(given.to_place(), &search).await.map_err(failed)?;
     let is_full = match found.end {
         End::Complete => false,
         End::Full => true,
         End::Timeout => return Err(failed(walk::too_long())),
         End::TooMany => return Err(failed(walk::too_many())),
     };
-    let root = given.shown();
+    let root = given.normalized_path();
     let lines: Vec<String> = found.matches.into_iter().map(|found| format_match(&root, found)).collect();
     if lines.is_empty() {
         return Ok(format!("No matches found under {path}"));
     }
     let hint = is_full.then_some("Narrow the path or add a glob filter.");
-    Ok(walk::told("matches", path, &lines, hint))
+    Ok(walk::format_results("matches", path, &lines, hint))
 }
 
 /// Returns what the sandbox searches for.
@@ -116,7 +116,7 @@ fn to_search(input: &Input) -> std::result::Result<Search, String> {
     if input.pattern.len() > MAX_PATTERN {
         return Err(wrong(&format!("it has more than {MAX_PATTERN} bytes")));
     }
-    let most = wanted(input.max_results, default_results(), MAX_LINES);
+    let most = clamp_limit(input.max_results, default_results(), MAX_LINES);
     let mut search = Search {
         pattern: if input.literal { regex_lite::escape(&input.pattern) } else { input.pattern.clone() },
         ignore_case: !input.case_sensitive,
@@ -135,7 +135,7 @@ fn to_search(input: &Input) -> std::result::Result<Search, String> {
     };
     Matcher::new(&search).map_err(|error| wrong(&error))?;
     let filter = input.glob.as_deref().map(Pattern::read).transpose()?;
-    search.include = filter.map(|filter| Include { regex: filter.regex(), by_name: false });
+    search.include = filter.map(|filter| Include { regex: filter.to_regex(), by_name: false });
     Ok(search)
 }
 
@@ -171,7 +171,7 @@ mod tests {
             let profiles = Profiles::new(vec![profile], "a").unwrap();
             let session = Session::new(Memory::new(), SessionId::new("t", "s").unwrap(), profiles);
             let sandbox = session.sandbox("default").await.unwrap();
-            let place = Given::new(FILE).unwrap().place();
+            let place = Given::new(FILE).unwrap().to_place();
             sandbox.write(place, text.as_bytes().to_vec(), Write::Replace).await.unwrap();
             let told = search_files(&session, input).await.unwrap();
             told.lines().skip(1).map(|line| line.replace(FILE, "p")).collect()

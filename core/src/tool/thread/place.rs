@@ -22,18 +22,18 @@ impl<'a> Given<'a> {
     }
 
     /// Returns the path for the sandbox.
-    pub(super) fn place(&self) -> Place<'a> {
-        confined(self.written)
+    pub(super) fn to_place(&self) -> Place<'a> {
+        confine_path(self.written)
     }
 
     /// Returns the path without needless slashes and dots, for results.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn normalized_path(&self) -> String {
         let parts = self.written.split('/').filter(|part| !matches!(*part, "" | "."));
         parts.fold(String::new(), |path, part| path + "/" + part)
     }
 
     /// Returns the text for an error: `named` is the tool's own text for the code, if it has one. `what` begins all others.
-    pub(super) fn failed(&self, error: &Error, what: &str, named: Option<String>) -> String {
+    pub(super) fn failure_text(&self, error: &Error, what: &str, named: Option<String>) -> String {
         if let Some(text) = named {
             return text;
         }
@@ -59,7 +59,7 @@ impl<'a> Given<'a> {
 }
 
 /// Returns a path that is confined to the thread's directories.
-pub(super) fn confined(path: &str) -> Place<'_> {
+pub(super) fn confine_path(path: &str) -> Place<'_> {
     Place { root: USER_DATA, path }
 }
 
@@ -79,7 +79,7 @@ mod tests {
         }
         assert_eq!(Given::new("").err().unwrap(), "a path must not be empty");
         assert_eq!(Given::new("/mnt/user-data/\0").err().unwrap(), "a path must not contain NUL");
-        let shown = Given { written: "/mnt/user-data//workspace/./a/../b/" }.shown();
+        let shown = Given { written: "/mnt/user-data//workspace/./a/../b/" }.normalized_path();
         assert_eq!(shown, "/mnt/user-data/workspace/a/../b");
     }
 }

@@ -70,7 +70,7 @@ async fn read_lines<P: Provider>(session: &Session<P>, input: &Input) -> Told {
         Ok(range) => LineRange { max_chars: (skipped + MAX_RESULT) as u64, ..range },
         Err(notice) => return Ok(notice.to_owned()),
     };
-    let read = open_sandbox(session).await?.read_lines(given.place(), range).await;
+    let read = open_sandbox(session).await?.read_lines(given.to_place(), range).await;
     let lines = read.map_err(|error| {
         let path = &input.path;
         let named = match error.code {
@@ -79,7 +79,7 @@ async fn read_lines<P: Provider>(session: &Session<P>, input: &Input) -> Told {
             Code::IsDirectory => Some(format!("Path is a directory, not a file: {path}")),
             _ => None,
         };
-        given.failed(&error, "Unexpected error reading file", named)
+        given.failure_text(&error, "Unexpected error reading file", named)
     })?;
     if lines.binary {
         return Err(format!(
@@ -100,7 +100,7 @@ async fn read_lines<P: Provider>(session: &Session<P>, input: &Input) -> Told {
     let text = &lines.text[start..];
     // More lines are read by their numbers, and the rest of a line by its characters.
     let hint = if text.contains('\n') { "start_line/end_line" } else { "start_char" };
-    Ok(cut::head(text, total - skipped, MAX_RESULT, &format!("Use {hint} to read a specific range")))
+    Ok(cut::keep_head(text, total - skipped, MAX_RESULT, &format!("Use {hint} to read a specific range")))
 }
 
 /// Returns how many characters to leave out, or a notice of what is invalid.

@@ -60,10 +60,10 @@ async fn replace_text<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let breaks_lines = old_str.contains('\n') && !old_str.contains("\r\n");
     let edited = if old_str.is_empty() {
         // Nothing to replace, but the file must be there.
-        sandbox.read(given.place(), 0, 0).await.map(|_| None)
+        sandbox.read(given.to_place(), 0, 0).await.map(|_| None)
     } else {
         let edit = Edit { old: old_str.into_bytes(), new: new_str.into_bytes(), all: replace_all };
-        sandbox.edit(given.place(), &edit).await.map(Some)
+        sandbox.edit(given.to_place(), &edit).await.map(Some)
     };
     let edited = edited.map_err(|error| {
         let named = match error.code {
@@ -72,7 +72,7 @@ async fn replace_text<P: Provider>(session: &Session<P>, input: Input) -> Told {
             Code::IsDirectory => Some(format!("Path is a directory, not a file: {path}")),
             _ => None,
         };
-        given.failed(&error, "Unexpected error replacing string", named)
+        given.failure_text(&error, "Unexpected error replacing string", named)
     })?;
     match edited {
         None | Some(Edited::Done { .. }) => Ok("OK".to_owned()),
@@ -101,7 +101,7 @@ async fn replace_text<P: Provider>(session: &Session<P>, input: Input) -> Told {
 /// Returns whether a line ends in CR LF.
 async fn has_crlf<S: Sandbox>(sandbox: &S, given: &Given<'_>, line: u64) -> bool {
     let range = LineRange { first: line, last: Some(line), max_chars: MAX_CHARS, verbatim: true };
-    let read = sandbox.read_lines(given.place(), range).await;
+    let read = sandbox.read_lines(given.to_place(), range).await;
     read.is_ok_and(|lines| lines.text.ends_with("\r\n"))
 }
 

@@ -52,7 +52,7 @@ impl Tool for WriteFile {
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         let told = write_content(session, input).await;
-        Ok(to_reply(told.map_err(|text| cut::middle(text, 0, MAX_ERROR - "Error: ".len()))))
+        Ok(to_reply(told.map_err(|text| cut::keep_ends(text, 0, MAX_ERROR - "Error: ".len()))))
     }
 }
 
@@ -67,7 +67,7 @@ async fn write_content<P: Provider>(session: &Session<P>, input: Input) -> Told 
         ));
     }
     let how = if append { Write::Append } else { Write::Replace };
-    let written = open_sandbox(session).await?.write(given.place(), content.into_bytes(), how).await;
+    let written = open_sandbox(session).await?.write(given.to_place(), content.into_bytes(), how).await;
     match written {
         Ok(_) => Ok("OK".to_owned()),
         Err(error) => {
@@ -76,7 +76,7 @@ async fn write_content<P: Provider>(session: &Session<P>, input: Input) -> Told 
                 Code::IsDirectory => Some(format!("Path is a directory, not a file: {path}")),
                 _ => None,
             };
-            Err(given.failed(&error, &format!("Failed to write file '{path}'"), named))
+            Err(given.failure_text(&error, &format!("Failed to write file '{path}'"), named))
         }
     }
 }

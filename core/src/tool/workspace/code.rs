@@ -149,7 +149,7 @@ impl Operation for DeleteContext {
 }
 
 fn parse_timeout(ms: u64) -> Result<Duration> {
-    Ok(Duration::from_millis(input::within("timeout_ms", ms, 1..=600_000)?))
+    Ok(Duration::from_millis(input::check_range("timeout_ms", ms, 1..=600_000)?))
 }
 
 fn parse_language(name: &str) -> Result<Language> {

@@ -79,8 +79,8 @@ macro_rules! operations {
 
         #[cfg(test)]
         fn derive_schemas() -> serde_json::Map<String, Value> {
-            use crate::tool::schema::derived::schema;
-            let schemas = [$((<$operation>::NAME.to_owned(), schema::<<$operation as Operation>::Input>())),*];
+            use crate::tool::schema::derived::generate_schema;
+            let schemas = [$((<$operation>::NAME.to_owned(), generate_schema::<<$operation as Operation>::Input>())),*];
             schemas.into_iter().collect()
         }
     };
@@ -124,7 +124,7 @@ fn define_operation<T: Operation>(config: &WorkspaceConfig, schemas: &Schemas) -
     Definition {
         name: tool_name(&config.name, T::NAME).into(),
         description: format!("{}{place}{allowed}", T::DESCRIPTION).into(),
-        schema: with_snapshots(with_languages(schemas.of(T::NAME), config), config),
+        schema: with_snapshots(with_languages(schemas.schema_of(T::NAME), config), config),
         scope: Scope::Session,
     }
 }
@@ -161,7 +161,7 @@ fn take_restored(input: &mut Input, config: &WorkspaceConfig) -> Result<Option<S
     if config.snapshot.is_none() {
         return Ok(None);
     }
-    let Some(sandbox) = input.take(RESTORED) else { return Ok(None) };
+    let Some(sandbox) = input.take_member(RESTORED) else { return Ok(None) };
     serde_json::from_str(sandbox.get()).map(Some).map_err(|error| {
         let message = format!("`{RESTORED}` must be a text that `restore` or `branch` returned");
         Error::new(Code::InvalidInput, message).with_source(error)
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_committed_schemas_are_those_of_the_types() {
-        crate::tool::schema::derived::check("workspace", &derive_schemas());
+        crate::tool::schema::derived::check_committed("workspace", &derive_schemas());
     }
 
     /// The providers of models accept names of up to 64 characters.

@@ -131,8 +131,8 @@ impl Operation for Grep {
     type Input = Searched;
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: Searched) -> Result<Reply> {
-        let max_results = input::within("max_results", input.max_results, 1..=10_000)?;
-        let size = input::within("max_file_size_mb", input.max_file_size_mb, 1..=16)?;
+        let max_results = input::check_range("max_results", input.max_results, 1..=10_000)?;
+        let size = input::check_range("max_file_size_mb", input.max_file_size_mb, 1..=16)?;
         let grep = crate::workspace::Grep {
             pattern: input.pattern,
             path: input.path,

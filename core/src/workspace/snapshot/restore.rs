@@ -66,7 +66,7 @@ impl<P: Provider> Source<P> {
     ) -> Result<(SandboxName, u64)> {
         for _ in 0..TURNS {
             let name = derived::name(&self.config.name, how)?;
-            if self.session.find(&name).await?.is_none()
+            if self.session.find_sandbox(&name).await?.is_none()
                 && let Some(version) = derived::begin(records, &name, derived).await?
             {
                 return Ok((name, version));
@@ -96,7 +96,7 @@ impl<P: Provider> Source<P> {
             half.sandbox = Some(opened.sandbox);
             return Ok(snapshot.contents);
         }
-        let opened = self.session.open(name, profile, None).await?;
+        let opened = self.session.open_sandbox(name, profile, None).await?;
         if !opened.created {
             let message = format!("the sandbox `{}` was created meanwhile: try again", half.name);
             return Err(Error::new(Code::Unavailable, message));
