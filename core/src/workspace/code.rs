@@ -143,7 +143,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
         let timeout = check_timeout(timeout)?;
         let (driver, mut position) = self.start_driver(language, None).await?;
         let run = {
-            let run = pin!(exchange::run(&driver, &mut position, code, timeout, Then::End));
+            let run = pin!(exchange::run_code(&driver, &mut position, code, timeout, Then::End));
             // Also kills the driver if the caller is gone.
             let supervised = pin!(driver.supervise(timeout + MORE));
             match select(run, supervised).await {
@@ -163,7 +163,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
     pub async fn create_context(&self, language: Language) -> Result<String> {
         self.check_stateful()?;
         let (driver, position) = self.start_driver(language, Some(CONTEXT_LABEL)).await?;
-        *known::turn(driver.id()).await.position = position;
+        *known::wait_for_turn(driver.id()).await.position = position;
         Ok(ContextId::new(driver.id()).to_string())
     }
 
@@ -181,11 +181,11 @@ impl<S: Sandbox> WorkspaceCode<S> {
         self.check_stateful()?;
         let timeout = check_timeout(timeout)?;
         let id = context.parse()?;
-        let driver = context::find(&self.sandbox, &id).await?;
-        let Turn { mut position, pulse } = known::turn(driver.id()).await;
-        match pulse.during(exchange::run(&driver, &mut position, code, timeout, Then::Wait)).await {
+        let driver = context::find_driver(&self.sandbox, &id).await?;
+        let Turn { mut position, pulse } = known::wait_for_turn(driver.id()).await;
+        match pulse.beat_during(exchange::run_code(&driver, &mut position, code, timeout, Then::Wait)).await {
             Err(error) if error.code == Code::NotFound => {
-                known::forget(driver.id());
+                known::forget_driver(driver.id());
                 Err(context::lost_during(&self.sandbox, &driver, &id).await)
             }
             run => run,
@@ -200,9 +200,9 @@ impl<S: Sandbox> WorkspaceCode<S> {
     /// [`Code::NotFound`] as for [`run_in_context`](Self::run_in_context), and [`Code::Unsupported`] if the workspace is not declared `stateful`.
     pub async fn delete_context(&self, context: &str) -> Result<bool> {
         self.check_stateful()?;
-        let driver = context::find(&self.sandbox, &context.parse()?).await?;
-        known::forget(driver.id());
-        let is_ended = context::end(&driver).await?;
+        let driver = context::find_driver(&self.sandbox, &context.parse()?).await?;
+        known::forget_driver(driver.id());
+        let is_ended = context::end_interpreter(&driver).await?;
         if !is_ended {
             driver.signal(Signal::Kill).await?;
             // A later call must not find it.
@@ -249,7 +249,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
             for chunk in read.chunks {
                 if chunk.stream == Stream::Stderr {
                     output.extend(chunk.bytes);
-                } else if frames.split(&chunk.bytes).contains(&Part::Message(Message::Ready)) {
+                } else if frames.split_parts(&chunk.bytes).contains(&Part::Message(Message::Ready)) {
                     return Ok((driver, Position::new(cursor)));
                 }
             }

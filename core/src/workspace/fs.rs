@@ -187,7 +187,7 @@ impl<S: Sandbox> WorkspaceFs<S> {
     /// [`Code::InvalidInput`] if a pattern is not valid, and as [`WorkspaceFs::read`].
     pub async fn grep(&self, grep: &Grep) -> Result<Grepped> {
         let path = self.absolute_path(&grep.path)?;
-        self.reword_escape(&path, grep::run(&self.sandbox, &self.root, &path, grep).await)
+        self.reword_escape(&path, grep::search_files(&self.sandbox, &self.root, &path, grep).await)
     }
 
     /// Returns the kind, size and time of the last change of a path. Does not follow a symbolic link in the last component.

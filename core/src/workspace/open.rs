@@ -47,7 +47,7 @@ impl<S: Sandbox> Workspace<S> {
     }
 
     /// Returns the same workspace for a tool call that reports its progress.
-    pub(crate) fn reporting(self, progress: Option<&Progress>) -> Self {
+    pub(crate) fn with_progress(self, progress: Option<&Progress>) -> Self {
         Workspace { progress: progress.cloned(), ..self }
     }
 
@@ -114,12 +114,12 @@ impl<S: Sandbox> Workspace<S> {
         if self.config.capabilities().contains(&capability) {
             return Ok(());
         }
-        Err(undeclared(capability, &self.config.name))
+        Err(undeclared_error(capability, &self.config.name))
     }
 }
 
 /// Returns the error for a capability that a workspace does not declare.
-pub(super) fn undeclared(capability: Capability, workspace: &str) -> WorkspaceFailed {
+pub(super) fn undeclared_error(capability: Capability, workspace: &str) -> WorkspaceFailed {
     let message = format!(
         "it does not declare the capability `{capability}`: add `{capability}` to `workspace(..)`, or `{capability}` to its \
          `WorkspaceConfig`"

@@ -54,7 +54,7 @@ impl<S: Sandbox> WorkspaceShell<S> {
         let output = match &self.config.allow {
             None => shell::run(&self.sandbox, command, &self.dir, timeout).await?,
             Some(programs) => {
-                allow::check(command, programs)?;
+                allow::check_command(command, programs)?;
                 shell::run_on_clean_path(&self.sandbox, command, &self.dir, timeout).await?
             }
         };

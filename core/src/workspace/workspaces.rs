@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 
 use super::limits::Retry;
-use super::open::undeclared;
+use super::open::undeclared_error;
 use super::registry::{Known, Phase, Registry};
 use super::snapshot::{self, Derived, Source};
 use super::{
@@ -112,9 +112,9 @@ impl<P: Provider> Workspaces<P> {
     pub fn snapshots(&self, name: &str) -> Result<WorkspaceSnapshots> {
         let (profile, config) = self.find_config(name)?;
         let failed = |error| WorkspaceFailed { workspace: name.to_owned(), error };
-        let id = config.sandbox(self.session.id()).map_err(failed)?;
+        let id = config.sandbox_id(self.session.id()).map_err(failed)?;
         if config.snapshot.is_none() {
-            return Err(undeclared(Capability::Snapshot, name));
+            return Err(undeclared_error(Capability::Snapshot, name));
         }
         let (session, profile) = (self.session.clone(), profile.clone());
         let source = Source { session, profile, config: Arc::new(config), id, sandbox: None, parent: None };
@@ -138,7 +138,7 @@ impl<P: Provider> Workspaces<P> {
         sandbox: &str,
     ) -> crate::Result<Workspace<P::Sandbox>> {
         let sandbox = SandboxName::new(sandbox)?;
-        let record = snapshot::find(&self.session.store()?, &sandbox).await?;
+        let record = snapshot::find_derived(&self.session.store()?, &sandbox).await?;
         let record = record.filter(|derived: &Derived| derived.workspace == config.name);
         let id = SandboxId { session: self.session.id().clone(), name: sandbox };
         let opened = match &record {
@@ -162,14 +162,14 @@ impl<P: Provider> Workspaces<P> {
     /// [`Code::NotFound`] if the project does not declare it, and the errors of the provider.
     pub async fn close(&self, name: &str) -> Result<()> {
         let (_, config) = self.find_config(name)?;
-        let known = self.registry.known(name);
+        let known = self.registry.find_or_insert(name);
         let mut attached = known.attached.lock().await;
         let closed = self.destroy_if_configured(&config).await;
         *attached = false;
         match closed {
             Ok(destroyed) => {
                 event!(info "workspace closed" { workspace = name, destroyed = destroyed });
-                known.set(Phase::Closed, None);
+                known.set_state(Phase::Closed, None);
                 Ok(())
             }
             Err(error) => Err(known.record_failure(name, error)),
@@ -194,16 +194,16 @@ impl<P: Provider> Workspaces<P> {
     /// As [`Workspaces::get`].
     pub async fn reset(&self, name: &str) -> Result<Workspace<P::Sandbox>> {
         self.find_config(name)?;
-        let known = self.registry.known(name);
+        let known = self.registry.find_or_insert(name);
         *known.attached.lock().await = false;
-        known.set(Phase::Declared, None);
+        known.set_state(Phase::Declared, None);
         self.attach(name, Attach::Open).await
     }
 
     /// Describes the declared workspaces.
     pub fn describe(&self) -> Vec<WorkspaceState> {
         let state = |(profile, config): (&Profile, WorkspaceConfig)| {
-            let (phase, last_error) = lock(&self.registry.known(&config.name).state).clone();
+            let (phase, last_error) = lock(&self.registry.find_or_insert(&config.name).state).clone();
             WorkspaceState {
                 capabilities: config.capabilities(),
                 shared: config.id.is_some(),
@@ -232,7 +232,7 @@ impl<P: Provider> Workspaces<P> {
 
     async fn attach(&self, name: &str, how: Attach) -> Result<Workspace<P::Sandbox>> {
         let (profile, config) = self.find_config(name)?;
-        let known = self.registry.known(name);
+        let known = self.registry.find_or_insert(name);
         let attached = *known.attached.lock().await;
         if attached && let Ok(Some(workspace)) = self.find_attached(profile, &config).await {
             return Ok(workspace);
@@ -242,7 +242,7 @@ impl<P: Provider> Workspaces<P> {
         *attached = reached.is_ok();
         match reached {
             Ok(workspace) => {
-                known.set(Phase::Open, None);
+                known.set_state(Phase::Open, None);
                 Ok(workspace)
             }
             Err(error) => Err(known.record_failure(name, error)),
@@ -255,7 +255,7 @@ impl<P: Provider> Workspaces<P> {
         profile: &Profile,
         config: &WorkspaceConfig,
     ) -> crate::Result<Option<Workspace<P::Sandbox>>> {
-        let id = config.sandbox(self.session.id())?;
+        let id = config.sandbox_id(self.session.id())?;
         let Some(opened) = self.session.provider().find(&id).await? else { return Ok(None) };
         check_sandbox(profile, config, &opened)?;
         Ok(Some(self.new_workspace(profile, config, id, opened.sandbox, None)))
@@ -267,15 +267,15 @@ impl<P: Provider> Workspaces<P> {
         config: &WorkspaceConfig,
         how: Attach,
     ) -> crate::Result<Workspace<P::Sandbox>> {
-        let id = config.sandbox(self.session.id())?;
+        let id = config.sandbox_id(self.session.id())?;
         if let Some(shared) = &config.id {
             event!(warn "shared workspace id detected" { workspace = config.name.as_str(), id = shared.as_str() });
         }
         let start = Start::now();
         let spread = how != Attach::Open;
-        let _session = self.registry.gate.enter(false).await?;
-        let gate = self.session.provider().open_limits().gate(&profile.name, config.max_instances);
-        let _provider = gate.enter(spread).await?;
+        let _session = self.registry.gate.acquire_pass(false).await?;
+        let gate = self.session.provider().open_limits().profile_gate(&profile.name, config.max_instances);
+        let _provider = gate.acquire_pass(spread).await?;
         let opened = self.find_or_create(profile, &id, how).await?;
         check_sandbox(profile, config, &opened)?;
         self.check_snapshots(config, &id)?;
@@ -283,7 +283,7 @@ impl<P: Provider> Workspaces<P> {
         let mut retry = Retry::new();
         let root = Place { root: "/", path: &config.dir };
         while let Err(error) = sandbox.make_dir(root).await {
-            if !retry.after(&error).await {
+            if !retry.wait_after(&error).await {
                 return Err(no_directory(config, &error));
             }
         }
@@ -344,7 +344,7 @@ impl<P: Provider> Workspaces<P> {
                 Err(error) => Err(error),
             };
             match reached {
-                Err(error) if retry.after(&error).await => {}
+                Err(error) if retry.wait_after(&error).await => {}
                 reached => return reached,
             }
         }
@@ -352,7 +352,7 @@ impl<P: Provider> Workspaces<P> {
 
     /// Destroys the sandbox of a workspace if its configuration says so. Returns whether it was destroyed.
     async fn destroy_if_configured(&self, config: &WorkspaceConfig) -> crate::Result<bool> {
-        let id = config.sandbox(self.session.id())?;
+        let id = config.sandbox_id(self.session.id())?;
         if !config.destroy_on_close {
             return Ok(false);
         }
@@ -411,7 +411,7 @@ impl Known {
     /// Records an error.
     fn record_failure(&self, name: &str, error: Error) -> WorkspaceFailed {
         event!(warn "workspace failed" { workspace = name, code = error.code.as_str(), error = error.message.as_str() });
-        self.set(Phase::Failed, Some(error.clone()));
+        self.set_state(Phase::Failed, Some(error.clone()));
         WorkspaceFailed { workspace: name.to_owned(), error }
     }
 }

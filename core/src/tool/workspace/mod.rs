@@ -220,7 +220,7 @@ impl ToolFamily for WorkspaceTools {
             Some(sandbox) => session.workspaces().restored(&config.name, &sandbox).await?,
             None => session.workspaces().get(&config.name).await?,
         };
-        call_operation(&workspace.reporting(session.progress()), operation, input).await
+        call_operation(&workspace.with_progress(session.progress()), operation, input).await
     }
 }
 

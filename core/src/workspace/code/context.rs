@@ -58,20 +58,20 @@ impl FromStr for ContextId {
 }
 
 /// Finds a context among the processes of a sandbox.
-pub(super) async fn find<S: Sandbox>(sandbox: &S, id: &ContextId) -> crate::Result<S::Process> {
+pub(super) async fn find_driver<S: Sandbox>(sandbox: &S, id: &ContextId) -> crate::Result<S::Process> {
     let all = sandbox.processes().await?;
     match all.into_iter().find(|info| info.id == id.process) {
         Some(info) if info.label.as_deref() != Some(LABEL) => {
             Err(not_one("the ID belongs to a process that is not a context"))
         }
-        Some(info) if info.exit.is_some() => Err(ended()),
-        Some(_) => sandbox.process(&id.process).await?.ok_or_else(ended),
+        Some(info) if info.exit.is_some() => Err(ended_error()),
+        Some(_) => sandbox.process(&id.process).await?.ok_or_else(ended_error),
         None => Err(lost_error(sandbox, id).await),
     }
 }
 
 /// Ends the interpreter of a context, as the end of its input does. Returns whether it has ended in time.
-pub(super) async fn end<P: Process>(driver: &P) -> crate::Result<bool> {
+pub(super) async fn end_interpreter<P: Process>(driver: &P) -> crate::Result<bool> {
     driver.close_stdin().await?;
     let start = Start::now();
     let mut cursor = 0;
@@ -91,14 +91,14 @@ pub(super) async fn end<P: Process>(driver: &P) -> crate::Result<bool> {
 /// Returns the error for a context that ended while it was in use.
 pub(super) async fn lost_during<S: Sandbox>(sandbox: &S, driver: &S::Process, id: &ContextId) -> Error {
     match sandbox.process(driver.id()).await {
-        Ok(Some(_)) => ended(),
+        Ok(Some(_)) => ended_error(),
         Ok(None) => lost_error(sandbox, id).await,
         Err(error) => error,
     }
 }
 
 /// Returns the error for a context whose interpreter has ended.
-pub(super) fn ended() -> Error {
+pub(super) fn ended_error() -> Error {
     gone_error(
         "the context has ended: it was deleted, its code ended the interpreter, or it was killed after a timeout",
     )

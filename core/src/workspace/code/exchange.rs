@@ -46,7 +46,7 @@ pub(super) enum Then {
 }
 
 /// Runs code in a driver that is at `position`, which follows what was read, also if the caller drops the future.
-pub(super) async fn run<P: Process>(
+pub(super) async fn run_code<P: Process>(
     driver: &P,
     position: &mut Position,
     code: &str,
@@ -107,7 +107,7 @@ pub(super) async fn run<P: Process>(
             until = start.elapsed() + wait;
         },
         // It has ended, and no longer reads.
-        Err(error) if error.code == Code::InvalidInput => return Err(super::context::ended()),
+        Err(error) if error.code == Code::InvalidInput => return Err(super::context::ended_error()),
         Err(error) => return Err(error),
     };
     position.settled = phase == Phase::Running;
@@ -167,7 +167,7 @@ impl Answer {
     /// Takes output of the driver. What precedes the answer belongs to earlier calls.
     fn take_output(&mut self, stream: Stream, bytes: &[u8]) {
         let index = usize::from(stream == Stream::Stderr);
-        for part in self.streams[index].split(bytes) {
+        for part in self.streams[index].split_parts(bytes) {
             match part {
                 Part::Message(Message::Begin { id }) if id == self.id => self.begun[index] = true,
                 Part::Message(Message::End { id, exit_code, error }) if id == self.id => {
@@ -177,15 +177,15 @@ impl Answer {
                     }
                 }
                 _ if !self.begun[index] || (self.ended[index] && self.then == Then::Wait) => {}
-                Part::Raw(bytes) => self.outputs.print(stream, &bytes),
+                Part::Raw(bytes) => self.outputs.push_bytes(stream, &bytes),
                 Part::Message(Message::Stdout { text }) => {
-                    self.outputs.print(Stream::Stdout, text.as_bytes());
+                    self.outputs.push_bytes(Stream::Stdout, text.as_bytes());
                 }
                 Part::Message(Message::Stderr { text }) => {
-                    self.outputs.print(Stream::Stderr, text.as_bytes());
+                    self.outputs.push_bytes(Stream::Stderr, text.as_bytes());
                 }
-                Part::Message(Message::Display { mime, data }) => self.outputs.display(mime, data),
-                Part::Message(Message::Result { text }) => self.outputs.result(&text),
+                Part::Message(Message::Display { mime, data }) => self.outputs.push_display(mime, data),
+                Part::Message(Message::Result { text }) => self.outputs.push_result(&text),
                 Part::Message(Message::Ready | Message::Begin { .. } | Message::End { .. }) => {}
             }
         }

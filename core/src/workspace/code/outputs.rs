@@ -26,7 +26,7 @@ impl Outputs {
         Outputs { done: Vec::new(), open: None, left: [MAX_OUTPUT; 2], displays: 0 }
     }
 
-    pub(super) fn print(&mut self, stream: Stream, bytes: &[u8]) {
+    pub(super) fn push_bytes(&mut self, stream: Stream, bytes: &[u8]) {
         if self.open.as_ref().is_none_or(|(open, _)| *open != stream) {
             self.close_open();
             let kept = Kept::new(self.left[stream_index(stream)].max(LEAST));
@@ -37,14 +37,14 @@ impl Outputs {
         }
     }
 
-    pub(super) fn display(&mut self, mime: String, data: String) {
+    pub(super) fn push_display(&mut self, mime: String, data: String) {
         if self.displays + data.len() > MAX_DISPLAYS {
             let text = format!(
                 "koze: a display of {} bytes was left out: the displays of one run can have {MAX_DISPLAYS} bytes. Write it to a \
                  file\n",
                 data.len()
             );
-            self.print(Stream::Stderr, text.as_bytes());
+            self.push_bytes(Stream::Stderr, text.as_bytes());
             return;
         }
         self.displays += data.len();
@@ -52,7 +52,7 @@ impl Outputs {
         self.done.push(CodeOutput::Display { mime, data });
     }
 
-    pub(super) fn result(&mut self, text: &str) {
+    pub(super) fn push_result(&mut self, text: &str) {
         let mut kept = Kept::new(MAX_OUTPUT);
         kept.push(text.as_bytes());
         self.close_open();

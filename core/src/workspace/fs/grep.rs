@@ -80,7 +80,12 @@ pub struct Match {
     pub line: String,
 }
 
-pub(super) async fn run<S: Sandbox>(sandbox: &S, root: &str, start: &str, grep: &Grep) -> Result<Grepped> {
+pub(super) async fn search_files<S: Sandbox>(
+    sandbox: &S,
+    root: &str,
+    start: &str,
+    grep: &Grep,
+) -> Result<Grepped> {
     let found = sandbox.search(Place { root, path: start }, &to_search(grep)?).await?;
     if found.end == End::TooMany {
         let message = format!(

@@ -21,7 +21,7 @@ const RESERVED: &[&str] = &[
 /// # Errors
 /// [`Code::InvalidInput`](crate::Code::InvalidInput) if it is not certain which programs the command line runs, and the errors
 /// of `program`.
-pub(super) fn read(source: &str, program: &dyn Fn(&str) -> Result<()>) -> Result<()> {
+pub(super) fn visit_programs(source: &str, program: &dyn Fn(&str) -> Result<()>) -> Result<()> {
     Reader { source, at: 0, depth: 0, program }.read_all()
 }
 
@@ -69,7 +69,7 @@ impl Place {
 impl<'a> Reader<'a> {
     /// Reads a text that is a list of commands.
     fn read_all(&mut self) -> Result<()> {
-        lexical::check(self.source)?;
+        lexical::check_source(self.source)?;
         self.read_list()?;
         if self.peek().is_some() { Err(syntax_error()) } else { Ok(()) }
     }
@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
         if self.peek() != Some(b')') {
             return Err(syntax_error());
         }
-        lexical::check(&self.source[start..self.at])?;
+        lexical::check_source(&self.source[start..self.at])?;
         self.at += 1;
         Ok(())
     }
@@ -348,7 +348,7 @@ mod tests {
 
     /// Reads texts on a small stack. Returns how many were accepted.
     fn accepted(texts: Vec<String>) -> usize {
-        let read = move || texts.iter().filter(|text| read(text, &|_| Ok(())).is_ok()).count();
+        let read = move || texts.iter().filter(|text| visit_programs(text, &|_| Ok(())).is_ok()).count();
         std::thread::Builder::new().stack_size(STACK).spawn(read).unwrap().join().unwrap()
     }
 

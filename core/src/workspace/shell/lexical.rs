@@ -9,7 +9,7 @@ const PARENTHESES: usize = 8;
 const BRACES: usize = 32;
 
 /// Checks a command line. What it refuses is legal bash, but rare in commands; what it admits has one reading.
-pub(super) fn check(source: &str) -> Result<()> {
+pub(super) fn check_source(source: &str) -> Result<()> {
     let odd = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || (c.is_whitespace() && !c.is_ascii());
     if source.contains(odd) {
         return Err(ambiguous_command("it has a control character or a space that is not ASCII"));

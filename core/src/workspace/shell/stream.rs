@@ -38,7 +38,7 @@ impl<S: Sandbox> WorkspaceShell<S> {
         let prelude = match &self.config.allow {
             None => None,
             Some(programs) => {
-                allow::check(command, programs)?;
+                allow::check_command(command, programs)?;
                 Some(CLEAN_PATH)
             }
         };

@@ -7,7 +7,7 @@ use futures_util::stream::{Stream, StreamExt as _, TryStreamExt as _, try_unfold
 use koze_protocol::tar::{Part, Reader, What};
 use sha2::{Digest, Sha256};
 
-use super::frames::{CONTENT, Frames, content, damaged, frame};
+use super::frames::{CONTENT, Frames, damaged_error, decode_frame, encode_frame};
 use super::manifest::Snapshot;
 use crate::archive::{self, Bytes, Contents, Names, Tar};
 use crate::error::{Code, Error, Result};
@@ -60,8 +60,9 @@ pub(super) fn of_tar(
         counted.with_sum(|sum| sum.contents = contents);
         bytes
     });
-    let frames =
-        frame_chunks(Box::pin(tar)).map_ok(|chunk| run_blocking(move || frame(&chunk))).try_buffered(AT_ONCE);
+    let frames = frame_chunks(Box::pin(tar))
+        .map_ok(|chunk| run_blocking(move || encode_frame(&chunk)))
+        .try_buffered(AT_ONCE);
     let mut full = Some(full);
     frames.map(move |frame| {
         let frame = frame?;
@@ -95,19 +96,19 @@ fn frame_chunks(bytes: Bytes<'static>) -> impl Stream<Item = Result<Vec<u8>>> + 
 }
 
 /// Returns the content of an archive.
-pub(super) fn contents(archive: Bytes<'_>) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + use<'_> {
+pub(super) fn read_contents(archive: Bytes<'_>) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + use<'_> {
     let frames = try_unfold((archive, Frames::default()), |(mut archive, mut frames)| async move {
         loop {
-            if let Some(frame) = frames.next()? {
+            if let Some(frame) = frames.next_frame()? {
                 return Ok(Some((frame, (archive, frames))));
             }
             match archive.try_next().await? {
-                Some(bytes) => frames.add(&bytes),
-                None => return frames.finish().map(|()| None),
+                Some(bytes) => frames.add_bytes(&bytes),
+                None => return frames.check_end().map(|()| None),
             }
         }
     });
-    frames.map_ok(|frame| run_blocking(move || content(&frame))).try_buffered(AT_ONCE)
+    frames.map_ok(|frame| run_blocking(move || decode_frame(&frame))).try_buffered(AT_ONCE)
 }
 
 /// Works on another thread.
@@ -135,9 +136,9 @@ pub(super) fn of_store<T: Store>(
     let check = Check::new(snapshot);
     try_unfold((store, key, 0, Some(check)), |(store, key, offset, check)| async move {
         let Some(mut check) = check else { return Ok(None) };
-        let lost = || damaged("the store no longer has it");
+        let lost = || damaged_error("the store no longer has it");
         let piece = store.read_blob(&key, offset, PIECE).await?.ok_or_else(lost)?;
-        check.add(&piece.bytes)?;
+        check.add_bytes(&piece.bytes)?;
         let next = offset + piece.bytes.len() as u64;
         if next >= piece.size || piece.bytes.is_empty() {
             check.finish()?;
@@ -159,11 +160,11 @@ impl Check {
         Check { hash: Sha256::new(), bytes: 0, expected: (snapshot.archive_bytes, snapshot.sha256.clone()) }
     }
 
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(super) fn add_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
         if self.bytes > self.expected.0 {
-            return Err(damaged("it is longer than its manifest says"));
+            return Err(damaged_error("it is longer than its manifest says"));
         }
         Ok(())
     }
@@ -172,7 +173,7 @@ impl Check {
         if (self.bytes, Some(hex_digest(self.hash))) == self.expected {
             return Ok(());
         }
-        Err(damaged("its SHA-256 is not the one in its manifest"))
+        Err(damaged_error("its SHA-256 is not the one in its manifest"))
     }
 }
 
@@ -186,10 +187,10 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<()> {
-        self.frames.add(bytes);
-        while let Some(frame) = self.frames.next()? {
-            let content = content(&frame)?;
+    pub(super) fn add_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.frames.add_bytes(bytes);
+        while let Some(frame) = self.frames.next_frame()? {
+            let content = decode_frame(&frame)?;
             // What follows the end is not kept.
             if self.tar.finish().is_ok() {
                 continue;
@@ -208,18 +209,18 @@ impl Verifier {
     }
 
     pub(super) fn finish(self, expected: &Contents) -> Result<()> {
-        self.frames.finish()?;
+        self.frames.check_end()?;
         self.tar.finish().map_err(archive::damaged_error)?;
-        same(&self.contents, expected)
+        check_contents(&self.contents, expected)
     }
 }
 
 /// Checks that an archive had what its manifest says.
-pub(super) fn same(contents: &Contents, expected: &Contents) -> Result<()> {
+pub(super) fn check_contents(contents: &Contents, expected: &Contents) -> Result<()> {
     if (contents.entries, contents.bytes) == (expected.entries, expected.bytes) {
         return Ok(());
     }
-    Err(damaged("it does not have the files that its manifest counts"))
+    Err(damaged_error("it does not have the files that its manifest counts"))
 }
 
 /// Reads the file of an exported snapshot. Returns the snapshot and its archive, which fails at the end unless it is whole.
@@ -247,8 +248,8 @@ pub(super) async fn of_file(mut file: Pieces) -> Result<(Snapshot, Pieces)> {
             verifier.finish(&contents)?;
             return Ok(None);
         };
-        check.add(&bytes)?;
-        verifier.add(&bytes)?;
+        check.add_bytes(&bytes)?;
+        verifier.add_bytes(&bytes)?;
         Ok(Some((bytes, Some((file, None, check, verifier, contents)))))
     });
     Ok((snapshot, Box::pin(archive)))

@@ -36,9 +36,9 @@ impl<P: Provider> Source<P> {
             None => self.session.workspaces().get(&self.config.name).await?.sandbox().clone(),
         };
         let id = SnapshotId::random();
-        let key = index::archive(&id, created)?;
-        let room = index::room(&list, self.snapshot_config(), 0)?;
-        let full = index::full(index::used(&list), self.snapshot_config());
+        let key = index::archive_key(&id, created)?;
+        let room = index::check_room(&list, self.snapshot_config(), 0)?;
+        let full = index::full_error(index::used_bytes(&list), self.snapshot_config());
         let mut unlisted = Unlisted::new(store.clone(), key.clone());
         let provider = self.session.provider();
         let (contents, archive_bytes, sha256) =
@@ -90,7 +90,7 @@ impl<P: Provider> Source<P> {
 
     pub(super) async fn export_snapshot(&self, id: &SnapshotId) -> Result<Pieces> {
         let (store, snapshot) = self.find_snapshot(id, None).await?;
-        let key = index::archive(&snapshot.id, snapshot.created)?;
+        let key = index::archive_key(&snapshot.id, snapshot.created)?;
         match self.session.provider().read_layer(&store, &key).await? {
             None => export_pieces(archive::of_store(store, key, &snapshot), &snapshot),
             Some(tar) => self.export_layer(tar, store, snapshot).await,
@@ -99,13 +99,13 @@ impl<P: Provider> Source<P> {
 
     /// Exports a layer. Archives it first, because the file begins with the size and the hash of the archive.
     async fn export_layer(&self, tar: Tar, store: P::Store, snapshot: Snapshot) -> Result<Pieces> {
-        let key = index::archive(&SnapshotId::random(), now())?;
+        let key = index::archive_key(&SnapshotId::random(), now())?;
         let archive = Unlisted::new(store.clone(), key.clone());
         let written = Written::default();
-        let full = index::full(u64::MAX, self.snapshot_config());
+        let full = index::full_error(u64::MAX, self.snapshot_config());
         store.put_blob(&key, archive::of_tar(tar, u64::MAX, full, written.clone())).await?;
         let (contents, archive_bytes, sha256) = written.sums();
-        archive::same(&contents, &snapshot.contents)?;
+        archive::check_contents(&contents, &snapshot.contents)?;
         let snapshot = Snapshot { archive_bytes, sha256: Some(sha256), ..snapshot };
         let content = archive::of_store(store, key, &snapshot);
         // The temporary archive is deleted with the stream.
@@ -116,7 +116,7 @@ impl<P: Provider> Source<P> {
         let (store, now) = (self.session_store()?, now());
         let list = self.sweep_and_list(&store, now).await?;
         let (origin, archive) = archive::of_file(file).await?;
-        index::room(&list, self.snapshot_config(), origin.archive_bytes)?;
+        index::check_room(&list, self.snapshot_config(), origin.archive_bytes)?;
         let snapshot = Snapshot {
             id: SnapshotId::random(),
             workspace: self.config.name.clone(),
@@ -126,7 +126,7 @@ impl<P: Provider> Source<P> {
             created: origin.created.min(now),
             ..origin
         };
-        let key = index::archive(&snapshot.id, snapshot.created)?;
+        let key = index::archive_key(&snapshot.id, snapshot.created)?;
         let unlisted = Unlisted::new(store.clone(), key.clone());
         store.put_blob(&key, archive).await?;
         self.add_to_index(unlisted, &snapshot).await?;
@@ -135,11 +135,11 @@ impl<P: Provider> Source<P> {
 
     /// Removes what has expired or was left behind. Returns the snapshots of the session.
     async fn sweep_and_list(&self, store: &P::Store, now: u64) -> Result<Vec<Snapshot>> {
-        Index(store).sweep(now).await?;
+        Index(store).remove_stale(now).await?;
         self.sweep_derived(now).await?;
         let list = Index(store).list().await?;
         // Check this before anything is read.
-        index::room(&list, self.snapshot_config(), 0)?;
+        index::check_room(&list, self.snapshot_config(), 0)?;
         Ok(list)
     }
 

@@ -38,7 +38,7 @@ pub(super) enum How {
 
 /// Returns a name that is probably not used: the beginning of the workspace's name, what it is, and four random digits. The
 /// names of sandboxes have at most 20 characters.
-pub(super) fn name(workspace: &str, how: How) -> Result<SandboxName> {
+pub(super) fn random_name(workspace: &str, how: How) -> Result<SandboxName> {
     let how = match how {
         How::Restored => "restored",
         How::Branch => "branch",
@@ -49,12 +49,16 @@ pub(super) fn name(workspace: &str, how: How) -> Result<SandboxName> {
 }
 
 /// Records a sandbox that is about to be created. Returns the version of the record, or `None` if the name is used.
-pub(super) async fn begin<T: Store>(store: &T, name: &SandboxName, derived: &Derived) -> Result<Option<u64>> {
+pub(super) async fn add_record<T: Store>(
+    store: &T,
+    name: &SandboxName,
+    derived: &Derived,
+) -> Result<Option<u64>> {
     store.put(&record_key(name)?, encode_record(derived)?, Expected::Absent).await
 }
 
 /// Renews or completes the record of a version. Returns its new version.
-pub(super) async fn update<T: Store>(
+pub(super) async fn update_record<T: Store>(
     store: &T,
     name: &SandboxName,
     derived: &Derived,
@@ -70,17 +74,20 @@ pub(super) async fn update<T: Store>(
 }
 
 /// Forgets a sandbox.
-pub(super) async fn forget<T: Store>(store: &T, name: &SandboxName) -> Result<()> {
+pub(super) async fn delete_record<T: Store>(store: &T, name: &SandboxName) -> Result<()> {
     store.delete(&record_key(name)?, Expected::Any).await.map(drop)
 }
 
 /// Returns the record of a complete sandbox.
-pub(in crate::workspace) async fn find<T: Store>(store: &T, name: &SandboxName) -> Result<Option<Derived>> {
+pub(in crate::workspace) async fn find_derived<T: Store>(
+    store: &T,
+    name: &SandboxName,
+) -> Result<Option<Derived>> {
     Ok(read_record(store, &record_key(name)?).await?.filter(|derived| derived.complete))
 }
 
 /// Returns the sandboxes that were abandoned before they were complete.
-pub(super) async fn abandoned<T: Store>(store: &T, now: u64) -> Result<Vec<SandboxName>> {
+pub(super) async fn list_abandoned<T: Store>(store: &T, now: u64) -> Result<Vec<SandboxName>> {
     let mut names = Vec::new();
     for listed in store.list(&Range::of(PREFIX)).await? {
         let derived = read_record(store, &Key::new(listed.key.as_str())?).await?;
@@ -121,8 +128,8 @@ mod tests {
             ("a-long-workspace-box", "a-long-restored-", "a-long-w-branch-"),
             ("abcde-fgh", "abcde-restored-", "abcde-fg-branch-"),
         ] {
-            assert!(name(workspace, How::Restored).unwrap().as_str().starts_with(restored));
-            assert!(name(workspace, How::Branch).unwrap().as_str().starts_with(branch));
+            assert!(random_name(workspace, How::Restored).unwrap().as_str().starts_with(restored));
+            assert!(random_name(workspace, How::Branch).unwrap().as_str().starts_with(branch));
         }
     }
 }

@@ -33,7 +33,7 @@ impl<T: Store> Index<'_, T> {
     /// Adds a snapshot, if the limits allow it now.
     pub(super) async fn add(&self, snapshot: &Snapshot, config: &SnapshotConfig) -> Result<()> {
         self.update_list(|list| {
-            room(list, config, snapshot.archive_bytes)?;
+            check_room(list, config, snapshot.archive_bytes)?;
             list.push(snapshot.clone());
             Ok(())
         })
@@ -47,12 +47,12 @@ impl<T: Store> Index<'_, T> {
             Ok(found.map(|at| list.remove(at)))
         });
         let Some(snapshot) = removed.await? else { return Ok(false) };
-        self.0.delete_blob(&archive(&snapshot.id, snapshot.created)?).await?;
+        self.0.delete_blob(&archive_key(&snapshot.id, snapshot.created)?).await?;
         Ok(true)
     }
 
     /// Removes what has expired, and archives that killed programs have left.
-    pub(super) async fn sweep(&self, now: u64) -> Result<()> {
+    pub(super) async fn remove_stale(&self, now: u64) -> Result<()> {
         let list = self.list().await?;
         for expired in list.iter().filter(|snapshot| snapshot.is_expired(now)) {
             self.remove(&expired.id).await?;
@@ -96,7 +96,7 @@ impl<T: Store> Index<'_, T> {
 }
 
 /// Returns the key of an archive.
-pub(super) fn archive(id: &SnapshotId, created: u64) -> Result<Key> {
+pub(super) fn archive_key(id: &SnapshotId, created: u64) -> Result<Key> {
     Key::new(format!("{ARCHIVES}{created:012x}-{id}"))
 }
 
@@ -105,7 +105,7 @@ pub(super) fn archive(id: &SnapshotId, created: u64) -> Result<Key> {
 /// # Errors
 /// [`Code::Unavailable`] if there are as many snapshots as the limits allow, [`Code::TooLarge`] if it needs more than there is
 /// room for.
-pub(super) fn room(list: &[Snapshot], config: &SnapshotConfig, needs: u64) -> Result<u64> {
+pub(super) fn check_room(list: &[Snapshot], config: &SnapshotConfig, needs: u64) -> Result<u64> {
     let (count, most) = (list.len(), config.max_count);
     if u32::try_from(count).unwrap_or(u32::MAX) >= most {
         let message = format!(
@@ -113,17 +113,17 @@ pub(super) fn room(list: &[Snapshot], config: &SnapshotConfig, needs: u64) -> Re
         );
         return Err(Error::new(Code::Unavailable, message));
     }
-    let used = used(list);
+    let used = used_bytes(list);
     let room = config.max_bytes.saturating_sub(used);
-    if needs > room || room == 0 { Err(full(used, config)) } else { Ok(room) }
+    if needs > room || room == 0 { Err(full_error(used, config)) } else { Ok(room) }
 }
 
 /// Returns the size of all archives in bytes.
-pub(super) fn used(list: &[Snapshot]) -> u64 {
+pub(super) fn used_bytes(list: &[Snapshot]) -> u64 {
     list.iter().map(|snapshot| snapshot.archive_bytes).sum()
 }
 
-pub(super) fn full(used: u64, config: &SnapshotConfig) -> Error {
+pub(super) fn full_error(used: u64, config: &SnapshotConfig) -> Error {
     let message = format!(
         "the snapshot does not fit: those of this session have {used} bytes, and their limit is {} bytes (`max_mb`): remove one \
          with `koze snapshot rm`",

@@ -2,7 +2,7 @@
 
 use futures_util::stream::{TryStreamExt as _, try_unfold};
 
-use super::archive::{self, same};
+use super::archive::{self, check_contents};
 use super::derived::{self, Derived, How, RENEW};
 use super::index;
 use super::{Contents, Restored, Snapshot, SnapshotId, Source};
@@ -65,9 +65,9 @@ impl<P: Provider> Source<P> {
         how: How,
     ) -> Result<(SandboxName, u64)> {
         for _ in 0..TURNS {
-            let name = derived::name(&self.config.name, how)?;
+            let name = derived::random_name(&self.config.name, how)?;
             if self.session.find_sandbox(&name).await?.is_none()
-                && let Some(version) = derived::begin(records, &name, derived).await?
+                && let Some(version) = derived::add_record(records, &name, derived).await?
             {
                 return Ok((name, version));
             }
@@ -87,7 +87,7 @@ impl<P: Provider> Source<P> {
         lease: &mut Lease<'_, P::Store>,
     ) -> Result<Contents> {
         let dir = self.archived_dir();
-        let key = index::archive(&snapshot.id, snapshot.created)?;
+        let key = index::archive_key(&snapshot.id, snapshot.created)?;
         let (name, profile) = (half.name.clone(), self.profile.clone());
         if snapshot.sha256.is_none()
             && let Some(opened) =
@@ -106,7 +106,9 @@ impl<P: Provider> Source<P> {
         self.create_empty_dir(&sandbox, dir).await?;
         let tar: Bytes<'_> = match self.session.provider().read_layer(store, &key).await? {
             Some(tar) => Box::pin(tar.map_ok(|(bytes, _)| bytes)),
-            None => Box::pin(archive::contents(Box::pin(archive::of_store(store.clone(), key, snapshot)))),
+            None => {
+                Box::pin(archive::read_contents(Box::pin(archive::of_store(store.clone(), key, snapshot))))
+            }
         };
         let renewing = try_unfold((tar, lease), |(mut tar, lease)| async move {
             let next = tar.try_next().await?;
@@ -114,7 +116,7 @@ impl<P: Provider> Source<P> {
             Ok(next.map(|bytes| (bytes, (tar, lease))))
         });
         let contents = sandbox.extract(Place { root: dir, path: dir }, Box::pin(renewing)).await?;
-        same(&contents, &snapshot.contents)?;
+        check_contents(&contents, &snapshot.contents)?;
         Ok(contents)
     }
 
@@ -136,12 +138,12 @@ impl<P: Provider> Source<P> {
     /// Destroys the sandboxes that a killed program has left half.
     pub(super) async fn sweep_derived(&self, now: u64) -> Result<()> {
         let records = self.session.store()?;
-        for name in derived::abandoned(&records, now).await? {
+        for name in derived::list_abandoned(&records, now).await? {
             let id = SandboxId { session: self.session.id().clone(), name };
             if let Some(opened) = self.session.provider().find(&id).await? {
                 opened.sandbox.destroy().await?;
             }
-            derived::forget(&records, &id.name).await?;
+            derived::delete_record(&records, &id.name).await?;
         }
         Ok(())
     }
@@ -168,7 +170,7 @@ impl<T: Store> Lease<'_, T> {
 
     async fn write_record(&mut self) -> Result<()> {
         self.derived.written = now();
-        self.version = derived::update(self.records, self.name, self.derived, self.version).await?;
+        self.version = derived::update_record(self.records, self.name, self.derived, self.version).await?;
         Ok(())
     }
 }
@@ -204,5 +206,5 @@ async fn destroy_sandbox<S: Sandbox, T: Store>(records: &T, name: &SandboxName, 
         // The record stays, and a later call destroys the sandbox.
         return;
     }
-    let _ = derived::forget(records, name).await;
+    let _ = derived::delete_record(records, name).await;
 }
