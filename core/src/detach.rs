@@ -6,7 +6,7 @@ use crate::maybe_send::MaybeSend;
 
 /// Runs work to completion, even if the caller and its runtime end.
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) fn detach(work: impl Future<Output = ()> + MaybeSend + 'static) {
+pub(crate) fn run_detached(work: impl Future<Output = ()> + MaybeSend + 'static) {
     // A system without a thread left has lost more than this.
     let _ = std::thread::Builder::new().name("koze-detached".into()).spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -18,6 +18,6 @@ pub(crate) fn detach(work: impl Future<Output = ()> + MaybeSend + 'static) {
 
 /// Runs work to completion, even if the caller ends.
 #[cfg(target_arch = "wasm32")]
-pub(crate) fn detach(work: impl Future<Output = ()> + MaybeSend + 'static) {
+pub(crate) fn run_detached(work: impl Future<Output = ()> + MaybeSend + 'static) {
     wasm_bindgen_futures::spawn_local(work);
 }

@@ -56,8 +56,8 @@ impl SessionId {
     /// [`Code::InvalidInput`] if it is not a valid key.
     pub fn from_key(key: &str) -> Result<Self> {
         let no_key = || Error::new(Code::InvalidInput, "the key of a session is not valid");
-        let (tenant, rest) = part(key).ok_or_else(no_key)?;
-        match part(rest) {
+        let (tenant, rest) = split_netstring(key).ok_or_else(no_key)?;
+        match split_netstring(rest) {
             Some((session, "")) => SessionId::new(tenant, session),
             _ => Err(no_key()),
         }
@@ -65,7 +65,7 @@ impl SessionId {
 }
 
 /// Splits off a length-prefixed text.
-fn part(text: &str) -> Option<(&str, &str)> {
+fn split_netstring(text: &str) -> Option<(&str, &str)> {
     let (length, rest) = text.split_once(':')?;
     let length = length.parse().ok()?;
     Some((rest.get(..length)?, rest.get(length..)?.strip_prefix(',')?))

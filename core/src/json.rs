@@ -52,26 +52,26 @@ impl ReadError {
 /// # Errors
 /// See [`ReadError`].
 pub fn read(text: &[u8]) -> Result<Value, ReadError> {
-    build(text, MAX_BUILT)
+    parse_bounded(text, MAX_BUILT)
 }
 
 /// Parses JSON without duplicate keys whose values take at most so many units of memory.
-pub(crate) fn build(text: &[u8], most: usize) -> Result<Value, ReadError> {
-    let compact = Reading { list: LIST, object: OBJECT, ..Reading::new(text.len(), most) }.of(text)?;
+pub(crate) fn parse_bounded(text: &[u8], most: usize) -> Result<Value, ReadError> {
+    let compact = Reading { list: LIST, object: OBJECT, ..Reading::new(text.len(), most) }.read_text(text)?;
     serde_json::from_slice(&compact).map_err(ReadError::InvalidJson)
 }
 
 /// Reads JSON without duplicate keys, and returns it without white space.
-pub(crate) fn compact(text: &[u8]) -> Result<String, ReadError> {
-    let compact = Reading::new(text.len(), MAX_VALUES).of(text)?;
+pub(crate) fn to_compact(text: &[u8]) -> Result<String, ReadError> {
+    let compact = Reading::new(text.len(), MAX_VALUES).read_text(text)?;
     // It was written as text.
     String::from_utf8(compact).map_err(|error| ReadError::InvalidJson(serde_json::Error::custom(error)))
 }
 
 /// Checks that the values of a text take at most so many units of memory. It can have duplicate keys.
-pub(crate) fn count(text: &[u8], most: usize) -> Result<(), ReadError> {
+pub(crate) fn check_memory(text: &[u8], most: usize) -> Result<(), ReadError> {
     let reading = Reading { list: LIST, object: OBJECT, is_unique: false, ..Reading::new(text.len(), most) };
-    reading.of(text).map(drop)
+    reading.read_text(text).map(drop)
 }
 
 /// Checks that the values of a text that koze or an engine has written can be built.
@@ -80,7 +80,7 @@ pub(crate) fn count(text: &[u8], most: usize) -> Result<(), ReadError> {
 /// [`Code::TooLarge`].
 pub(crate) fn check_values(text: &str) -> Result<(), Error> {
     // Other errors are reported when the values are built.
-    match count(text.as_bytes(), MAX_BUILT) {
+    match check_memory(text.as_bytes(), MAX_BUILT) {
         Err(ReadError::TooManyValues(error)) => Err(error),
         _ => Ok(()),
     }
@@ -119,7 +119,7 @@ impl Reading {
         }
     }
 
-    fn of(mut self, text: &[u8]) -> Result<Vec<u8>, ReadError> {
+    fn read_text(mut self, text: &[u8]) -> Result<Vec<u8>, ReadError> {
         let mut json = serde_json::Deserializer::from_slice(text);
         let read = Element { reading: &mut self, comma: false }.deserialize(&mut json);
         match (read.and_then(|()| json.end()), self.problem) {
@@ -140,7 +140,7 @@ impl Reading {
     }
 
     /// Counts a value, or what it takes in addition.
-    fn count<E: serde::de::Error>(&mut self, cost: usize) -> Result<(), E> {
+    fn add_cost<E: serde::de::Error>(&mut self, cost: usize) -> Result<(), E> {
         let left = self.left.checked_sub(cost).ok_or_else(|| {
             self.problem = Some(Problem::TooManyValues);
             E::custom("too many values")
@@ -149,7 +149,7 @@ impl Reading {
         Ok(())
     }
 
-    fn write<E: serde::de::Error>(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), E> {
+    fn write_value<E: serde::de::Error>(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), E> {
         serde_json::to_writer(&mut self.out, value).map_err(E::custom)
     }
 }
@@ -167,7 +167,7 @@ impl<'de> DeserializeSeed<'de> for Element<'_> {
         if self.comma {
             self.reading.out.push(b',');
         }
-        self.reading.count(1)?;
+        self.reading.add_cost(1)?;
         deserializer.deserialize_any(self)
     }
 }
@@ -180,31 +180,31 @@ impl<'de> Visitor<'de> for Element<'_> {
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
-        self.reading.write(&())
+        self.reading.write_value(&())
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
-        self.reading.write(&value)
+        self.reading.write_value(&value)
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
-        self.reading.write(&value)
+        self.reading.write_value(&value)
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
-        self.reading.write(&value)
+        self.reading.write_value(&value)
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
-        self.reading.write(&value)
+        self.reading.write_value(&value)
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
-        self.reading.write(value)
+        self.reading.write_value(value)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        self.reading.count(self.reading.list)?;
+        self.reading.add_cost(self.reading.list)?;
         self.reading.out.push(b'[');
         let mut comma = false;
         while list.next_element_seed(Element { reading: self.reading, comma })?.is_some() {
@@ -215,7 +215,7 @@ impl<'de> Visitor<'de> for Element<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
-        self.reading.count(self.reading.object)?;
+        self.reading.add_cost(self.reading.object)?;
         self.reading.out.push(b'{');
         let mut keys = BTreeSet::new();
         while let Some(key) = object.next_key_seed(Key)? {
@@ -227,7 +227,7 @@ impl<'de> Visitor<'de> for Element<'_> {
             if !keys.is_empty() {
                 self.reading.out.push(b',');
             }
-            self.reading.write(&*key)?;
+            self.reading.write_value(&*key)?;
             self.reading.out.push(b':');
             keys.insert(key);
             object.next_value_seed(Element { reading: self.reading, comma: false })?;
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn values_are_counted_before_they_are_built() {
         let text = |values: usize| format!("[{}0]", "0,".repeat(values - 2));
-        assert_eq!(compact(text(MAX_VALUES).as_bytes()).unwrap().len(), 2 * MAX_VALUES - 1);
+        assert_eq!(to_compact(text(MAX_VALUES).as_bytes()).unwrap().len(), 2 * MAX_VALUES - 1);
         let nested = format!("{{\"command\":\"true\",\"x\":[{}[0]]}}", "[0],".repeat(4_800_000));
         for (text, limit) in [
             (text(MAX_VALUES + 1), MAX_VALUES),
@@ -319,7 +319,7 @@ mod tests {
             (format!("[{}[]]", "[],".repeat(MAX_VALUES)), MAX_VALUES),
             (format!("[{}{{}}]", "{},".repeat(MAX_VALUES)), MAX_VALUES),
         ] {
-            for result in [compact(text.as_bytes()).map(drop), read(text.as_bytes()).map(drop)] {
+            for result in [to_compact(text.as_bytes()).map(drop), read(text.as_bytes()).map(drop)] {
                 let Err(ReadError::TooManyValues(error)) = result else { panic!("{}", &text[..40]) };
                 assert_eq!(error.code, Code::TooLarge);
                 assert!(error.message.contains(&format!("at most {limit} are accepted")), "{error}");
@@ -340,7 +340,7 @@ mod tests {
             "\"\u{2028}\"",
         ] {
             let value: Value = serde_json::from_str(text).unwrap();
-            assert_eq!(compact(text.as_bytes()).unwrap(), value.to_string(), "{text}");
+            assert_eq!(to_compact(text.as_bytes()).unwrap(), value.to_string(), "{text}");
         }
     }
 }

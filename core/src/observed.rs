@@ -87,9 +87,9 @@ impl Observed {
     /// Records a command.
     pub fn ran(&self, command: &str, output: &Output) {
         let ran = Ran {
-            command: end(command.as_bytes()),
-            stdout: end(&output.stdout),
-            stderr: end(&output.stderr),
+            command: decode_tail(command.as_bytes()),
+            stdout: decode_tail(&output.stdout),
+            stderr: decode_tail(&output.stderr),
             exit_code: output.exit_code,
             timed_out: output.timed_out,
         };
@@ -121,6 +121,6 @@ impl Observed {
     }
 }
 
-fn end(bytes: &[u8]) -> String {
+fn decode_tail(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TEXT)..]).into_owned()
 }

@@ -67,7 +67,7 @@ impl Progress {
     }
 
     /// Returns a function that reports output, and never fails.
-    pub(crate) fn reporter(
+    pub(crate) fn to_reporter(
         &self,
     ) -> impl FnMut(Chunk) -> BoxFuture<'static, Result<(), Infallible>> + Send + 'static {
         let progress = self.clone();
@@ -114,7 +114,7 @@ impl Texts {
         rest.extend_from_slice(&chunk.bytes);
         let whole = match std::str::from_utf8(rest) {
             Ok(_) => rest.len(),
-            Err(_) => rest.len() - begun(rest),
+            Err(_) => rest.len() - incomplete_len(rest),
         };
         let text = String::from_utf8_lossy(&rest[..whole]).into_owned();
         rest.drain(..whole);
@@ -130,7 +130,7 @@ impl Texts {
 }
 
 /// Returns how many bytes at the end begin a character that is not complete.
-fn begun(bytes: &[u8]) -> usize {
+fn incomplete_len(bytes: &[u8]) -> usize {
     let last = bytes.len().saturating_sub(3);
     let starts = (last..bytes.len()).find(|at| {
         std::str::from_utf8(&bytes[*at..])

@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
 
-use crate::detach::detach;
+use crate::detach::run_detached;
 use crate::error::{Code, Error, Result};
 use crate::handle::{LARGEST, whole};
 use crate::path::{HOME, absolute};
@@ -84,7 +84,7 @@ impl<P: Provider> Session<P> {
         let (mut done, ended) = oneshot::channel();
         let session = self.clone();
         // On its own thread, because the caller's may end before the sandbox is destroyed.
-        detach(async move {
+        run_detached(async move {
             let result = session.run_once(run, &mut done).await;
             let _ = done.send(result);
         });
@@ -108,7 +108,7 @@ impl<P: Provider> Session<P> {
             Err(error) => return Ok(Err(error)),
         };
         let ran = {
-            let work = AssertUnwindSafe(commands(&sandbox, &run)).catch_unwind();
+            let work = AssertUnwindSafe(run_commands(&sandbox, &run)).catch_unwind();
             match select(pin!(work), pin!(done.closed())).await {
                 Either::Left((ran, _)) => ran,
                 Either::Right(_) => Ok(Err(Error::new(Code::Unavailable, "the run was canceled"))),
@@ -119,7 +119,7 @@ impl<P: Provider> Session<P> {
     }
 }
 
-async fn commands<S: Sandbox>(sandbox: &S, run: &Run) -> Result<Outcome> {
+async fn run_commands<S: Sandbox>(sandbox: &S, run: &Run) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for command in &run.commands {
         let output = shell::run(sandbox, command, HOME, run.timeout).await?;

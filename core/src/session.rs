@@ -198,7 +198,7 @@ impl<P: Provider> Session<P> {
     /// errors of the provider.
     pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
         let profile = self.profiles.default_profile().clone();
-        Ok(self.open(SandboxName::new(name)?, profile, None).await?.sandbox)
+        Ok(self.open_sandbox(SandboxName::new(name)?, profile, None).await?.sandbox)
     }
 
     /// Creates a sandbox unless it exists. `profile` defaults to the default profile, `sleep_after` to the profile's value. Returns
@@ -213,7 +213,7 @@ impl<P: Provider> Session<P> {
         sleep_after: Option<Duration>,
     ) -> Result<bool> {
         let wanted = self.profiles.find(profile)?.clone();
-        let opened = self.open(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
+        let opened = self.open_sandbox(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
         if profile.is_some() && opened.profile != wanted.name {
             let message = format!(
                 "the sandbox `{name}` already exists with the image `{}`: choose another name for the new one",
@@ -230,7 +230,7 @@ impl<P: Provider> Session<P> {
     /// The errors of the provider.
     pub async fn list(&self) -> Result<Vec<Info>> {
         let mut list = self.shared.provider.list(&self.shared.id).await?;
-        list.retain(|info| self.refusal(info.name.as_str(), &info.profile).is_none());
+        list.retain(|info| self.not_served_error(info.name.as_str(), &info.profile).is_none());
         Ok(list)
     }
 
@@ -249,19 +249,19 @@ impl<P: Provider> Session<P> {
     /// [`Code::NotFound`] if there is no sandbox with this name, and the errors of the provider.
     pub async fn destroy(&self, name: &str) -> Result<()> {
         let name = SandboxName::new(name)?;
-        let Some(opened) = self.find(&name).await? else {
+        let Some(opened) = self.find_sandbox(&name).await? else {
             return Err(Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session")));
         };
         opened.sandbox.destroy().await?;
-        if let Some(observed) = self.handles().remove(&name).and_then(|observed| observed.upgrade()) {
+        if let Some(observed) = self.lock_observed().remove(&name).and_then(|observed| observed.upgrade()) {
             observed.set_lifecycle(Lifecycle::Destroyed);
         }
         Ok(())
     }
 
     /// Returns the observer that the handles to a sandbox share. Creates it for the first handle.
-    pub(crate) fn observe(&self, name: &SandboxName) -> Arc<Observed> {
-        let mut handles = self.handles();
+    pub(crate) fn observe_sandbox(&self, name: &SandboxName) -> Arc<Observed> {
+        let mut handles = self.lock_observed();
         // Forget sandboxes without handles. A sandbox that was destroyed elsewhere gets a new observer.
         handles.retain(|_, observed| observed.strong_count() > 0);
         let there = handles.get(name).and_then(Weak::upgrade);
@@ -281,24 +281,24 @@ impl<P: Provider> Session<P> {
         Ok(SessionState { sandboxes: list.map(state).collect() })
     }
 
-    pub(crate) fn note(&self) -> Option<&str> {
+    pub(crate) fn provider_note(&self) -> Option<&str> {
         self.shared.provider.note()
     }
 
     /// Returns the observer of a sandbox, if it has a handle.
-    pub(crate) fn observed(&self, name: &str) -> Option<Arc<Observed>> {
-        self.handles().get(&SandboxName::new(name).ok()?)?.upgrade()
+    pub(crate) fn find_observer(&self, name: &str) -> Option<Arc<Observed>> {
+        self.lock_observed().get(&SandboxName::new(name).ok()?)?.upgrade()
     }
 
-    pub(crate) async fn find(&self, name: &SandboxName) -> Result<Option<Opened<P::Sandbox>>> {
+    pub(crate) async fn find_sandbox(&self, name: &SandboxName) -> Result<Option<Opened<P::Sandbox>>> {
         self.shared.provider.find(&self.sandbox_id(name.clone())).await
     }
 
-    fn handles(&self) -> MutexGuard<'_, BTreeMap<SandboxName, Weak<Observed>>> {
+    fn lock_observed(&self) -> MutexGuard<'_, BTreeMap<SandboxName, Weak<Observed>>> {
         self.shared.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn open(
+    pub(crate) async fn open_sandbox(
         &self,
         name: SandboxName,
         profile: Profile,
@@ -306,16 +306,16 @@ impl<P: Provider> Session<P> {
     ) -> Result<Opened<P::Sandbox>> {
         let id = self.sandbox_id(name);
         if let Some(there) = self.shared.provider.find(&id).await? {
-            return self.served(&id, there);
+            return self.check_served(&id, there);
         }
-        let settings = settings(profile, sleep_after);
+        let settings = sandbox_settings(profile, sleep_after);
         let _one = self.shared.making.lock().await;
         self.check_room(&id).await?;
         let opened = within!(
             "open" { sandbox = id.name.as_str(), profile = settings.profile.name },
             self.shared.provider.open(&id, &settings)
         )?;
-        self.served(&id, opened)
+        self.check_served(&id, opened)
     }
 
     /// Creates a sandbox whose directory begins with a layer: see [`Provider::open_on_layer`].
@@ -326,14 +326,14 @@ impl<P: Provider> Session<P> {
         dir: &str,
         layer: (&P::Store, &Key),
     ) -> Result<Option<Opened<P::Sandbox>>> {
-        let (id, settings) = (self.sandbox_id(name), settings(profile, None));
+        let (id, settings) = (self.sandbox_id(name), sandbox_settings(profile, None));
         let _one = self.shared.making.lock().await;
         self.check_room(&id).await?;
         let opened = within!(
             "open" { sandbox = id.name.as_str(), profile = settings.profile.name },
             self.shared.provider.open_on_layer(&id, &settings, dir, layer.0, layer.1)
         )?;
-        opened.map(|opened| self.served(&id, opened)).transpose()
+        opened.map(|opened| self.check_served(&id, opened)).transpose()
     }
 
     /// Checks that the session may have another sandbox.
@@ -351,13 +351,13 @@ impl<P: Provider> Session<P> {
     }
 
     /// Checks that a sandbox serves the family of this session.
-    fn served(&self, id: &SandboxId, opened: Opened<P::Sandbox>) -> Result<Opened<P::Sandbox>> {
-        self.refusal(id.name.as_str(), &opened.profile).map_or(Ok(opened), Err)
+    fn check_served(&self, id: &SandboxId, opened: Opened<P::Sandbox>) -> Result<Opened<P::Sandbox>> {
+        self.not_served_error(id.name.as_str(), &opened.profile).map_or(Ok(opened), Err)
     }
 
     /// Returns why the tools of this session's family cannot use a sandbox with this profile. A sandbox whose profile the project no
     /// longer has is not refused.
-    fn refusal(&self, name: &str, profile: &str) -> Option<Error> {
+    fn not_served_error(&self, name: &str, profile: &str) -> Option<Error> {
         let family = self.family?;
         let profile = self.shared.profiles.list().iter().find(|known| known.name == profile)?;
         if profile.tools.contains(&family) {
@@ -378,7 +378,7 @@ impl<P: Provider> Session<P> {
 }
 
 /// Returns the settings of a new sandbox.
-fn settings(profile: Profile, sleep_after: Option<Duration>) -> Settings {
+fn sandbox_settings(profile: Profile, sleep_after: Option<Duration>) -> Settings {
     let sleep_after = sleep_after.or(profile.sleep_after).unwrap_or(SLEEP_AFTER);
     Settings { profile, sleep_after }
 }

@@ -18,7 +18,7 @@ pub(crate) const MAX_COMMAND: usize = 1 << 20;
 const MAX_ARGUMENT: usize = 131_071;
 
 /// Checks that a command can be passed to a shell.
-pub(crate) fn check(command: &str) -> Result<()> {
+pub(crate) fn check_command(command: &str) -> Result<()> {
     if command.contains('\0') {
         return Err(Error::new(Code::InvalidInput, "`command` must not contain a NUL character"));
     }
@@ -62,7 +62,7 @@ pub(crate) async fn run_after<S: Sandbox>(
     working_dir: &str,
     timeout: Duration,
 ) -> Result<Output> {
-    check(command)?;
+    check_command(command)?;
     let ran = with_shell(sandbox, prelude, command, working_dir, timeout);
     within!("exec" { timeout = timeout.as_secs() }, ran)
 }
@@ -75,7 +75,7 @@ async fn with_shell<S: Sandbox>(
     timeout: Duration,
 ) -> Result<Output> {
     let mut last = None;
-    for argv in shells(prelude, command) {
+    for argv in shell_argvs(prelude, command) {
         let (working_dir, env) = (working_dir.to_owned(), Vec::new());
         let command = Command { argv, working_dir, env, timeout, max_output: MAX_OUTPUT };
         match sandbox.exec(command).await {
@@ -88,13 +88,13 @@ async fn with_shell<S: Sandbox>(
 }
 
 /// Starts a command in the same way as a process, which the caller must attend.
-async fn start<S: Sandbox>(
+async fn start_attended<S: Sandbox>(
     sandbox: &S,
     prelude: Option<&str>,
     command: &str,
     working_dir: &str,
 ) -> Result<S::Process> {
-    check(command)?;
+    check_command(command)?;
     within!("start" {}, start_shell(sandbox, prelude, command, working_dir))
 }
 
@@ -105,7 +105,7 @@ async fn start_shell<S: Sandbox>(
     working_dir: &str,
 ) -> Result<S::Process> {
     let mut last = None;
-    for argv in shells(prelude, command) {
+    for argv in shell_argvs(prelude, command) {
         // Its caller attends it: see `streaming`.
         let program = Program { attended: true, ..Program::new(argv, working_dir) };
         match sandbox.start(program).await {
@@ -117,8 +117,8 @@ async fn start_shell<S: Sandbox>(
 }
 
 /// Returns the ways to run a command: with bash at its possible paths, and with sh, which every image has.
-fn shells(prelude: Option<&str>, command: &str) -> impl Iterator<Item = Vec<String>> {
-    let (script, parts) = script(command);
+fn shell_argvs(prelude: Option<&str>, command: &str) -> impl Iterator<Item = Vec<String>> {
+    let (script, parts) = split_command(command);
     // Without `--`, a command that begins with a dash would be read as options. The argument after it is the name that
     // the shell uses for itself in messages.
     let with = move |path: &str, options: &[&str], name: &str| -> Vec<String> {
@@ -140,7 +140,7 @@ const MAX_PARTS: usize = 9;
 const _: () = assert!(MAX_COMMAND <= MAX_PARTS * (MAX_ARGUMENT - 3));
 
 /// Returns the script that runs a command, and its arguments. A command that is too long for one argument is passed in parts.
-fn script(command: &str) -> (&str, Vec<&str>) {
+fn split_command(command: &str) -> (&str, Vec<&str>) {
     if command.len() <= MAX_ARGUMENT {
         return (command, Vec::new());
     }
@@ -175,19 +175,19 @@ mod tests {
     #[test]
     fn long_commands_in_parts() {
         for short in ["", "echo é", &"x".repeat(MAX_ARGUMENT)] {
-            assert_eq!(script(short), (short, Vec::new()));
+            assert_eq!(split_command(short), (short, Vec::new()));
         }
         // Every character of the longest command lies on a boundary.
         for character in ["x", "é", "日", "😀"] {
             let long = format!("x{}", character.repeat((MAX_COMMAND - 1) / character.len()));
-            check(&long).unwrap();
-            let (script, parts) = script(&long);
+            check_command(&long).unwrap();
+            let (script, parts) = split_command(&long);
             assert_eq!(script, JOINED);
             assert_eq!(parts.concat(), long);
             assert!((2..=MAX_PARTS).contains(&parts.len()), "{}", parts.len());
             assert!(parts.iter().all(|part| part.len() <= MAX_ARGUMENT));
         }
-        let error = check(&"x".repeat(MAX_COMMAND + 1)).unwrap_err();
+        let error = check_command(&"x".repeat(MAX_COMMAND + 1)).unwrap_err();
         assert_eq!(error.code, Code::TooLarge);
         assert!(error.message.contains("1048577 bytes") && error.message.contains("1048576"), "{error}");
     }

@@ -8,7 +8,7 @@
 macro_rules! within {
     ($name:literal { $($field:ident = $value:expr),* $(,)? }, $operation:expr) => {{
         #[cfg(feature = "tracing")]
-        let result = $crate::trace::record(tracing::debug_span!($name, $($field = $value),*), $operation).await;
+        let result = $crate::trace::run_in_span(tracing::debug_span!($name, $($field = $value),*), $operation).await;
         #[cfg(not(feature = "tracing"))]
         let result = $operation.await;
         result
@@ -29,7 +29,7 @@ pub(crate) use event;
 
 /// Runs an operation in its span, and records there why it failed, with the source that its caller does not see.
 #[cfg(feature = "tracing")]
-pub(crate) async fn record<T>(
+pub(crate) async fn run_in_span<T>(
     span: tracing::Span,
     operation: impl Future<Output = crate::Result<T>>,
 ) -> crate::Result<T> {

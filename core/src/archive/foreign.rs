@@ -9,7 +9,7 @@ use koze_protocol::tar::{Entry, What, end, padding, write_header};
 use tar::{EntryType, Header};
 
 use super::names::{MAX_DEPTH, Names};
-use super::{Bytes, refused, shown};
+use super::{Bytes, entry_error, truncate_name};
 use crate::error::{Code, Error, Result};
 
 /// The size of a block.
@@ -34,7 +34,7 @@ pub fn foreign(tar: Bytes<'_>) -> Bytes<'_> {
         loop {
             let mut archive = Vec::new();
             match tar.try_next().await? {
-                Some(bytes) => foreign.add(&bytes, &mut archive)?,
+                Some(bytes) => foreign.add_bytes(&bytes, &mut archive)?,
                 None => return foreign.finish().map(|end| Some((end, None))),
             }
             if !archive.is_empty() {
@@ -70,13 +70,13 @@ struct Extended {
 
 impl Foreign {
     /// Adds bytes, and appends what follows from them to the result.
-    fn add(&mut self, bytes: &[u8], archive: &mut Vec<u8>) -> Result<()> {
+    fn add_bytes(&mut self, bytes: &[u8], archive: &mut Vec<u8>) -> Result<()> {
         self.collected.extend_from_slice(bytes);
         let mut collected = std::mem::take(&mut self.collected);
         let mut rest = &collected[..];
         while !rest.is_empty() && !self.ended {
             let before = rest.len();
-            rest = self.part(rest, archive)?;
+            rest = self.translate_part(rest, archive)?;
             if rest.len() == before {
                 break;
             }
@@ -91,9 +91,9 @@ impl Foreign {
     }
 
     /// Handles the next part. Returns the rest, which is the same if the part has not arrived.
-    fn part<'a>(&mut self, rest: &'a [u8], archive: &mut Vec<u8>) -> Result<&'a [u8]> {
+    fn translate_part<'a>(&mut self, rest: &'a [u8], archive: &mut Vec<u8>) -> Result<&'a [u8]> {
         if self.content > 0 {
-            let (content, rest) = split(rest, self.content);
+            let (content, rest) = split_at_most(rest, self.content);
             self.content -= content.len() as u64;
             archive.extend(content);
             if self.content == 0 {
@@ -102,7 +102,7 @@ impl Foreign {
             return Ok(rest);
         }
         if self.padding > 0 {
-            let (padding, rest) = split(rest, self.padding);
+            let (padding, rest) = split_at_most(rest, self.padding);
             self.padding -= padding.len() as u64;
             return Ok(rest);
         }
@@ -119,19 +119,19 @@ impl Foreign {
             || kind.is_pax_local_extensions()
             || kind.is_pax_global_extensions();
         let size = self.next.size.filter(|_| !is_extension).or_else(|| header.entry_size().ok());
-        let Some(size) = size else { return Err(refused(&self.name(header), "has no valid size")) };
+        let Some(size) = size else { return Err(entry_error(&self.entry_name(header), "has no valid size")) };
         if is_extension {
             if size > MAX_EXTENSION {
-                return Err(refused(&self.name(header), "is an extension that is too long"));
+                return Err(entry_error(&self.entry_name(header), "is an extension that is too long"));
             }
             let length = usize::try_from(size).unwrap_or(usize::MAX);
             let Some((text, after)) = after.split_at_checked(length.next_multiple_of(BLOCK)) else {
                 return Ok(rest);
             };
-            self.extend(kind, &text[..length])?;
+            self.read_extension(kind, &text[..length])?;
             return Ok(after);
         }
-        let entry = self.entry(header, size)?;
+        let entry = self.parse_entry(header, size)?;
         if let What::File(size) = entry.what {
             self.content = size;
             self.padding = size.next_multiple_of(BLOCK as u64) - size;
@@ -149,14 +149,14 @@ impl Foreign {
             return Ok(());
         }
         if !self.last.is_empty() {
-            return Err(refused(&self.last, "is followed by something that is not an entry"));
+            return Err(entry_error(&self.last, "is followed by something that is not an entry"));
         }
         let why = if is_compressed(bytes) { COMPRESSED } else { "this is not a tar archive" };
         Err(Error::new(Code::InvalidInput, why))
     }
 
     /// Returns the name of an entry as an error shows it.
-    fn name(&self, header: &Header) -> String {
+    fn entry_name(&self, header: &Header) -> String {
         match &self.next.name {
             Some(name) => String::from_utf8_lossy(name).into_owned(),
             None => String::from_utf8_lossy(&header.path_bytes()).into_owned(),
@@ -164,7 +164,7 @@ impl Foreign {
     }
 
     /// Reads an extension of the next entry, or of all.
-    fn extend(&mut self, kind: EntryType, text: &[u8]) -> Result<()> {
+    fn read_extension(&mut self, kind: EntryType, text: &[u8]) -> Result<()> {
         let value = text.strip_suffix(&[0]).unwrap_or(text).to_vec();
         if kind.is_gnu_longname() {
             self.next.name = Some(value);
@@ -177,7 +177,7 @@ impl Foreign {
         let damaged = || Error::new(Code::InvalidInput, "the archive has an extension that is damaged");
         let mut rest = text;
         while !rest.is_empty() {
-            let ((key, value), after) = record(rest).ok_or_else(damaged)?;
+            let ((key, value), after) = split_record(rest).ok_or_else(damaged)?;
             rest = after;
             let is_ours = matches!(key, b"path" | b"linkpath" | b"size") || key.starts_with(b"GNU.sparse.");
             if is_ours && kind.is_pax_global_extensions() {
@@ -200,12 +200,12 @@ impl Foreign {
         Ok(())
     }
 
-    fn entry(&mut self, header: &Header, size: u64) -> Result<Entry> {
+    fn parse_entry(&mut self, header: &Header, size: u64) -> Result<Entry> {
         let Extended { name, link, is_sparse, .. } = std::mem::take(&mut self.next);
         let name = name.unwrap_or_else(|| header.path_bytes().into_owned());
         let is_directory_name = name.ends_with(b"/");
-        let name = relative(&name)?;
-        let refuse = |why: &str| Err(refused(&name, why));
+        let name = relative_name(&name)?;
+        let refuse = |why: &str| Err(entry_error(&name, why));
         let what = match header.entry_type() {
             EntryType::Directory => What::Directory,
             // As very old programs write directories.
@@ -214,7 +214,7 @@ impl Foreign {
             EntryType::Regular | EntryType::Continuous => What::File(size),
             EntryType::Symlink => {
                 let link = link.or_else(|| header.link_name_bytes().map(Into::into)).unwrap_or_default();
-                What::Link(target(&name, &link)?)
+                What::Link(check_link_target(&name, &link)?)
             }
             EntryType::Link => {
                 return refuse("is a hard link: archive it as a file, with `tar --hard-dereference`");
@@ -228,11 +228,11 @@ impl Foreign {
             What::File(size) if size > MAX_FILE => return refuse("has a size that no disk has"),
             What::Directory | What::Link(_) if size > 0 => return refuse("has content, but is not a file"),
             What::File(_) | What::Link(_) if name.is_empty() => {
-                return Err(refused(".", "is the directory itself, but not a directory"));
+                return Err(entry_error(".", "is the directory itself, but not a directory"));
             }
             _ => {}
         }
-        self.names.enter(&name, what == What::Directory)?;
+        self.names.add_name(&name, what == What::Directory)?;
         let Ok(mode) = header.mode() else { return refuse("has no valid mode") };
         self.last = if name.is_empty() { ".".to_owned() } else { name.clone() };
         Ok(Entry { name, what, mode: mode & 0o777, mtime: header.mtime().unwrap_or_default() })
@@ -247,9 +247,11 @@ impl Foreign {
             // A small archive may be shorter than a block when it is compressed.
             ("", _) if is_compressed(&self.collected) => COMPRESSED.to_owned(),
             ("", _) => "the archive is incomplete: it has no entry and no end".to_owned(),
-            (last, 0) => format!("the archive is incomplete: it ends after the entry `{}`", shown(last)),
+            (last, 0) => {
+                format!("the archive is incomplete: it ends after the entry `{}`", truncate_name(last))
+            }
             (last, left) => {
-                let last = shown(last);
+                let last = truncate_name(last);
                 format!("the archive is incomplete: it ends within the entry `{last}`, {left} bytes early")
             }
         };
@@ -267,7 +269,7 @@ fn is_compressed(bytes: &[u8]) -> bool {
 }
 
 /// Splits at most this many bytes off.
-fn split(bytes: &[u8], most: u64) -> (&[u8], &[u8]) {
+fn split_at_most(bytes: &[u8], most: u64) -> (&[u8], &[u8]) {
     bytes.split_at(usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len()))
 }
 
@@ -275,7 +277,7 @@ fn split(bytes: &[u8], most: u64) -> (&[u8], &[u8]) {
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
 /// Splits a record off an extension of POSIX: its length in decimal, a space, a key, `=`, a value, a line feed.
-fn record(bytes: &[u8]) -> Option<(Pair<'_>, &[u8])> {
+fn split_record(bytes: &[u8]) -> Option<(Pair<'_>, &[u8])> {
     let digits = bytes.iter().position(|byte| *byte == b' ')?;
     let length: usize = std::str::from_utf8(&bytes[..digits]).ok()?.parse().ok()?;
     let (record, rest) = bytes.split_at_checked(length)?;
@@ -285,11 +287,11 @@ fn record(bytes: &[u8]) -> Option<(Pair<'_>, &[u8])> {
 }
 
 /// Returns the name of an entry relative to the directory; that of the directory itself is empty.
-fn relative(name: &[u8]) -> Result<String> {
+fn relative_name(name: &[u8]) -> Result<String> {
     let Ok(text) = std::str::from_utf8(name) else {
-        return Err(refused(&String::from_utf8_lossy(name), "has a name that is not UTF-8"));
+        return Err(entry_error(&String::from_utf8_lossy(name), "has a name that is not UTF-8"));
     };
-    let refuse = |why: &str| Err(refused(text, why));
+    let refuse = |why: &str| Err(entry_error(text, why));
     if text.is_empty() || text.contains('\0') {
         return refuse("has no valid name");
     }
@@ -311,12 +313,12 @@ fn relative(name: &[u8]) -> Result<String> {
 
 /// Returns the target of a link, which must lead to something in the directory. Behind other names, `..` may lead anywhere, because
 /// one of them may be a link.
-fn target(name: &str, target: &[u8]) -> Result<String> {
+fn check_link_target(name: &str, target: &[u8]) -> Result<String> {
     let Ok(text) = std::str::from_utf8(target) else {
-        return Err(refused(name, "is a link whose target is not UTF-8"));
+        return Err(entry_error(name, "is a link whose target is not UTF-8"));
     };
     if text.is_empty() || text.contains('\0') || text.len() > MAX_NAME {
-        return Err(refused(name, "is a link without a valid target"));
+        return Err(entry_error(name, "is a link without a valid target"));
     }
     let mut parts = text.split('/').filter(|part| !matches!(*part, "" | ".")).peekable();
     let mut up = 0;
@@ -324,8 +326,8 @@ fn target(name: &str, target: &[u8]) -> Result<String> {
         up += 1;
     }
     if text.starts_with('/') || up > name.matches('/').count() || parts.any(|part| part == "..") {
-        let why = format!("is a link to `{}`, which leads outside of the directory", shown(text));
-        return Err(refused(name, &why));
+        let why = format!("is a link to `{}`, which leads outside of the directory", truncate_name(text));
+        return Err(entry_error(name, &why));
     }
     Ok(text.to_owned())
 }

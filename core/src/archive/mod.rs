@@ -35,7 +35,7 @@ pub type Bytes<'a> = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send + 'a>>;
 pub type Bytes<'a> = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + 'a>>;
 
 /// Returns the error for an archive that cannot be read.
-pub(crate) fn damaged(Damaged(why): Damaged) -> Error {
+pub(crate) fn damaged_error(Damaged(why): Damaged) -> Error {
     Error::new(Code::InvalidInput, format!("the archive of the snapshot is damaged: {why}"))
 }
 
@@ -43,11 +43,11 @@ pub(crate) fn damaged(Damaged(why): Damaged) -> Error {
 const MAX_SHOWN: usize = 200;
 
 /// Returns the error for an entry of an archive.
-fn refused(name: &str, why: &str) -> Error {
-    Error::new(Code::InvalidInput, format!("the archive's entry `{}` {why}", shown(name)))
+fn entry_error(name: &str, why: &str) -> Error {
+    Error::new(Code::InvalidInput, format!("the archive's entry `{}` {why}", truncate_name(name)))
 }
 
-fn shown(name: &str) -> String {
+fn truncate_name(name: &str) -> String {
     if name.chars().nth(MAX_SHOWN).is_none() {
         return name.to_owned();
     }

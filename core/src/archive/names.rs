@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry as Slot;
 use koze_protocol::tar::{Entry, MAX_ENTRIES, What};
 use sha2::{Digest as _, Sha256};
 
-use super::{refused, shown};
+use super::{entry_error, truncate_name};
 use crate::error::{Code, Error, Result};
 
 /// The maximum number of directories above an entry, as in a guest.
@@ -40,9 +40,9 @@ impl Names {
     /// # Errors
     /// [`Code::InvalidInput`] for a name that occurs twice, is below something else than a directory, or cannot be created;
     /// [`Code::TooLarge`] for too many entries.
-    pub(crate) fn check(&mut self, entry: &Entry) -> Result<()> {
+    pub(crate) fn check_entry(&mut self, entry: &Entry) -> Result<()> {
         let Entry { name, what, .. } = entry;
-        let refuse = |why: &str| Err(refused(name, why));
+        let refuse = |why: &str| Err(entry_error(name, why));
         if name.contains('\0') || name.split('/').any(|part| part.len() > MAX_PART) {
             return refuse("has a name that no file can have");
         }
@@ -56,34 +56,37 @@ impl Names {
         {
             return refuse("is a link without a valid target");
         }
-        self.enter(name, *what == What::Directory)
+        self.add_name(name, *what == What::Directory)
     }
 
     /// Checks that an entry has a name of its own, below directories.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
-    pub(super) fn enter(&mut self, name: &str, is_directory: bool) -> Result<()> {
+    /// As [`check_entry`](Self::check_entry).
+    pub(super) fn add_name(&mut self, name: &str, is_directory: bool) -> Result<()> {
         if name.is_empty() {
             // The directory itself is not counted.
             return if std::mem::replace(&mut self.has_root, true) {
-                Err(refused(".", "occurs more than once"))
+                Err(entry_error(".", "occurs more than once"))
             } else {
                 Ok(())
             };
         }
         for (at, _) in name.match_indices('/') {
             let above = &name[..at];
-            if *self.seen.entry(hash(above)).or_insert(Seen::Implied) == Seen::Other {
-                return Err(refused(name, &format!("is below `{}`, which is not a directory", shown(above))));
+            if *self.seen.entry(hash_name(above)).or_insert(Seen::Implied) == Seen::Other {
+                return Err(entry_error(
+                    name,
+                    &format!("is below `{}`, which is not a directory", truncate_name(above)),
+                ));
             }
         }
         let now = if is_directory { Seen::Directory } else { Seen::Other };
-        let slot = self.seen.entry(hash(name));
+        let slot = self.seen.entry(hash_name(name));
         if let Slot::Occupied(before) = &slot
             && !(is_directory && *before.get() == Seen::Implied)
         {
-            return Err(refused(name, "occurs more than once"));
+            return Err(entry_error(name, "occurs more than once"));
         }
         slot.insert_entry(now);
         if self.seen.len() as u64 > MAX_ENTRIES {
@@ -94,7 +97,7 @@ impl Names {
     }
 }
 
-fn hash(name: &str) -> [u8; 16] {
+fn hash_name(name: &str) -> [u8; 16] {
     let mut hash = [0; 16];
     hash.copy_from_slice(&Sha256::digest(name)[..16]);
     hash
@@ -120,7 +123,7 @@ mod tests {
             of("l", link(&target)),
             of("l", link("/etc/passwd")),
         ] {
-            Names::default().check(&entry).unwrap();
+            Names::default().check_entry(&entry).unwrap();
         }
         for (entry, message) in [
             (of("a\0b", file.clone()), "has a name that no file can have"),
@@ -131,7 +134,7 @@ mod tests {
             (of("l", link("a\0")), "is a link without a valid target"),
             (of("l", link(&format!("{target}t"))), "is a link without a valid target"),
         ] {
-            let error = Names::default().check(&entry).unwrap_err();
+            let error = Names::default().check_entry(&entry).unwrap_err();
             assert!(error.code == Code::InvalidInput && error.message.contains(message), "{error}");
         }
     }
@@ -139,10 +142,10 @@ mod tests {
     #[test]
     fn the_number_of_entries_is_limited() {
         let mut names = Names::default();
-        names.enter("", true).unwrap();
+        names.add_name("", true).unwrap();
         // Without the time that so many hashes take.
         names.seen.extend((1..MAX_ENTRIES).map(|number| (u128::from(number).to_le_bytes(), Seen::Other)));
-        names.enter("last", false).unwrap();
-        assert_eq!(names.enter("x", false).unwrap_err().code, Code::TooLarge);
+        names.add_name("last", false).unwrap();
+        assert_eq!(names.add_name("x", false).unwrap_err().code, Code::TooLarge);
     }
 }

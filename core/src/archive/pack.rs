@@ -35,7 +35,7 @@ pub fn pack<S: Sandbox>(sandbox: S, dir: String) -> Tar {
     Box::pin(try_unfold(packer, |mut packer| async move {
         let mut archive = Vec::new();
         while archive.is_empty() {
-            if !packer.step(&mut archive).await? {
+            if !packer.append_next(&mut archive).await? {
                 return Ok(None);
             }
         }
@@ -77,19 +77,19 @@ struct Open {
 
 impl<S: Sandbox> Packer<S> {
     /// Appends the next part to the archive. Returns whether there was one.
-    async fn step(&mut self, archive: &mut Vec<u8>) -> Result<bool> {
+    async fn append_next(&mut self, archive: &mut Vec<u8>) -> Result<bool> {
         if self.state == State::Ended {
             return Ok(false);
         }
         if self.state == State::Begin {
-            self.root(archive).await?;
+            self.append_root(archive).await?;
             self.state = State::Within;
         } else if let Some(file) = self.file.take() {
-            self.file = self.piece(file, archive).await?;
+            self.file = self.append_piece(file, archive).await?;
         } else if !self.left.is_empty() {
-            self.several(archive).await?;
+            self.append_entries(archive).await?;
         } else if let Some(dir) = self.dirs.pop() {
-            self.list(&dir).await?;
+            self.list_dir(&dir).await?;
         } else {
             self.check_root().await?;
             archive.extend(end());
@@ -98,27 +98,27 @@ impl<S: Sandbox> Packer<S> {
         Ok(true)
     }
 
-    fn path(&self, name: &str) -> String {
+    fn entry_path(&self, name: &str) -> String {
         format!("{}/{name}", self.dir)
     }
 
-    fn at<'a>(&'a self, path: &'a str) -> Place<'a> {
+    fn place_at<'a>(&'a self, path: &'a str) -> Place<'a> {
         Place { root: &self.dir, path }
     }
 
-    async fn root(&mut self, archive: &mut Vec<u8>) -> Result<()> {
+    async fn append_root(&mut self, archive: &mut Vec<u8>) -> Result<()> {
         let mut path = self.dir.clone();
-        let mut stat = self.sandbox.stat(self.at(&path)).await?;
+        let mut stat = self.sandbox.stat(self.place_at(&path)).await?;
         if let Kind::Link(_) = stat.kind {
             // With the dot, it is followed.
-            path = self.path(".");
-            stat = self.sandbox.stat(self.at(&path)).await?;
+            path = self.entry_path(".");
+            stat = self.sandbox.stat(self.place_at(&path)).await?;
         }
         if stat.kind != Kind::Directory {
             return Err(Error::new(Code::NotADirectory, format!("`{}` is not a directory", self.dir)));
         }
         self.root = (path, stat.mtime);
-        write_header(&entry(String::new(), What::Directory, &stat), archive);
+        write_header(&to_entry(String::new(), What::Directory, &stat), archive);
         self.dirs.push(String::new());
         Ok(())
     }
@@ -130,16 +130,16 @@ impl<S: Sandbox> Packer<S> {
         if !self.is_reduced {
             return Ok(());
         }
-        match self.sandbox.stat(self.at(path)).await {
+        match self.sandbox.stat(self.place_at(path)).await {
             Ok(now) if now.mtime >= *before => Ok(()),
             Err(error) if error.code != Code::NotFound => Err(error),
-            _ => Err(changed(&self.dir)),
+            _ => Err(changed_error(&self.dir)),
         }
     }
 
-    async fn list(&mut self, dir: &str) -> Result<()> {
-        let path = self.path(dir);
-        let mut entries = match self.sandbox.list(self.at(&path)).await {
+    async fn list_dir(&mut self, dir: &str) -> Result<()> {
+        let path = self.entry_path(dir);
+        let mut entries = match self.sandbox.list(self.place_at(&path)).await {
             Ok(entries) => entries,
             // It was removed meanwhile.
             Err(error) if error.code == Code::NotFound && !dir.is_empty() => {
@@ -155,25 +155,25 @@ impl<S: Sandbox> Packer<S> {
     }
 
     /// Archives what is small, several at once, or begins a large file.
-    async fn several(&mut self, archive: &mut Vec<u8>) -> Result<()> {
+    async fn append_entries(&mut self, archive: &mut Vec<u8>) -> Result<()> {
         let is_large = |stat: &Stat| stat.kind == Kind::File && stat.size > SMALL;
         if let Some((name, stat)) = self.left.pop_front_if(|(_, stat)| is_large(stat)) {
-            let path = self.path(&name);
-            self.count(stat.size)?;
-            write_header(&entry(name, What::File(stat.size), &stat), archive);
+            let path = self.entry_path(&name);
+            self.count_entry(stat.size)?;
+            write_header(&to_entry(name, What::File(stat.size), &stat), archive);
             self.file = Some(Open { path, size: stat.size, offset: 0, stat });
             return Ok(());
         }
         let count = self.left.iter().take(AT_ONCE).take_while(|(_, stat)| !is_large(stat)).count();
         let several: Vec<_> = self.left.drain(..count).collect();
-        let contents = try_join_all(several.iter().map(|(name, stat)| self.small(name, stat))).await?;
+        let contents = try_join_all(several.iter().map(|(name, stat)| self.read_small(name, stat))).await?;
         for ((name, stat), content) in several.into_iter().zip(contents) {
             let (what, content) = match (&stat.kind, content) {
                 (Kind::Directory, _) => {
                     self.dirs.push(name.clone());
                     (What::Directory, Vec::new())
                 }
-                (Kind::Link(target), _) => (What::Link(self.target(&name, target)?), Vec::new()),
+                (Kind::Link(target), _) => (What::Link(self.check_link_target(&name, target)?), Vec::new()),
                 (Kind::File, Some(content)) => (What::File(content.len() as u64), content),
                 // It was removed meanwhile.
                 (Kind::File, None) => {
@@ -186,8 +186,8 @@ impl<S: Sandbox> Packer<S> {
                     continue;
                 }
             };
-            self.count(content.len() as u64)?;
-            write_header(&entry(name, what, &stat), archive);
+            self.count_entry(content.len() as u64)?;
+            write_header(&to_entry(name, what, &stat), archive);
             archive.extend(&content);
             archive.extend(padding(content.len() as u64));
         }
@@ -195,11 +195,11 @@ impl<S: Sandbox> Packer<S> {
     }
 
     /// Returns the target of a link. Bytes that are not UTF-8 are replaced in a listing, and the link would lead elsewhere.
-    fn target(&self, name: &str, target: &str) -> Result<String> {
+    fn check_link_target(&self, name: &str, target: &str) -> Result<String> {
         if target.contains('\u{fffd}') {
             let message = format!(
                 "the target of the link `{}` is not UTF-8, or has U+FFFD: change it, or remove the link",
-                self.path(name)
+                self.entry_path(name)
             );
             return Err(Error::new(Code::Unsupported, message));
         }
@@ -207,21 +207,21 @@ impl<S: Sandbox> Packer<S> {
     }
 
     /// Reads a small file. Returns nothing if it no longer exists.
-    async fn small(&self, name: &str, stat: &Stat) -> Result<Option<Vec<u8>>> {
-        let path = self.path(name);
+    async fn read_small(&self, name: &str, stat: &Stat) -> Result<Option<Vec<u8>>> {
+        let path = self.entry_path(name);
         if stat.kind != Kind::File {
             // Bytes that are not UTF-8 are replaced in a listing, and nothing has that name.
             if name.contains('\u{fffd}') {
-                self.exists(&path).await?;
+                self.check_exists(&path).await?;
             }
             return Ok(None);
         }
-        match self.sandbox.read(self.at(&path), 0, SMALL + 1).await {
+        match self.sandbox.read(self.place_at(&path), 0, SMALL + 1).await {
             Ok(piece) if piece.bytes.len() as u64 <= SMALL => Ok(Some(piece.bytes)),
-            Ok(_) => Err(changed(&path)),
+            Ok(_) => Err(changed_error(&path)),
             Err(error) if error.code == Code::NotFound => {
                 if name.contains('\u{fffd}') {
-                    self.exists(&path).await?;
+                    self.check_exists(&path).await?;
                 }
                 Ok(None)
             }
@@ -229,8 +229,8 @@ impl<S: Sandbox> Packer<S> {
         }
     }
 
-    async fn exists(&self, path: &str) -> Result<()> {
-        match self.sandbox.stat(self.at(path)).await {
+    async fn check_exists(&self, path: &str) -> Result<()> {
+        match self.sandbox.stat(self.place_at(path)).await {
             Err(error) if error.code == Code::NotFound => {
                 let message = format!("the name of `{path}` is not UTF-8: rename it, or remove it");
                 Err(Error::new(Code::Unsupported, message))
@@ -240,21 +240,21 @@ impl<S: Sandbox> Packer<S> {
     }
 
     /// Appends a piece of a large file. Returns the rest.
-    async fn piece(&mut self, file: Open, archive: &mut Vec<u8>) -> Result<Option<Open>> {
+    async fn append_piece(&mut self, file: Open, archive: &mut Vec<u8>) -> Result<Option<Open>> {
         let Open { path, stat, size, offset } = file;
         let limit = PIECE.min(size - offset);
-        let piece = match self.sandbox.read(self.at(&path), offset, limit).await {
-            Err(error) if error.code == Code::NotFound => return Err(changed(&path)),
+        let piece = match self.sandbox.read(self.place_at(&path), offset, limit).await {
+            Err(error) if error.code == Code::NotFound => return Err(changed_error(&path)),
             piece => piece?,
         };
         if piece.bytes.len() as u64 != limit {
-            return Err(changed(&path));
+            return Err(changed_error(&path));
         }
         archive.extend(piece.bytes);
         let offset = offset + limit;
         if offset == size {
             if size > PIECE {
-                check_unreplaced(&self.sandbox, self.at(&path), &stat, size).await?;
+                check_unreplaced(&self.sandbox, self.place_at(&path), &stat, size).await?;
             }
             archive.extend(padding(size));
             return Ok(None);
@@ -262,7 +262,7 @@ impl<S: Sandbox> Packer<S> {
         Ok(Some(Open { path, stat, size, offset }))
     }
 
-    fn count(&mut self, bytes: u64) -> Result<()> {
+    fn count_entry(&mut self, bytes: u64) -> Result<()> {
         self.contents.entries += 1;
         self.contents.bytes += bytes;
         if self.contents.entries > MAX_ENTRIES {
@@ -273,11 +273,11 @@ impl<S: Sandbox> Packer<S> {
     }
 }
 
-fn entry(name: String, what: What, stat: &Stat) -> Entry {
+fn to_entry(name: String, what: What, stat: &Stat) -> Entry {
     let mtime = stat.mtime.and_then(|mtime| u64::try_from(mtime / 1000).ok()).unwrap_or_default();
     Entry { name, what, mode: stat.mode & 0o7777, mtime }
 }
 
-fn changed(path: &str) -> Error {
+fn changed_error(path: &str) -> Error {
     Error::new(Code::Unavailable, format!("`{path}` was changed while it was archived: try again"))
 }

@@ -3,7 +3,7 @@
 use futures_util::stream::TryStreamExt as _;
 use koze_protocol::tar::{Entry, Part, Reader, What};
 
-use super::{Bytes, Contents, Names, damaged};
+use super::{Bytes, Contents, Names, damaged_error};
 use crate::error::Result;
 use crate::sandbox::{Place, Sandbox};
 use crate::together::try_join_all;
@@ -23,7 +23,7 @@ const PIECE: usize = 1 << 20;
 pub async fn unpack<S: Sandbox>(sandbox: &S, dir: &str, mut tar: Bytes<'_>) -> Result<Contents> {
     let mut unpacker = Unpacker::new(sandbox.clone(), dir.to_owned());
     while let Some(bytes) = tar.try_next().await? {
-        unpacker.add(&bytes).await?;
+        unpacker.add_bytes(&bytes).await?;
     }
     unpacker.finish().await
 }
@@ -71,16 +71,16 @@ impl<S: Sandbox> Unpacker<S> {
     }
 
     /// Adds bytes of the archive.
-    async fn add(&mut self, bytes: &[u8]) -> Result<()> {
+    async fn add_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         // What follows the end is dropped.
         if self.reader.finish().is_ok() {
             return Ok(());
         }
         self.reader.add(bytes);
-        while let Some(part) = self.reader.part().map_err(damaged)? {
+        while let Some(part) = self.reader.part().map_err(damaged_error)? {
             match part {
-                Part::Entry(entry) => self.entry(entry).await?,
-                Part::Content(content) => self.content(content).await?,
+                Part::Entry(entry) => self.create_entry(entry).await?,
+                Part::Content(content) => self.add_content(content).await?,
             }
         }
         Ok(())
@@ -88,7 +88,7 @@ impl<S: Sandbox> Unpacker<S> {
 
     /// Completes the directory. Returns what it has.
     async fn finish(mut self) -> Result<Contents> {
-        self.reader.finish().map_err(damaged)?;
+        self.reader.finish().map_err(damaged_error)?;
         self.write_small().await?;
         if let Some(witness) = self.witness.take() {
             witness.remove(&self.sandbox).await?;
@@ -99,37 +99,37 @@ impl<S: Sandbox> Unpacker<S> {
         Ok(self.contents)
     }
 
-    fn at<'a>(&'a self, path: &'a str) -> Place<'a> {
+    fn place_at<'a>(&'a self, path: &'a str) -> Place<'a> {
         Place { root: &self.dir, path }
     }
 
-    async fn entry(&mut self, entry: Entry) -> Result<()> {
-        self.names.check(&entry)?;
+    async fn create_entry(&mut self, entry: Entry) -> Result<()> {
+        self.names.check_entry(&entry)?;
         let Entry { name, what, mode, .. } = entry;
         let path = if name.is_empty() { self.dir.clone() } else { format!("{}/{name}", self.dir) };
         if !name.is_empty() {
             self.contents.entries += 1;
         }
         if self.contents.entries == 1 && self.witness.is_none() {
-            self.witness = Some(Witness::create(&self.sandbox, self.at(&self.dir)).await?);
+            self.witness = Some(Witness::create_in(&self.sandbox, self.place_at(&self.dir)).await?);
         }
         match what {
             What::Directory => {
                 if !name.is_empty() {
-                    self.sandbox.make_dir(self.at(&path)).await?;
+                    self.sandbox.make_dir(self.place_at(&path)).await?;
                 }
                 self.modes.push((path, mode));
             }
             What::Link(target) => {
                 // A file of the same name would be written through it.
                 self.write_small().await?;
-                self.sandbox.make_link(self.at(&path), &target).await?;
+                self.sandbox.make_link(self.place_at(&path), &target).await?;
             }
             What::File(size) => {
                 self.contents.bytes = self.contents.bytes.saturating_add(size);
                 let file = File { path, mode, left: size, collected: Vec::new(), written: 0 };
                 if size == 0 {
-                    self.collect(file).await?;
+                    self.queue_small(file).await?;
                 } else {
                     self.file = Some(file);
                 }
@@ -138,15 +138,15 @@ impl<S: Sandbox> Unpacker<S> {
         Ok(())
     }
 
-    async fn content(&mut self, content: Vec<u8>) -> Result<()> {
+    async fn add_content(&mut self, content: Vec<u8>) -> Result<()> {
         let Some(mut file) = self.file.take() else { return Ok(()) };
         file.left -= content.len() as u64;
         file.collected.extend(content);
         if file.left == 0 && file.written == 0 && file.collected.len() as u64 <= SMALL {
-            return self.collect(file).await;
+            return self.queue_small(file).await;
         }
         if file.left == 0 || file.collected.len() >= PIECE {
-            self.write(&mut file).await?;
+            self.write_collected(&mut file).await?;
         }
         if file.left > 0 {
             self.file = Some(file);
@@ -156,17 +156,17 @@ impl<S: Sandbox> Unpacker<S> {
     }
 
     async fn set_mode(&self, path: &str, mode: u32) -> Result<()> {
-        let set = self.sandbox.set_mode(self.at(path), mode).await;
+        let set = self.sandbox.set_mode(self.place_at(path), mode).await;
         set.map_err(|error| lost_if_missing(error, path))
     }
 
-    async fn write(&self, file: &mut File) -> Result<()> {
+    async fn write_collected(&self, file: &mut File) -> Result<()> {
         let collected = std::mem::take(&mut file.collected);
-        file.written = self.sandbox.write_at(self.at(&file.path), file.written, collected).await?;
+        file.written = self.sandbox.write_at(self.place_at(&file.path), file.written, collected).await?;
         Ok(())
     }
 
-    async fn collect(&mut self, file: File) -> Result<()> {
+    async fn queue_small(&mut self, file: File) -> Result<()> {
         self.small.push(file);
         if self.small.len() < AT_ONCE { Ok(()) } else { self.write_small().await }
     }
@@ -174,7 +174,7 @@ impl<S: Sandbox> Unpacker<S> {
     async fn write_small(&mut self) -> Result<()> {
         let small = std::mem::take(&mut self.small);
         let written = small.into_iter().map(async |mut file| {
-            self.write(&mut file).await?;
+            self.write_collected(&mut file).await?;
             self.set_mode(&file.path, file.mode).await
         });
         try_join_all(written).await.map(drop)

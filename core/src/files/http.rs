@@ -42,8 +42,8 @@ impl Conditions {
     /// # Errors
     /// [`Refused::Failed`] if it does not meet them.
     pub fn check_write(&self, file: Option<&Stat>) -> std::result::Result<(), Refused> {
-        let is_unmet = self.if_match.as_deref().is_some_and(|tags| !matches(tags, file))
-            || self.if_none_match.as_deref().is_some_and(|tags| matches(tags, file));
+        let is_unmet = self.if_match.as_deref().is_some_and(|tags| !has_matching_tag(tags, file))
+            || self.if_none_match.as_deref().is_some_and(|tags| has_matching_tag(tags, file));
         if is_unmet { Err(Refused::Failed) } else { Ok(()) }
     }
 }
@@ -70,16 +70,16 @@ pub fn read(conditions: &Conditions, range: Option<&str>, if_range: Option<&str>
     ];
     headers.extend(tag.clone().map(|tag| ("etag", tag)));
     let without = |status, headers| Head { status, headers, range: 0..0 };
-    if conditions.if_match.as_deref().is_some_and(|tags| !matches(tags, Some(file))) {
+    if conditions.if_match.as_deref().is_some_and(|tags| !has_matching_tag(tags, Some(file))) {
         return without(412, headers);
     }
-    if conditions.if_none_match.as_deref().is_some_and(|tags| matches(tags, Some(file))) {
+    if conditions.if_none_match.as_deref().is_some_and(|tags| has_matching_tag(tags, Some(file))) {
         return without(304, headers);
     }
     headers.push(("content-type", "application/octet-stream".to_owned()));
     // The rest of a file that has changed would not fit what the client has.
     let is_wanted = if_range.is_none_or(|wanted| tag.as_deref() == Some(wanted.trim()));
-    match range.filter(|_| is_wanted).and_then(|range| parse(range, file.size)) {
+    match range.filter(|_| is_wanted).and_then(|range| parse_range(range, file.size)) {
         None => Head { status: 200, headers, range: 0..file.size },
         Some(range) if range.is_empty() => {
             headers.push(("content-range", format!("bytes */{}", file.size)));
@@ -184,7 +184,7 @@ pub fn status(code: Code) -> u16 {
 }
 
 /// Returns whether a list of tags has that of a file, by strong comparison. `*` stands for any file that exists.
-fn matches(tags: &str, file: Option<&Stat>) -> bool {
+fn has_matching_tag(tags: &str, file: Option<&Stat>) -> bool {
     let Some(file) = file else { return false };
     if tags.trim() == "*" {
         return true;
@@ -195,7 +195,7 @@ fn matches(tags: &str, file: Option<&Stat>) -> bool {
 
 /// Parses a `Range` header. Returns `None` where it is to be ignored: for another unit, several ranges, or invalid ones. The
 /// range is empty if the file has no such bytes.
-fn parse(range: &str, size: u64) -> Option<Range<u64>> {
+fn parse_range(range: &str, size: u64) -> Option<Range<u64>> {
     let (unit, range) = range.split_once('=')?;
     let (first, last) = range.split_once('-')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {

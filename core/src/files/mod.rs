@@ -32,7 +32,7 @@ const LINKS: usize = 40;
 /// # Errors
 /// [`Code::NotFound`] if there is no such sandbox, and the errors of the provider.
 pub async fn existing<P: Provider>(session: &Session<P>, name: &str) -> Result<P::Sandbox> {
-    let found = session.find(&SandboxName::new(name)?).await?;
+    let found = session.find_sandbox(&SandboxName::new(name)?).await?;
     let none = || Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session"));
     Ok(found.ok_or_else(none)?.sandbox)
 }
@@ -47,7 +47,7 @@ pub fn missing(path: &str) -> Error {
 /// # Errors
 /// [`Code::IsDirectory`] for a directory, [`Code::Unsupported`] for a pipe, socket or device, and the errors of the sandbox.
 pub async fn resolve<S: Sandbox>(sandbox: &S, path: &str) -> Result<(String, Option<Stat>)> {
-    let found = follow(sandbox, path).await?;
+    let found = follow_links(sandbox, path).await?;
     match found.1.as_ref().map(|stat| &stat.kind) {
         Some(Kind::Directory) => {
             let message = format!("`{path}` is a directory, not a file: name a file in it");
@@ -62,7 +62,7 @@ pub async fn resolve<S: Sandbox>(sandbox: &S, path: &str) -> Result<(String, Opt
 }
 
 /// Follows a final link of a path. Returns the path without it, and the metadata of what is there, which is not a link.
-async fn follow<S: Sandbox>(sandbox: &S, path: &str) -> Result<(String, Option<Stat>)> {
+async fn follow_links<S: Sandbox>(sandbox: &S, path: &str) -> Result<(String, Option<Stat>)> {
     path::check(path)?;
     let mut at = path.to_owned();
     for _ in 0..LINKS {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::follow;
+use super::follow_links;
 use crate::archive::{Bytes, foreign};
 use crate::error::{Code, Error, Result};
 use crate::path::anywhere;
 use crate::sandbox::{Kind, Place, Sandbox};
-use crate::transfer::{staged, with_staging};
+use crate::transfer::{create_staged, with_staging};
 
 /// What to do with a directory that has content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -51,11 +51,11 @@ pub async fn assemble<S: Sandbox, C: Future<Output = Result<()>>>(
     existing: Existing,
     create: impl FnOnce(String) -> C,
 ) -> Result<bool> {
-    let (target, before) = follow(sandbox, path).await?;
+    let (target, before) = follow_links(sandbox, path).await?;
     let target = target.trim_end_matches('/');
     match before.map(|before| before.kind) {
         None => {
-            let created = staged(sandbox, target, |staging| async move {
+            let created = create_staged(sandbox, target, |staging| async move {
                 sandbox.make_dir(anywhere(&staging)).await?;
                 create(staging).await
             });

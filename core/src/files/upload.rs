@@ -2,7 +2,7 @@
 
 use super::http::{Conditions, Refused};
 use super::resolve;
-use crate::detach::detach;
+use crate::detach::run_detached;
 use crate::error::{Code, Error, Result};
 use crate::path::anywhere;
 use crate::sandbox::{Sandbox, Stat, lost};
@@ -83,7 +83,7 @@ impl<S: Sandbox> Upload<S> {
         for part in bytes.chunks(PIECE) {
             self.collected.extend_from_slice(part);
             if self.collected.len() >= PIECE {
-                self.write().await?;
+                self.write_collected().await?;
             }
         }
         Ok(())
@@ -95,9 +95,9 @@ impl<S: Sandbox> Upload<S> {
     /// [`Refused::Failed`] if the file at the path no longer meets the conditions, and the errors of the sandbox.
     pub async fn finish(mut self) -> std::result::Result<(Stat, bool), Refused> {
         if !self.collected.is_empty() || self.written.is_none() {
-            self.write().await?;
+            self.write_collected().await?;
         }
-        self.place().await
+        self.move_to_target().await
     }
 
     /// The same, for a file that a host has written at the staging path.
@@ -105,11 +105,11 @@ impl<S: Sandbox> Upload<S> {
     /// # Errors
     /// As [`finish`](Self::finish).
     pub async fn finish_staged(mut self) -> std::result::Result<(Stat, bool), Refused> {
-        self.place().await
+        self.move_to_target().await
     }
 
-    async fn place(&mut self) -> std::result::Result<(Stat, bool), Refused> {
-        let sandbox = self.sandbox.clone().ok_or_else(gone)?;
+    async fn move_to_target(&mut self) -> std::result::Result<(Stat, bool), Refused> {
+        let sandbox = self.sandbox.clone().ok_or_else(already_placed_error)?;
         let placed = async {
             if let Some(mode) = self.mode {
                 sandbox.set_mode(anywhere(&self.staging), mode).await?;
@@ -133,9 +133,9 @@ impl<S: Sandbox> Upload<S> {
         Ok((stat, self.before.is_none()))
     }
 
-    async fn write(&mut self) -> Result<()> {
+    async fn write_collected(&mut self) -> Result<()> {
         let bytes = std::mem::take(&mut self.collected);
-        let sandbox = self.sandbox.as_ref().ok_or_else(gone)?;
+        let sandbox = self.sandbox.as_ref().ok_or_else(already_placed_error)?;
         let written =
             sandbox.write_at(anywhere(&self.staging), self.written.unwrap_or_default(), bytes).await;
         self.written = Some(written.map_err(|error| self.reworded(error))?);
@@ -159,7 +159,7 @@ impl<S: Sandbox> Drop for Upload<S> {
     fn drop(&mut self) {
         let Some(sandbox) = self.sandbox.take() else { return };
         let staging = std::mem::take(&mut self.staging);
-        detach(async move {
+        run_detached(async move {
             let removed = sandbox.remove(anywhere(&staging)).await;
             // A sandbox that does not answer removes it at its next start.
             if !matches!(removed, Err(Error { code: Code::Unavailable, .. })) {
@@ -169,6 +169,6 @@ impl<S: Sandbox> Drop for Upload<S> {
     }
 }
 
-fn gone() -> Error {
+fn already_placed_error() -> Error {
     Error::new(Code::Internal, "the file is already at its path")
 }

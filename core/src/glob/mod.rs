@@ -30,14 +30,14 @@ pub(crate) struct Base<'a> {
 }
 
 /// Finds files. Returns at most 1000 paths, sorted and relative to the start, and whether there are more.
-pub(crate) async fn find<S: Sandbox>(
+pub(crate) async fn find_files<S: Sandbox>(
     sandbox: &S,
     base: &Base<'_>,
     pattern: &str,
 ) -> Result<(Vec<String>, bool)> {
-    let mut search = Search::new(matcher(pattern, base.key)?);
-    while let Some(dir) = search.next() {
-        let path = joined(base.path, &dir);
+    let mut search = Search::new(compile_matcher(pattern, base.key)?);
+    while let Some(dir) = search.next_directory() {
+        let path = join_path(base.path, &dir);
         let entries = match sandbox.list(Place { root: base.root, path: &path }).await {
             Ok(entries) => entries,
             // The result would lack the files of a directory that is too large to list.
@@ -45,25 +45,25 @@ pub(crate) async fn find<S: Sandbox>(
             // An unreadable or removed directory has no files; but the start itself must exist.
             Err(_) => continue,
         };
-        for link in search.look(dir, entries).await? {
-            let path = joined(base.path, &link);
+        for link in search.process_entries(dir, entries).await? {
+            let path = join_path(base.path, &link);
             let place = Place { root: base.root, path: &path };
-            if search.wants(&link) && sandbox.read(place, 0, 0).await.is_ok() {
-                search.keep(link);
+            if search.should_keep(&link) && sandbox.read(place, 0, 0).await.is_ok() {
+                search.keep_file(link);
             }
             search.in_time()?;
         }
     }
-    Ok(search.done())
+    Ok(search.into_files())
 }
 
 /// Checks a pattern of paths relative to a directory. `base` is the key of the input that names that directory.
-pub(crate) fn check(pattern: &str, base: &str) -> Result<()> {
-    matcher(pattern, base).map(drop)
+pub(crate) fn check_pattern(pattern: &str, base: &str) -> Result<()> {
+    compile_matcher(pattern, base).map(drop)
 }
 
 /// Reads a pattern of paths. `key` is that of the input.
-pub(crate) fn compile(key: &str, pattern: &str) -> Result<Pattern> {
+pub(crate) fn compile_pattern(key: &str, pattern: &str) -> Result<Pattern> {
     let wrong = |why: String| Error::new(Code::InvalidInput, format!("`{key}` {why}"));
     if pattern.is_empty() || pattern.contains('\0') || pattern.len() > MAX_PATTERN {
         return Err(wrong(format!("must have 1 to {MAX_PATTERN} bytes and no NUL")));
@@ -72,9 +72,9 @@ pub(crate) fn compile(key: &str, pattern: &str) -> Result<Pattern> {
 }
 
 /// Reads a pattern of paths relative to a directory. `base` is the key of the input that names that directory.
-fn matcher(pattern: &str, base: &str) -> Result<Matcher> {
+fn compile_matcher(pattern: &str, base: &str) -> Result<Matcher> {
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-    let compiled = compile("pattern", pattern)?;
+    let compiled = compile_pattern("pattern", pattern)?;
     if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
         let message = format!(
             "`pattern` must be relative to `{base}`, without `..`: pass another directory as `{base}`"
@@ -86,6 +86,6 @@ fn matcher(pattern: &str, base: &str) -> Result<Matcher> {
     Ok(Matcher { pattern: compiled, length: pattern.len(), depth })
 }
 
-fn joined(cwd: &str, path: &str) -> String {
+fn join_path(cwd: &str, path: &str) -> String {
     if path.is_empty() { cwd.to_owned() } else { format!("{cwd}/{path}") }
 }

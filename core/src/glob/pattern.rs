@@ -25,7 +25,7 @@ pub(crate) fn read(pattern: &str) -> Result<Pattern, String> {
         begins: true,
         braces: Vec::new(),
     };
-    reader.read()?;
+    reader.read_pattern()?;
     reader.regex.push('$');
     Ok(Pattern::new(reader.steps, reader.regex))
 }
@@ -53,7 +53,7 @@ struct Brace {
 }
 
 impl Reader<'_> {
-    fn read(&mut self) -> Result<(), &'static str> {
+    fn read_pattern(&mut self) -> Result<(), &'static str> {
         while let Some(character) = self.rest.next() {
             let begins = replace(&mut self.begins, character == '/');
             match character {
@@ -61,16 +61,16 @@ impl Reader<'_> {
                     self.steps.push(Step::InComponent);
                     self.regex.push_str("[^/]");
                 }
-                '*' => self.asterisk(begins),
-                '[' => self.class()?,
+                '*' => self.read_asterisks(begins),
+                '[' => self.read_class()?,
                 '{' if self.braces.len() == MAX_BRACES => return Err("is too complex"),
                 '{' => {
                     self.regex.push_str("(?:");
-                    let fork = self.fork();
+                    let fork = self.add_fork();
                     self.braces.push(Brace { begins, fork, jumps: Vec::new() });
                     self.begins = begins;
                 }
-                ',' if !self.braces.is_empty() => self.alternative(),
+                ',' if !self.braces.is_empty() => self.start_alternative(),
                 '}' => {
                     let brace = self.braces.pop().ok_or("has an unmatched `}`")?;
                     self.regex.push(')');
@@ -80,23 +80,23 @@ impl Reader<'_> {
                 }
                 '\\' => {
                     let literal = self.rest.next().ok_or("ends in a `\\`")?;
-                    self.literal(literal);
+                    self.add_literal(literal);
                 }
-                literal => self.literal(literal),
+                literal => self.add_literal(literal),
             }
         }
         if self.braces.is_empty() { Ok(()) } else { Err("has an unclosed `{`") }
     }
 
     /// Adds a fork that leads to the next step only, until there is another way. Returns its place.
-    fn fork(&mut self) -> usize {
+    fn add_fork(&mut self) -> usize {
         let fork = self.steps.len();
         self.steps.push(Step::Fork(fork + 1));
         fork
     }
 
     /// Ends an alternative, and begins the next one.
-    fn alternative(&mut self) {
+    fn start_alternative(&mut self) {
         let (jump, other) = (self.steps.len(), self.steps.len() + 1);
         let Some(brace) = self.braces.last_mut() else { return };
         brace.jumps.push(jump);
@@ -105,39 +105,41 @@ impl Reader<'_> {
         self.regex.push('|');
         // The closing brace says where it leads.
         self.steps.push(Step::Jump(jump));
-        self.fork();
+        self.add_fork();
     }
 
     /// One asterisk, or two.
-    fn asterisk(&mut self, begins: bool) {
+    fn read_asterisks(&mut self, begins: bool) {
         let two = self.rest.next_if_eq(&'*').is_some();
         match self.rest.peek() {
             Some('/') if two && begins => {
                 self.rest.next();
                 self.regex.push_str("(?:");
-                let fork = self.fork();
-                self.repeat(Step::Any, ".*");
-                self.literal('/');
+                let fork = self.add_fork();
+                self.add_repetition(Step::Any, ".*");
+                self.add_literal('/');
                 self.steps[fork] = Step::Fork(self.steps.len());
                 self.regex.push_str(")?");
                 self.begins = true;
             }
-            None if two && begins => self.repeat(Step::Any, ".*"),
-            Some(',' | '}') if two && begins && !self.braces.is_empty() => self.repeat(Step::Any, ".*"),
-            _ => self.repeat(Step::InComponent, "[^/]*"),
+            None if two && begins => self.add_repetition(Step::Any, ".*"),
+            Some(',' | '}') if two && begins && !self.braces.is_empty() => {
+                self.add_repetition(Step::Any, ".*");
+            }
+            _ => self.add_repetition(Step::InComponent, "[^/]*"),
         }
     }
 
     /// Adds a step that is taken any number of times.
-    fn repeat(&mut self, step: Step, regex: &str) {
+    fn add_repetition(&mut self, step: Step, regex: &str) {
         self.regex.push_str(regex);
-        let fork = self.fork();
+        let fork = self.add_fork();
         self.steps.extend([step, Step::Jump(fork)]);
         self.steps[fork] = Step::Fork(self.steps.len());
     }
 
     /// Reads a character class.
-    fn class(&mut self) -> Result<(), &'static str> {
+    fn read_class(&mut self) -> Result<(), &'static str> {
         const OPEN: &str = "has an unclosed `[`";
         let mut ranges = Vec::new();
         self.regex.push('[');
@@ -154,7 +156,7 @@ impl Reader<'_> {
                 self.steps.push(Step::Class { negated, ranges });
                 return Ok(());
             }
-            self.escape(from);
+            self.push_escaped(from);
             let mut behind = self.rest.clone();
             let mut to = from;
             // A hyphen at the end of a class is literal.
@@ -165,19 +167,19 @@ impl Reader<'_> {
                     return Err("has a character range that ends before it starts");
                 }
                 self.regex.push('-');
-                self.escape(to);
+                self.push_escaped(to);
             }
             ranges.push(from..=to);
         }
     }
 
-    fn literal(&mut self, character: char) {
+    fn add_literal(&mut self, character: char) {
         self.steps.push(Step::Character(character));
-        self.escape(character);
+        self.push_escaped(character);
     }
 
     /// Adds a character to the regular expression.
-    fn escape(&mut self, character: char) {
+    fn push_escaped(&mut self, character: char) {
         self.regex.push_str(&regex_lite::escape(character.encode_utf8(&mut [0; 4])));
     }
 }
@@ -228,7 +230,7 @@ mod tests {
             ("\\d(a|b)+$.", &["d(a|b)+$."], &["1a", "dab"]),
         ] {
             let read = read(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
-            let regex = Regex::new(read.regex()).unwrap();
+            let regex = Regex::new(read.as_regex()).unwrap();
             for (paths, expected) in [(matching, true), (other, false)] {
                 for path in paths {
                     assert_eq!(read.is_match(path), expected, "{pattern} and {path:?}");

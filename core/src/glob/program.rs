@@ -33,7 +33,7 @@ impl Pattern {
     }
 
     /// Returns a regular expression that matches the same paths.
-    pub(crate) fn regex(&self) -> &str {
+    pub(crate) fn as_regex(&self) -> &str {
         &self.regex
     }
 
@@ -41,11 +41,11 @@ impl Pattern {
     pub(crate) fn is_match(&self, path: &str) -> bool {
         let mut here = Places::new(self.steps.len() + 1);
         let mut next = Places::new(self.steps.len() + 1);
-        here.enter(&self.steps, 0);
+        here.add_reachable(&self.steps, 0);
         for character in path.chars() {
             for place in here.reached.drain(..) {
-                if self.steps.get(place).is_some_and(|step| step.takes(character)) {
-                    next.enter(&self.steps, place + 1);
+                if self.steps.get(place).is_some_and(|step| step.can_take(character)) {
+                    next.add_reachable(&self.steps, place + 1);
                 }
             }
             here.known.fill(false);
@@ -59,7 +59,7 @@ impl Pattern {
 }
 
 impl Step {
-    fn takes(&self, character: char) -> bool {
+    fn can_take(&self, character: char) -> bool {
         match self {
             Step::Character(this) => *this == character,
             Step::InComponent => character != '/',
@@ -86,7 +86,7 @@ impl Places {
     }
 
     /// Adds a place, and those that forks and jumps lead to from it.
-    fn enter(&mut self, steps: &[Step], place: usize) {
+    fn add_reachable(&mut self, steps: &[Step], place: usize) {
         let mut entered = self.reached.len();
         self.add(place);
         while let Some(place) = self.reached.get(entered).copied() {

@@ -42,7 +42,7 @@ pub(super) struct Matcher {
 }
 
 impl Matcher {
-    fn work(&self, path: usize) -> u64 {
+    fn estimate_work(&self, path: usize) -> u64 {
         (self.length as u64 + 1) * (path as u64 + 1)
     }
 }
@@ -88,14 +88,18 @@ impl Search {
     }
 
     /// Returns the next pending directory.
-    pub(super) fn next(&mut self) -> Option<String> {
+    pub(super) fn next_directory(&mut self) -> Option<String> {
         let next = self.left.pop()?;
         self.waiting -= next.len();
         Some(next)
     }
 
     /// Processes the entries of a directory. Returns the matching links, whose targets must be checked.
-    pub(super) async fn look(&mut self, directory: String, entries: Vec<Entry>) -> Result<Vec<String>> {
+    pub(super) async fn process_entries(
+        &mut self,
+        directory: String,
+        entries: Vec<Entry>,
+    ) -> Result<Vec<String>> {
         self.directories += 1;
         self.entries += entries.len();
         if self.entries > ENTRIES {
@@ -105,7 +109,7 @@ impl Search {
         }
         let longest = entries.iter().map(|entry| entry.name.len()).sum::<usize>()
             + entries.len() * (directory.len() + 1);
-        let small = self.matcher.work(longest) <= AT_ONCE;
+        let small = self.matcher.estimate_work(longest) <= AT_ONCE;
         let mut part = Part {
             matcher: Arc::clone(&self.matcher),
             directory,
@@ -116,8 +120,9 @@ impl Search {
         };
         let mut links = Vec::new();
         loop {
-            part = if small { part.matched() } else { turns::take(move || part.matched()).await? };
-            self.take(&mut part, &mut links)?;
+            part =
+                if small { part.match_entries() } else { turns::take(move || part.match_entries()).await? };
+            self.merge_part(&mut part, &mut links)?;
             if part.entries.len() == 0 {
                 return Ok(links);
             }
@@ -125,7 +130,7 @@ impl Search {
     }
 
     /// Adds the result of a turn.
-    fn take(&mut self, part: &mut Part, links: &mut Vec<String>) -> Result<()> {
+    fn merge_part(&mut self, part: &mut Part, links: &mut Vec<String>) -> Result<()> {
         for directory in part.directories.drain(..) {
             if self.directories < DIRECTORIES {
                 self.waiting += directory.len();
@@ -133,7 +138,7 @@ impl Search {
             }
         }
         for (file, is_link) in part.files.drain(..) {
-            if is_link { links.push(file) } else { self.keep(file) }
+            if is_link { links.push(file) } else { self.keep_file(file) }
         }
         self.work += std::mem::take(&mut part.work);
         if self.waiting > WAITING {
@@ -154,13 +159,13 @@ impl Search {
     }
 
     /// Returns whether a file would be among those that a model gets, or prove that there are more.
-    pub(super) fn wants(&self, file: &str) -> bool {
+    pub(super) fn should_keep(&self, file: &str) -> bool {
         self.found.len() <= MAX_PATHS || self.found.peek().is_some_and(|last| file < last.as_str())
     }
 
     /// Keeps a file, if it is among the first.
-    pub(super) fn keep(&mut self, file: String) {
-        if self.wants(&file) {
+    pub(super) fn keep_file(&mut self, file: String) {
+        if self.should_keep(&file) {
             self.found.push(file);
             if self.found.len() > MAX_PATHS + 1 {
                 self.found.pop();
@@ -169,7 +174,7 @@ impl Search {
     }
 
     /// Returns the files in path order, and whether there are more.
-    pub(super) fn done(self) -> (Vec<String>, bool) {
+    pub(super) fn into_files(self) -> (Vec<String>, bool) {
         let mut files = self.found.into_sorted_vec();
         let truncated = files.len() > MAX_PATHS || self.directories >= DIRECTORIES;
         files.truncate(MAX_PATHS);
@@ -179,7 +184,7 @@ impl Search {
 
 impl Part {
     /// Matches entries for one turn.
-    fn matched(mut self) -> Self {
+    fn match_entries(mut self) -> Self {
         while self.work < TURN
             && let Some(entry) = self.entries.next()
         {
@@ -188,7 +193,7 @@ impl Part {
             } else {
                 format!("{}/{}", self.directory, entry.name)
             };
-            self.work += self.matcher.work(path.len());
+            self.work += self.matcher.estimate_work(path.len());
             match entry.stat.kind {
                 Kind::Directory if path.split('/').count() < self.matcher.depth => {
                     self.directories.push(path);
@@ -249,7 +254,7 @@ mod tests {
         let beside = turns_beside(async || {
             let (matcher, entries) = costly();
             let mut search = Search::new(matcher);
-            search.look(String::new(), entries).await.unwrap();
+            search.process_entries(String::new(), entries).await.unwrap();
             assert!(search.work > 4 * TURN);
         });
         assert!(beside > 0);
@@ -262,7 +267,7 @@ mod tests {
             let mut part = Part { matcher, directory, entries, directories, files, work: 0 };
             while part.entries.len() > 0 {
                 part.work = 0;
-                part = part.matched();
+                part = part.match_entries();
             }
         });
         assert_eq!(beside, 0);
@@ -276,12 +281,12 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut search = Search::new(matcher("*"));
         search.entries = ENTRIES;
-        let looked = search.look(String::new(), vec![file("a".into())]);
+        let looked = search.process_entries(String::new(), vec![file("a".into())]);
         assert_eq!(runtime.block_on(looked).unwrap_err().code, Code::TooLarge);
         let mut search = Search::new(matcher("*"));
         search.waiting = WAITING;
         let stat = Stat { kind: Kind::Directory, size: 0, mode: 0o755, mtime: None, version: None };
-        let looked = search.look(String::new(), vec![Entry { name: "a".into(), stat }]);
+        let looked = search.process_entries(String::new(), vec![Entry { name: "a".into(), stat }]);
         assert_eq!(runtime.block_on(looked).unwrap_err().code, Code::TooLarge);
     }
 
@@ -291,10 +296,10 @@ mod tests {
         let mut names: Vec<String> =
             (0..3 * MAX_PATHS).map(|number| format!("{:05}", number * 7919 % 10_007)).collect();
         for name in &names {
-            search.keep(name.clone());
+            search.keep_file(name.clone());
         }
         names.sort_unstable();
         names.truncate(MAX_PATHS);
-        assert_eq!(search.done(), (names, true));
+        assert_eq!(search.into_files(), (names, true));
     }
 }

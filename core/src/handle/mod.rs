@@ -61,7 +61,7 @@ impl<P: Provider> Session<P> {
     pub async fn get(&self, name: &str) -> Result<Handle<P>> {
         let sandbox = self.sandbox(name).await?;
         let name = SandboxName::new(name)?;
-        let observed = self.observe(&name);
+        let observed = self.observe_sandbox(&name);
         Ok(Handle::new(self.clone(), name, sandbox, observed))
     }
 }
@@ -145,7 +145,7 @@ impl<P: Provider> Handle<P> {
     /// # Errors
     /// The errors of the provider.
     pub async fn state(&self) -> Result<State> {
-        self.look().await?;
+        self.refresh_lifecycle().await?;
         Ok(self.observed.state())
     }
 
@@ -166,7 +166,7 @@ impl<P: Provider> Handle<P> {
                     return Some((state, more));
                 }
                 // A provider that does not answer now may answer later.
-                let _ = handle.look().await;
+                let _ = handle.refresh_lifecycle().await;
             }
         })
     }
@@ -181,11 +181,11 @@ impl<P: Provider> Handle<P> {
     }
 
     /// Asks the provider whether the sandbox runs.
-    async fn look(&self) -> Result<Lifecycle> {
+    async fn refresh_lifecycle(&self) -> Result<Lifecycle> {
         if self.sandbox().is_err() {
             return Ok(Lifecycle::Destroyed);
         }
-        let lifecycle = match self.session.find(&self.name).await? {
+        let lifecycle = match self.session.find_sandbox(&self.name).await? {
             Some(opened) => opened.sandbox.status().await?.into(),
             None => Lifecycle::Destroyed,
         };

@@ -76,7 +76,7 @@ impl<P: Provider> Watch<P> {
             if self.last != Last::Unknown {
                 sleep(PERIOD).await;
             }
-            let now = match self.handle.look().await {
+            let now = match self.handle.refresh_lifecycle().await {
                 Ok(Lifecycle::Destroyed) => return None,
                 // Nothing in it runs that could change the file.
                 Ok(Lifecycle::Sleeping) if self.last != Last::Unknown => continue,
@@ -96,7 +96,7 @@ impl<P: Provider> Watch<P> {
                 Last::Failed(error) => return Some(Err(error.clone())),
                 Last::Nothing if matches!(before, Last::Content(_)) => {
                     // It may have gone with the sandbox.
-                    if matches!(self.handle.look().await, Ok(Lifecycle::Destroyed)) {
+                    if matches!(self.handle.refresh_lifecycle().await, Ok(Lifecycle::Destroyed)) {
                         return None;
                     }
                     return Some(Err(Error::new(Code::NotFound, format!("`{}` has gone", self.path))));

@@ -47,10 +47,10 @@ pub fn event_of_json(name: &str, data: &str) -> String {
 pub fn events<T: Serialize + MaybeSend + 'static>(
     call: impl Events<Item = Event<T>> + MaybeSend + 'static,
 ) -> impl Events<Item = String> + MaybeSend + 'static {
-    within(call, SILENCE)
+    encode_events(call, SILENCE)
 }
 
-fn within<T: Serialize + MaybeSend + 'static>(
+fn encode_events<T: Serialize + MaybeSend + 'static>(
     call: impl Events<Item = Event<T>> + MaybeSend + 'static,
     silence: Duration,
 ) -> impl Events<Item = String> + MaybeSend + 'static {
@@ -79,11 +79,12 @@ impl<T: Serialize, C: Events<Item = Event<T>>> State<C> {
             let call = self.call.as_mut()?;
             match select(call.next(), pin!(sleep(self.silence))).await {
                 Either::Left((Some(Event::Output(chunk)), _)) => {
-                    self.ready.extend(self.texts.decode(&chunk).map(|text| output(chunk.stream, &text)));
+                    self.ready
+                        .extend(self.texts.decode(&chunk).map(|text| output_event(chunk.stream, &text)));
                 }
                 Either::Left((Some(Event::Done(result)), _)) => {
                     self.call = None;
-                    self.ready.extend(self.texts.finish().map(|(stream, text)| output(stream, &text)));
+                    self.ready.extend(self.texts.finish().map(|(stream, text)| output_event(stream, &text)));
                     self.ready.push_back(event("result", &result));
                 }
                 Either::Left((None, _)) => return None,
@@ -93,7 +94,7 @@ impl<T: Serialize, C: Events<Item = Event<T>>> State<C> {
     }
 }
 
-fn output(stream: Stream, text: &str) -> String {
+fn output_event(stream: Stream, text: &str) -> String {
     let name = match stream {
         Stream::Stdout => "stdout",
         Stream::Stderr => "stderr",
@@ -137,7 +138,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let call = futures_util::stream::pending::<Event<ToolResult>>();
-            let mut events = pin!(within(call, Duration::from_millis(1)));
+            let mut events = pin!(encode_events(call, Duration::from_millis(1)));
             assert_eq!(events.next().await.as_deref(), Some(COMMENT));
             assert_eq!(events.next().await.as_deref(), Some(COMMENT));
         });

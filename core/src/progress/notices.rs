@@ -41,16 +41,16 @@ impl Notices {
     pub fn output(&mut self, chunk: &Chunk) -> Option<Notice> {
         let text = self.texts.decode(chunk)?;
         self.has_printed = true;
-        Some(self.notice(Some(text)))
+        Some(self.next_notice(Some(text)))
     }
 
     /// Returns the notification that the call is still running.
     pub fn still_running(&mut self) -> Notice {
         let seconds = self.since.elapsed().as_secs();
-        self.notice((!self.has_printed).then(|| format!("running for {seconds} s")))
+        self.next_notice((!self.has_printed).then(|| format!("running for {seconds} s")))
     }
 
-    fn notice(&mut self, message: Option<String>) -> Notice {
+    fn next_notice(&mut self, message: Option<String>) -> Notice {
         self.last = self.since.elapsed().as_secs_f64().max(self.last + LEAST);
         Notice { progress: self.last, message }
     }

@@ -156,7 +156,7 @@ pub struct Profile {
     #[serde(default)]
     pub sleep_after: Option<Duration>,
     /// The families of tools that its sandboxes serve.
-    #[serde(default = "agent")]
+    #[serde(default = "default_families")]
     pub tools: Vec<Family>,
     /// Its workspace, if it serves the tools `workspace` and declares more than the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,7 +164,7 @@ pub struct Profile {
 }
 
 /// What a sandbox serves unless its attribute says otherwise.
-fn agent() -> Vec<Family> {
+fn default_families() -> Vec<Family> {
     vec![Family::Agent]
 }
 
@@ -180,7 +180,7 @@ impl Profile {
             env: Vec::new(),
             size,
             sleep_after: None,
-            tools: agent(),
+            tools: default_families(),
             workspace: None,
         }
     }

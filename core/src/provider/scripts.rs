@@ -24,7 +24,7 @@ pub trait ScriptProvider: MaybeSend + MaybeSync + 'static {
         calls: &impl Calls,
     ) -> impl Future<Output = Result<Ran>> + MaybeSend {
         let _ = (agent, start, calls);
-        async { Err(script::unsupported()) }
+        async { Err(script::unsupported_error()) }
     }
 
     /// Returns the secrets of an agent's scripts, which only users can set. By default, there are none.
@@ -83,7 +83,7 @@ pub trait ScriptProvider: MaybeSend + MaybeSync + 'static {
         time: Duration,
     ) -> impl Future<Output = Result<impl Wire>> + MaybeSend {
         let _ = (session, agent, egress, time);
-        async { Err::<NoBrowser, _>(script::browser::unsupported()) }
+        async { Err::<NoBrowser, _>(script::browser::unsupported_error()) }
     }
 
     /// Ends the browser of an agent, with its cookies and its page. Also succeeds if the agent has no browser.
@@ -92,7 +92,7 @@ pub trait ScriptProvider: MaybeSend + MaybeSync + 'static {
     /// As [`open_browser`](Self::open_browser).
     fn close_browser(&self, agent: &SessionId) -> impl Future<Output = Result<()>> + MaybeSend {
         let _ = agent;
-        async { Err(script::browser::unsupported()) }
+        async { Err(script::browser::unsupported_error()) }
     }
 
     /// Compiles the source of a script or library without running it. Returns the first error in it, if there is one.
@@ -105,6 +105,6 @@ pub trait ScriptProvider: MaybeSend + MaybeSync + 'static {
         check: Check,
     ) -> impl Future<Output = Result<std::result::Result<(), Failure>>> + MaybeSend {
         let _ = (agent, check);
-        async { Err(script::unsupported()) }
+        async { Err(script::unsupported_error()) }
     }
 }

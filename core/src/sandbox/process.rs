@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::{MaybeSend, MaybeSync};
-use crate::detach::detach;
+use crate::detach::run_detached;
 use crate::error::{Code, Error, Result};
 
 /// The smallest and the largest buffer of a process, in bytes.
@@ -109,7 +109,7 @@ impl<P: Process> SignalOnDrop<P> {
 impl<P: Process> Drop for SignalOnDrop<P> {
     fn drop(&mut self) {
         if let Some((process, signal)) = self.0.take() {
-            detach(async move {
+            run_detached(async move {
                 // A process that cannot be reached has ended with its sandbox.
                 let _ = process.signal(signal).await;
             });

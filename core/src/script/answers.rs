@@ -31,7 +31,7 @@ impl<'a, P: Provider> Answers<'a, P> {
         Answers { has_browser, ..self }
     }
 
-    async fn result(&self, call: Call) -> Result<Value> {
+    async fn answer_call(&self, call: Call) -> Result<Value> {
         let (provider, agent) = (self.session.provider(), self.session.agent());
         match call {
             Call::StateGet { key } => Ok(self.state.get(&key).await?.unwrap_or_default()),
@@ -40,7 +40,7 @@ impl<'a, P: Provider> Answers<'a, P> {
                 Ok(Value::Null)
             }
             Call::StateDelete { key } => Ok(self.state.delete(&key).await?.into()),
-            Call::StateKeys { prefix } => Ok(self.state.keys(&prefix).await?.into()),
+            Call::StateKeys { prefix } => Ok(self.state.list_keys(&prefix).await?.into()),
             Call::DbSql { sql, params } => {
                 let answer = provider.script_query(agent, Query::Sql { sql, params }).await?;
                 check_integers(&answer)?;
@@ -53,9 +53,9 @@ impl<'a, P: Provider> Answers<'a, P> {
                 fetching.await.map(Value::Object)
             }
             // Without a browser, scripts do not have the global, but could still send such a call.
-            Call::Browser(_) if !self.has_browser => Err(browser::off()),
+            Call::Browser(_) if !self.has_browser => Err(browser::no_browser_error()),
             #[cfg(not(feature = "browser"))]
-            Call::Browser(_) => Err(browser::unsupported()),
+            Call::Browser(_) => Err(browser::unsupported_error()),
             #[cfg(feature = "browser")]
             Call::Browser(browse) => {
                 let browse = serde_json::from_value(browse)
@@ -85,6 +85,6 @@ fn check_integers(answer: &Value) -> Result<()> {
 
 impl<P: Provider> Calls for Answers<'_, P> {
     async fn call(&self, call: Call) -> std::result::Result<Value, String> {
-        self.result(call).await.map_err(|error| error.message)
+        self.answer_call(call).await.map_err(|error| error.message)
     }
 }

@@ -125,13 +125,13 @@ fn wrong_arguments(error: &serde_json::Error) -> String {
 
 /// Encodes a value for the store.
 #[cfg(feature = "script")]
-fn encode(value: &impl serde::Serialize) -> crate::error::Result<Vec<u8>> {
+fn encode_value(value: &impl serde::Serialize) -> crate::error::Result<Vec<u8>> {
     serde_json::to_vec(value)
         .map_err(|error| Error::new(Code::Internal, "the value cannot be stored").with_source(error))
 }
 
 /// Returns the error of a provider that cannot run scripts.
-pub(crate) fn unsupported() -> Error {
+pub(crate) fn unsupported_error() -> Error {
     Error::new(Code::Unsupported, "this provider does not run scripts: use koze on a Linux machine")
 }
 

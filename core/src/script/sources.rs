@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{encode, read};
+use super::{encode_value, read};
 use crate::error::{Code, Error, Result};
 use crate::store::{Expected, Key, Range, Store};
 use crate::time;
@@ -90,20 +90,20 @@ impl<S: Store> Sources<S> {
     /// Adds a new source.
     pub(crate) async fn create(&self, name: &str, source: Source) -> Result<Source> {
         check_description(&source.description)?;
-        let place = self.place(name)?;
+        let place = self.source_key(name)?;
         if self.store.get(&place).await?.is_some() {
-            return Err(self.exists(name));
+            return Err(self.already_exists_error(name));
         }
-        if self.store.list(&Range::of(self.prefix())).await?.len() >= MAX_SOURCES {
+        if self.store.list(&Range::of(self.key_prefix())).await?.len() >= MAX_SOURCES {
             let message = format!(
                 "there are {MAX_SOURCES}, which is the maximum: delete one with delete_{}",
                 self.kind.name()
             );
             return Err(Error::new(Code::Unavailable, message));
         }
-        match self.store.put(&place, encode(&source)?, Expected::Absent).await? {
+        match self.store.put(&place, encode_value(&source)?, Expected::Absent).await? {
             Some(_) => Ok(source),
-            None => Err(self.exists(name)),
+            None => Err(self.already_exists_error(name)),
         }
     }
 
@@ -112,8 +112,10 @@ impl<S: Store> Sources<S> {
         check_description(&new.description)?;
         let version = current.source.version;
         let new = Source { version: version + 1, updated: time::now(), ..new };
-        self.store.put(&self.version_place(name, version)?, encode(&current.source)?, Expected::Any).await?;
-        self.replace(name, current, &new).await?;
+        self.store
+            .put(&self.version_place(name, version)?, encode_value(&current.source)?, Expected::Any)
+            .await?;
+        self.replace_current(name, current, &new).await?;
         if let Some(old) = version.checked_sub(MAX_VERSIONS) {
             self.store.delete(&self.version_place(name, old)?, Expected::Any).await?;
         }
@@ -121,15 +123,15 @@ impl<S: Store> Sources<S> {
     }
 
     /// Enables or disables a source. This does not create a new version.
-    pub(crate) async fn enable(&self, name: &str, enabled: bool) -> Result<()> {
+    pub(crate) async fn set_enabled(&self, name: &str, enabled: bool) -> Result<()> {
         let current = self.get(name).await?;
         let new = Source { enabled, ..current.source.clone() };
-        self.replace(name, &current, &new).await
+        self.replace_current(name, &current, &new).await
     }
 
-    async fn replace(&self, name: &str, current: &Stored, new: &Source) -> Result<()> {
+    async fn replace_current(&self, name: &str, current: &Stored, new: &Source) -> Result<()> {
         let expected = Expected::Version(current.stored);
-        if self.store.put(&self.place(name)?, encode(new)?, expected).await?.is_some() {
+        if self.store.put(&self.source_key(name)?, encode_value(new)?, expected).await?.is_some() {
             return Ok(());
         }
         let message = format!("{} '{name}' was changed by another call meanwhile: read it again", self.kind);
@@ -138,8 +140,8 @@ impl<S: Store> Sources<S> {
 
     /// Deletes a source and its versions.
     pub(crate) async fn delete(&self, name: &str) -> Result<()> {
-        if !self.store.delete(&self.place(name)?, Expected::Any).await? {
-            return Err(self.missing(name));
+        if !self.store.delete(&self.source_key(name)?, Expected::Any).await? {
+            return Err(self.not_found_error(name));
         }
         for listed in self.store.list(&Range::of(self.versions_prefix(name))).await? {
             self.store.delete(&Key::new(listed.key)?, Expected::Any).await?;
@@ -149,40 +151,44 @@ impl<S: Store> Sources<S> {
 
     /// Returns a source.
     pub(crate) async fn get(&self, name: &str) -> Result<Stored> {
-        self.find(name).await?.ok_or_else(|| self.missing(name))
+        self.find(name).await?.ok_or_else(|| self.not_found_error(name))
     }
 
     /// Returns a source, if it exists.
     pub(crate) async fn find(&self, name: &str) -> Result<Option<Stored>> {
-        let Some(found) = self.store.get(&self.place(name)?).await? else { return Ok(None) };
-        Ok(Some(Stored { source: self.decoded(name, &found.bytes)?, stored: found.version }))
+        let Some(found) = self.store.get(&self.source_key(name)?).await? else { return Ok(None) };
+        Ok(Some(Stored { source: self.decode_source(name, &found.bytes)?, stored: found.version }))
     }
 
     /// Returns a version of a source, or the current one, and the versions that are kept, the oldest first.
-    pub(crate) async fn read(&self, name: &str, version: Option<u64>) -> Result<(Source, Vec<Version>)> {
+    pub(crate) async fn read_with_versions(
+        &self,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<(Source, Vec<Version>)> {
         let current = self.get(name).await?.source;
-        let versions = self.versions(name, &current).await?;
+        let versions = self.list_versions(name, &current).await?;
         let source = match version {
-            Some(version) if version != current.version => self.version(name, version).await?,
+            Some(version) if version != current.version => self.read_version(name, version).await?,
             _ => current,
         };
         Ok((source, versions))
     }
 
     /// Returns an earlier version of a source.
-    async fn version(&self, name: &str, version: u64) -> Result<Source> {
+    async fn read_version(&self, name: &str, version: u64) -> Result<Source> {
         let Some(found) = self.store.get(&self.version_place(name, version)?).await? else {
             let message = format!("{} '{name}' has no version {version} anymore, or not yet", self.kind);
             return Err(Error::new(Code::NotFound, message));
         };
-        self.decoded(name, &found.bytes)
+        self.decode_source(name, &found.bytes)
     }
 
-    async fn versions(&self, name: &str, current: &Source) -> Result<Vec<Version>> {
+    async fn list_versions(&self, name: &str, current: &Source) -> Result<Vec<Version>> {
         let mut versions = Vec::new();
         for listed in self.store.list(&Range::of(self.versions_prefix(name))).await? {
             if let Some(found) = self.store.get(&Key::new(listed.key)?).await? {
-                let Source { version, updated, .. } = self.decoded(name, &found.bytes)?;
+                let Source { version, updated, .. } = self.decode_source(name, &found.bytes)?;
                 // An update that was refused may have stored the current version.
                 if version < current.version {
                     versions.push(Version { version, updated });
@@ -196,8 +202,8 @@ impl<S: Store> Sources<S> {
     /// Returns all sources by name.
     pub(crate) async fn list(&self) -> Result<Vec<(String, Source)>> {
         let mut all = Vec::new();
-        for listed in self.store.list(&Range::of(self.prefix())).await? {
-            let name = listed.key.strip_prefix(&self.prefix()).unwrap_or_default().to_owned();
+        for listed in self.store.list(&Range::of(self.key_prefix())).await? {
+            let name = listed.key.strip_prefix(&self.key_prefix()).unwrap_or_default().to_owned();
             // It may have been deleted meanwhile.
             if let Some(Stored { source, .. }) = self.find(&name).await? {
                 all.push((name, source));
@@ -206,7 +212,7 @@ impl<S: Store> Sources<S> {
         Ok(all)
     }
 
-    fn prefix(&self) -> String {
+    fn key_prefix(&self) -> String {
         format!("script/{}/", self.kind.name())
     }
 
@@ -214,9 +220,9 @@ impl<S: Store> Sources<S> {
         format!("script/{}-version/{name}/", self.kind.name())
     }
 
-    fn place(&self, name: &str) -> Result<Key> {
+    fn source_key(&self, name: &str) -> Result<Key> {
         check_name(name)?;
-        Key::new(format!("{}{name}", self.prefix()))
+        Key::new(format!("{}{name}", self.key_prefix()))
     }
 
     fn version_place(&self, name: &str, version: u64) -> Result<Key> {
@@ -224,19 +230,19 @@ impl<S: Store> Sources<S> {
         Key::new(format!("{}{version:020}", self.versions_prefix(name)))
     }
 
-    fn decoded(&self, name: &str, bytes: &[u8]) -> Result<Source> {
+    fn decode_source(&self, name: &str, bytes: &[u8]) -> Result<Source> {
         read(bytes).map_err(|error| {
             Error::new(Code::Internal, format!("{} '{name}' cannot be read", self.kind)).with_source(error)
         })
     }
 
-    fn exists(&self, name: &str) -> Error {
+    fn already_exists_error(&self, name: &str) -> Error {
         let Sources { kind, .. } = self;
         let message = format!("{kind} '{name}' already exists. Use update_{} to modify it.", kind.name());
         Error::new(Code::AlreadyExists, message)
     }
 
-    fn missing(&self, name: &str) -> Error {
+    fn not_found_error(&self, name: &str) -> Error {
         let Sources { kind, .. } = self;
         let message = format!("{kind} '{name}' does not exist. Use create_{} to create it.", kind.name());
         Error::new(Code::NotFound, message)

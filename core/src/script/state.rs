@@ -25,7 +25,7 @@ impl<S: Store> State<S> {
 
     /// Returns a value, or `None` if the key is not set.
     pub(crate) async fn get(&self, key: &str) -> Result<Option<Value>> {
-        let Some(found) = self.0.get(&place(key)?).await? else { return Ok(None) };
+        let Some(found) = self.0.get(&store_key(key)?).await? else { return Ok(None) };
         let value = serde_json::from_slice(&found.bytes).map_err(|error| {
             Error::new(Code::Internal, format!("the value of `{key}` is not JSON")).with_source(error)
         })?;
@@ -33,7 +33,7 @@ impl<S: Store> State<S> {
     }
 
     pub(crate) async fn set(&self, key: &str, value: &Json) -> Result<()> {
-        let place = place(key)?;
+        let place = store_key(key)?;
         let bytes = value.text();
         if bytes.len() > MAX_VALUE {
             let message = format!(
@@ -49,11 +49,11 @@ impl<S: Store> State<S> {
 
     /// Deletes a value. Returns whether it existed.
     pub(crate) async fn delete(&self, key: &str) -> Result<bool> {
-        self.0.delete(&place(key)?, Expected::Any).await
+        self.0.delete(&store_key(key)?, Expected::Any).await
     }
 
     /// Returns the keys that start with a text, sorted.
-    pub(crate) async fn keys(&self, prefix: &str) -> Result<Vec<String>> {
+    pub(crate) async fn list_keys(&self, prefix: &str) -> Result<Vec<String>> {
         let mut range = Range::of(format!("{PLACE}{prefix}"));
         let mut keys = Vec::new();
         loop {
@@ -74,7 +74,7 @@ impl<S: Store> State<S> {
     }
 }
 
-fn place(key: &str) -> Result<Key> {
+fn store_key(key: &str) -> Result<Key> {
     if key.is_empty() || key.len() > MAX_KEY || key.chars().any(char::is_control) {
         let message = format!("a key of the state has 1 to {MAX_KEY} bytes and no control characters");
         return Err(Error::new(Code::InvalidInput, message));

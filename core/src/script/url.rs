@@ -37,8 +37,8 @@ impl Url {
 }
 
 /// Returns a text as the parser encodes it in a path and in a query. It may leave something out.
-pub(crate) fn encoded(text: &str) -> [String; 2] {
-    parser::encoded(text)
+pub(crate) fn encode_text(text: &str) -> [String; 2] {
+    parser::encode_text(text)
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -64,7 +64,7 @@ mod parser {
         })
     }
 
-    pub(super) fn encoded(text: &str) -> [String; 2] {
+    pub(super) fn encode_text(text: &str) -> [String; 2] {
         let Ok(mut url) = url::Url::parse("https://a/") else { return Default::default() };
         url.set_path(text);
         url.set_query(Some(text));
@@ -100,7 +100,7 @@ mod parser {
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
     }
 
-    pub(super) fn encoded(text: &str) -> [String; 2] {
+    pub(super) fn encode_text(text: &str) -> [String; 2] {
         let Ok(url) = web_sys::Url::new("https://a/") else { return Default::default() };
         url.set_pathname(text);
         url.set_search(text);

@@ -29,12 +29,12 @@ pub async fn by_operations<S: Sandbox>(sandbox: &S, place: Place<'_>, search: &S
     let wrong = |error| Error::new(Code::InvalidInput, format!("the pattern is not valid: {error}"));
     let matcher = Arc::new(Matcher::new(search).map_err(wrong)?);
     let (start, timeout) = (Start::now(), Duration::from_millis(search.timeout_ms.into()));
-    let mut walk = Walk::start(sandbox, place, search).await?;
+    let mut walk = Walk::start_at(sandbox, place, search).await?;
     let mut results = Results::new(search);
     loop {
         let mut batch = Batch::default();
-        let end = batch.fill(&mut walk, &matcher).await?;
-        for (file, piece) in batch.read(sandbox, place, search.max_file_size).await {
+        let end = batch.collect_files(&mut walk, &matcher).await?;
+        for (file, piece) in batch.read_files(sandbox, place, search.max_file_size).await {
             if start.elapsed() > timeout {
                 return Ok(results.finish(End::Timeout));
             }
@@ -50,7 +50,7 @@ pub async fn by_operations<S: Sandbox>(sandbox: &S, place: Place<'_>, search: &S
                 (File::Read(path), Some(Ok(bytes))) => match bytes {
                     bytes if bytes.len() as u64 > search.max_file_size => results.add_skipped(path),
                     bytes if matcher.is_binary(&bytes) => results.add_binary(path),
-                    bytes => lines(&matcher, &path, bytes, &mut results).await?,
+                    bytes => search_text(&matcher, &path, bytes, &mut results).await?,
                 },
             }
             if results.is_full() {
@@ -67,7 +67,12 @@ pub async fn by_operations<S: Sandbox>(sandbox: &S, place: Place<'_>, search: &S
 }
 
 /// Searches the text of a file.
-async fn lines(matcher: &Arc<Matcher>, path: &str, bytes: Vec<u8>, results: &mut Results) -> Result<()> {
+async fn search_text(
+    matcher: &Arc<Matcher>,
+    path: &str,
+    bytes: Vec<u8>,
+    results: &mut Results,
+) -> Result<()> {
     let (bytes, most) = (Arc::new(bytes), results.room());
     let (mut at, mut lines, mut length) = (Cursor::default(), Vec::new(), 0);
     while at.offset < bytes.len() && lines.len() < most && length < LARGEST_RESULT {
@@ -103,7 +108,11 @@ struct Batch {
 
 impl Batch {
     /// Collects files. Returns why there are no more.
-    async fn fill<S: Sandbox>(&mut self, walk: &mut Walk<'_, S>, matcher: &Matcher) -> Result<Option<End>> {
+    async fn collect_files<S: Sandbox>(
+        &mut self,
+        walk: &mut Walk<'_, S>,
+        matcher: &Matcher,
+    ) -> Result<Option<End>> {
         while self.files.len() < AT_ONCE && self.bytes < BYTES {
             match walk.next().await? {
                 Found::File { path, name, size } => {
@@ -125,7 +134,7 @@ impl Batch {
     }
 
     /// Reads the files.
-    async fn read<S: Sandbox>(
+    async fn read_files<S: Sandbox>(
         self,
         sandbox: &S,
         start: Place<'_>,
@@ -133,7 +142,7 @@ impl Batch {
     ) -> Vec<(File, Option<Result<Vec<u8>>>)> {
         let read = self.files.into_iter().map(async |file| {
             let File::Read(path) = &file else { return (file, None) };
-            let path = walk::joined(start.path, path);
+            let path = walk::join_path(start.path, path);
             let piece =
                 sandbox.read(Place { root: start.root, path: &path }, 0, most.saturating_add(1)).await;
             (file, Some(piece.map(|piece| piece.bytes)))

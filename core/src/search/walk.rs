@@ -46,9 +46,9 @@ impl<'a, S: Sandbox> Walk<'a, S> {
     ///
     /// # Errors
     /// The errors of listing the directory.
-    pub(super) async fn start(sandbox: &'a S, start: Place<'a>, search: &'a Search) -> Result<Self> {
+    pub(super) async fn start_at(sandbox: &'a S, start: Place<'a>, search: &'a Search) -> Result<Self> {
         let mut walk = Walk { sandbox, start, search, left: Vec::new(), directories: 0, entries: 0 };
-        match walk.list("").await {
+        match walk.list_directory("").await {
             Err(error) if error.code == Code::NotADirectory => {
                 let size = sandbox.read(start, 0, 0).await?.size;
                 walk.left.push(Left { path: String::new(), size, is_directory: false });
@@ -69,7 +69,7 @@ impl<'a, S: Sandbox> Walk<'a, S> {
                 let name = whole.rsplit('/').next().unwrap_or_default().to_owned();
                 return Ok(Found::File { path, name, size });
             }
-            match self.list(&path).await {
+            match self.list_directory(&path).await {
                 Ok(()) => {}
                 // It was removed meanwhile.
                 Err(error) if error.code == Code::NotFound => {}
@@ -84,8 +84,8 @@ impl<'a, S: Sandbox> Walk<'a, S> {
         self.directories > self.search.max_directories || self.entries > self.search.max_entries
     }
 
-    async fn list(&mut self, directory: &str) -> Result<()> {
-        let path = joined(self.start.path, directory);
+    async fn list_directory(&mut self, directory: &str) -> Result<()> {
+        let path = join_path(self.start.path, directory);
         let mut entries = self.sandbox.list(Place { root: self.start.root, path: &path }).await?;
         if self.search.skip_ignored {
             entries.retain(|entry| !is_ignored(&entry.name));
@@ -108,6 +108,6 @@ impl<'a, S: Sandbox> Walk<'a, S> {
 }
 
 /// Joins the start of a walk and a path below it.
-pub(super) fn joined(start: &str, path: &str) -> String {
+pub(super) fn join_path(start: &str, path: &str) -> String {
     if path.is_empty() { start.to_owned() } else { format!("{}/{path}", start.trim_end_matches('/')) }
 }

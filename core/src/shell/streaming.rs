@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use koze_protocol::output::Kept;
 
-use super::{MAX_OUTPUT, run_after, start};
+use super::{MAX_OUTPUT, run_after, start_attended};
 use crate::error::Result;
 use crate::maybe_send::MaybeSend;
 use crate::progress::Progress;
@@ -33,7 +33,7 @@ pub(crate) async fn run_reporting<S: Sandbox>(
     match progress {
         None => run_after(sandbox, None, command, working_dir, timeout).await,
         Some(progress) => {
-            let report = progress.reporter();
+            let report = progress.to_reporter();
             // On the heap, because every layer of futures counts towards the compiler's recursion limit.
             Box::pin(run_streaming(sandbox, None, command, working_dir, timeout, report)).await
         }
@@ -55,13 +55,13 @@ where
     F: Future<Output = std::result::Result<(), E>> + MaybeSend,
     E: MaybeSend,
 {
-    let process = start(sandbox, prelude, command, working_dir).await?;
-    let attended = Box::pin(attend(&process, timeout, on_output));
+    let process = start_attended(sandbox, prelude, command, working_dir).await?;
+    let attended = Box::pin(follow_process(&process, timeout, on_output));
     within!("exec" { timeout = timeout.as_secs() }, attended)
 }
 
 /// Follows a process until it has ended, and kills it at the timeout or when the caller is gone.
-async fn attend<P, F, E>(
+async fn follow_process<P, F, E>(
     process: &P,
     timeout: Duration,
     mut on_output: impl FnMut(Chunk) -> F + MaybeSend,

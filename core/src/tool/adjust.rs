@@ -13,7 +13,7 @@ const MAX_LENGTH: usize = 4096;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Returns an object without members that are `null`, and with whole numbers as such. Returns `None` if nothing changes.
-pub(super) fn adjusted(object: &str) -> Option<String> {
+pub(super) fn normalize_object(object: &str) -> Option<String> {
     let mut json = serde_json::Deserializer::from_str(object);
     let members = Members.deserialize(&mut json).ok()?;
     let text = format!("{{{}}}", members.join(","));
@@ -56,11 +56,11 @@ fn adjusted_value(text: &str) -> String {
     }
     // A number may be too large.
     let Ok(mut value) = serde_json::from_str(text) else { return text.to_owned() };
-    adjust(&mut value);
+    normalize_value(&mut value);
     value.to_string()
 }
 
-fn adjust(value: &mut Value) {
+fn normalize_value(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             if let Some(whole) =
@@ -71,10 +71,10 @@ fn adjust(value: &mut Value) {
                 *value = whole.into();
             }
         }
-        Value::Array(values) => values.iter_mut().for_each(adjust),
+        Value::Array(values) => values.iter_mut().for_each(normalize_value),
         Value::Object(members) => {
             members.retain(|_, value| !value.is_null());
-            members.values_mut().for_each(adjust);
+            members.values_mut().for_each(normalize_value);
         }
         _ => {}
     }
@@ -95,9 +95,9 @@ mod tests {
             ("{}", None),
             ("[1.0]", None),
         ] {
-            assert_eq!(adjusted(text).as_deref(), expected, "{text}");
+            assert_eq!(normalize_object(text).as_deref(), expected, "{text}");
         }
         let long = format!(r#"{{"a":[{}1.0]}}"#, "1,".repeat(MAX_LENGTH));
-        assert_eq!(adjusted(&long), None);
+        assert_eq!(normalize_object(&long), None);
     }
 }

@@ -41,7 +41,7 @@ impl<P: Provider> Session<P> {
     /// Returns the tools of the project's default toolset, bound to this session; none if it has no default.
     pub fn tools(&self) -> Vec<BoundTool<P>> {
         let catalog = Catalog::select(self.profiles(), None);
-        catalog.map(|catalog| bound(self, &catalog)).unwrap_or_default()
+        catalog.map(|catalog| bind_tools(self, &catalog)).unwrap_or_default()
     }
 
     /// Returns the tools of a toolset, bound to this session: `thread`, or several families, separated by commas.
@@ -49,11 +49,11 @@ impl<P: Provider> Session<P> {
     /// # Errors
     /// As [`Catalog::select`].
     pub fn toolset(&self, toolset: &str) -> Result<Vec<BoundTool<P>>> {
-        Ok(bound(self, &Catalog::select(self.profiles(), Some(toolset))?))
+        Ok(bind_tools(self, &Catalog::select(self.profiles(), Some(toolset))?))
     }
 }
 
-fn bound<P: Provider>(session: &Session<P>, catalog: &Catalog<All>) -> Vec<BoundTool<P>> {
+fn bind_tools<P: Provider>(session: &Session<P>, catalog: &Catalog<All>) -> Vec<BoundTool<P>> {
     let bound = |definition| BoundTool {
         session: session.clone(),
         sandbox: None,
@@ -96,22 +96,22 @@ impl<P: Provider> BoundTool<P> {
 
     /// Calls it with a model's input.
     pub async fn call(&self, input: impl Into<Input>) -> ToolResult {
-        match self.complete(input.into()) {
+        match self.add_sandbox_name(input.into()) {
             Ok(input) => self.catalog.call(&self.session, &self.definition.name, input).await.into(),
             Err(error) => Err::<Reply, _>(error).into(),
         }
     }
 
     /// Adds the sandbox's name to the input if the tool is bound to one.
-    fn complete(&self, mut input: Input) -> Result<Input> {
+    fn add_sandbox_name(&self, mut input: Input) -> Result<Input> {
         let Some(handle) = &self.sandbox else { return Ok(input) };
         handle.sandbox()?;
-        if input.take(SANDBOX).is_some() {
+        if input.take_member(SANDBOX).is_some() {
             let message = "unknown field `sandbox`: this tool is bound to one sandbox";
             return Err(Error::new(Code::InvalidInput, message));
         }
         // What is not an object is refused by the tool.
-        input.insert(SANDBOX, handle.name().as_str());
+        input.insert_member(SANDBOX, handle.name().as_str());
         Ok(input)
     }
 }

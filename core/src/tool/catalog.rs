@@ -183,7 +183,7 @@ impl<F: Families> Catalog<F> {
             if catalog.families.contains(&family) {
                 continue;
             }
-            if let Some((other, name)) = catalog.clash(family) {
+            if let Some((other, name)) = catalog.find_conflict(family) {
                 let message = format!(
                     "the tools `{other}` and `{family}` cannot be served together: both have `{name}`"
                 );
@@ -259,7 +259,7 @@ impl<F: Families> Catalog<F> {
     }
 
     /// Returns a family of this catalog that has a tool with the name of one of this family's tools.
-    fn clash(&self, family: Family) -> Option<(Family, &'static str)> {
+    fn find_conflict(&self, family: Family) -> Option<(Family, &'static str)> {
         self.families.iter().find_map(|other| {
             let ours = F::fixed(family).iter().find(|name| F::has(*other, name));
             let name = ours.or_else(|| F::fixed(*other).iter().find(|name| F::has(family, name)))?;

@@ -35,11 +35,11 @@ pub enum Dialect {
 
 impl Definition {
     /// Returns the definition of a tool of the family with these schemas.
-    pub(in crate::tool) fn of<T: Tool>(schemas: &Schemas) -> Self {
+    pub(in crate::tool) fn for_tool<T: Tool>(schemas: &Schemas) -> Self {
         Definition {
             name: T::NAME.into(),
             description: T::DESCRIPTION.into(),
-            schema: schemas.of(T::NAME),
+            schema: schemas.schema_of(T::NAME),
             scope: T::SCOPE,
         }
     }

@@ -77,8 +77,8 @@ macro_rules! family {
             fn definitions(profiles: &$crate::profiles::Profiles) -> Vec<$crate::tool::dialect::Definition> {
                 let schemas = $crate::tool::schema::Schemas::parse(include_str!($schemas));
                 let mut definitions = Vec::from([
-                    $($crate::tool::dialect::Definition::of::<$tool>(&schemas),)*
-                    $($(#[cfg(feature = $feature)] $crate::tool::dialect::Definition::of::<$optional>(&schemas),)*)?
+                    $($crate::tool::dialect::Definition::for_tool::<$tool>(&schemas),)*
+                    $($(#[cfg(feature = $feature)] $crate::tool::dialect::Definition::for_tool::<$optional>(&schemas),)*)?
                 ]);
                 $with(&mut definitions, profiles);
                 definitions
@@ -106,24 +106,24 @@ macro_rules! family {
 
         #[cfg(test)]
         mod schemas {
-            use $crate::tool::schema::derived::{check, schema};
+            use $crate::tool::schema::derived::{check_committed, generate_schema};
 
             #[test]
             fn the_committed_schemas_are_those_of_the_types() {
                 let schemas = [
                     $((
                         <super::$tool as $crate::tool::Tool>::NAME.to_owned(),
-                        schema::<<super::$tool as $crate::tool::Tool>::Input>(),
+                        generate_schema::<<super::$tool as $crate::tool::Tool>::Input>(),
                     ),)*
                     $($(
                         #[cfg(feature = $feature)]
                         (
                             <super::$optional as $crate::tool::Tool>::NAME.to_owned(),
-                            schema::<<super::$optional as $crate::tool::Tool>::Input>(),
+                            generate_schema::<<super::$optional as $crate::tool::Tool>::Input>(),
                         ),
                     )*)?
                 ];
-                check(<super::$family as $crate::tool::ToolFamily>::FAMILY.name(), &schemas.into_iter().collect());
+                check_committed(<super::$family as $crate::tool::ToolFamily>::FAMILY.name(), &schemas.into_iter().collect());
             }
         }
     };

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::adjust::adjusted;
+use super::adjust::normalize_object;
 use crate::error::{Code, Error};
-use crate::json::{ReadError, compact};
+use crate::json::{ReadError, to_compact};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -27,7 +27,7 @@ impl Input {
     /// # Errors
     /// See [`ReadError`].
     pub fn read(text: &[u8]) -> Result<Self, ReadError> {
-        Self::written(compact(text)?).map_err(ReadError::InvalidJson)
+        Self::from_json(to_compact(text)?).map_err(ReadError::InvalidJson)
     }
 
     /// Returns the text.
@@ -35,7 +35,7 @@ impl Input {
         self.0.get()
     }
 
-    fn written(json: String) -> serde_json::Result<Self> {
+    fn from_json(json: String) -> serde_json::Result<Self> {
         RawValue::from_string(json).map(Input)
     }
 
@@ -53,19 +53,19 @@ impl Input {
         if !self.is_object() {
             return Err(Error::new(Code::InvalidInput, "the input of a tool must be a JSON object"));
         }
-        let error = match decode(self.text()) {
+        let error = match decode_json(self.text()) {
             Ok(input) => return Ok(input),
             Err(error) => error,
         };
         // Only now, because `null` and `1.0` may be what the tool expects.
-        match adjusted(self.text()) {
-            Some(text) => decode(&text),
+        match normalize_object(self.text()) {
+            Some(text) => decode_json(&text),
             None => Err(error),
         }
     }
 
     /// Removes a member, and returns its value.
-    pub(in crate::tool) fn take(&mut self, key: &str) -> Option<Box<RawValue>> {
+    pub(in crate::tool) fn take_member(&mut self, key: &str) -> Option<Box<RawValue>> {
         if !self.is_object() {
             return None;
         }
@@ -77,7 +77,7 @@ impl Input {
     }
 
     /// Adds a text as a member that is not there. Returns whether it is an object, which has members.
-    pub(in crate::tool) fn insert(&mut self, key: &str, text: &str) -> bool {
+    pub(in crate::tool) fn insert_member(&mut self, key: &str, text: &str) -> bool {
         let Some(members) = self.text().strip_prefix('{') else { return false };
         let comma = if members.starts_with('}') { "" } else { "," };
         let member = [key, text].map(|text| Value::from(text).to_string()).join(":");
@@ -100,7 +100,7 @@ impl From<Map<String, Value>> for Input {
     }
 }
 
-fn decode<T: DeserializeOwned>(text: &str) -> Result<T> {
+fn decode_json<T: DeserializeOwned>(text: &str) -> Result<T> {
     let mut json = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut json).map_err(|error| wrong_input(&error))
 }
@@ -180,7 +180,7 @@ impl<'de> Visitor<'de> for Take<'_> {
 }
 
 /// Deserializes a number within the range of the schema.
-pub(super) fn within(name: &str, value: u64, range: RangeInclusive<u64>) -> Result<u64> {
+pub(super) fn check_range(name: &str, value: u64, range: RangeInclusive<u64>) -> Result<u64> {
     if range.contains(&value) {
         return Ok(value);
     }
@@ -189,7 +189,7 @@ pub(super) fn within(name: &str, value: u64, range: RangeInclusive<u64>) -> Resu
 }
 
 /// Encodes bytes for JSON: as text if they are valid UTF-8, otherwise as base64. Returns whether they are text.
-pub(super) fn text(bytes: Vec<u8>) -> (String, bool) {
+pub(super) fn encode_bytes(bytes: Vec<u8>) -> (String, bool) {
     match String::from_utf8(bytes) {
         Ok(text) => (text, false),
         Err(error) => (STANDARD.encode(error.as_bytes()), true),
@@ -219,14 +219,18 @@ mod tests {
             ("[1]", None, "[1]"),
         ] {
             let mut input = Input::read(text.as_bytes()).unwrap();
-            assert_eq!(input.take("b").as_deref().map(RawValue::get), taken);
+            assert_eq!(input.take_member("b").as_deref().map(RawValue::get), taken);
             assert_eq!(input.text(), rest);
         }
         let mut input = Input::from(json!({ "a": 1 }));
-        assert!(input.insert("b\"", "x") && input.text() == r#"{"b\"":"x","a":1}"#, "{}", input.text());
+        assert!(
+            input.insert_member("b\"", "x") && input.text() == r#"{"b\"":"x","a":1}"#,
+            "{}",
+            input.text()
+        );
         let mut input = Input::from(json!({}));
-        assert!(input.insert("b", "x") && input.text() == r#"{"b":"x"}"#, "{}", input.text());
-        assert!(!Input::from(json!([])).insert("b", "x"));
+        assert!(input.insert_member("b", "x") && input.text() == r#"{"b":"x"}"#, "{}", input.text());
+        assert!(!Input::from(json!([])).insert_member("b", "x"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::dialect::Definition;
 use super::{Content, Reply};
 use crate::error::Result;
-use crate::script::url::encoded;
+use crate::script::url::encode_text;
 use crate::script::{SHORTEST_MASKED, Secrets};
 
 /// The minimum length of a value's beginning that is masked at the end of a truncated text, in bytes.
@@ -37,7 +37,7 @@ impl Mask {
     pub(crate) fn new(secrets: &Secrets) -> Self {
         let mut all = Vec::new();
         for (name, value) in secrets.iter().filter(|(_, value)| value.chars().count() >= SHORTEST_MASKED) {
-            for form in forms(value) {
+            for form in encoded_forms(value) {
                 all.push((form, name.to_owned()));
             }
         }
@@ -45,60 +45,66 @@ impl Mask {
     }
 
     /// Masks the outcome of a tool.
-    pub(crate) fn outcome(&self, outcome: Result<Reply>) -> Result<Reply> {
+    pub(crate) fn mask_outcome(&self, outcome: Result<Reply>) -> Result<Reply> {
         match outcome {
-            Ok(Reply { content, is_error }) => Ok(Reply { content: self.content(content), is_error }),
+            Ok(Reply { content, is_error }) => Ok(Reply { content: self.mask_content(content), is_error }),
             Err(mut error) => {
-                error.message = self.text(error.message);
+                error.message = self.mask_text(error.message);
                 Err(error)
             }
         }
     }
 
     /// Masks the definition of a created tool. Returns `None` if the name contains a value: a tool with a masked name cannot be called.
-    pub(crate) fn definition(&self, definition: Definition) -> Option<Definition> {
+    pub(crate) fn mask_definition(&self, definition: Definition) -> Option<Definition> {
         if self.secret_in(&definition.name).is_some() {
             return None;
         }
-        let description = self.text(definition.description.into_owned()).into();
-        Some(Definition { description, schema: self.value(definition.schema), ..definition })
+        let description = self.mask_text(definition.description.into_owned()).into();
+        Some(Definition { description, schema: self.mask_value(definition.schema), ..definition })
     }
 
     /// Returns the name of a secret whose value is in a text.
     pub(crate) fn secret_in(&self, text: &str) -> Option<&str> {
-        self.found(text).first().map(|(_, name)| *name)
+        self.find_secrets(text).first().map(|(_, name)| *name)
     }
 
-    fn content(&self, content: Content) -> Content {
+    fn mask_content(&self, content: Content) -> Content {
         match content {
-            Content::Json(value) => Content::Json(self.value(value)),
-            Content::Text(text) => Content::Text(self.text(text)),
-            Content::Picture(value) => Content::Picture(self.value(value)),
-            Content::Outputs(value) => Content::Outputs(self.value(value)),
+            Content::Json(value) => Content::Json(self.mask_value(value)),
+            Content::Text(text) => Content::Text(self.mask_text(text)),
+            Content::Picture(value) => Content::Picture(self.mask_value(value)),
+            Content::Outputs(value) => Content::Outputs(self.mask_value(value)),
         }
     }
 
-    fn value(&self, value: Value) -> Value {
+    fn mask_value(&self, value: Value) -> Value {
         if self.forms.is_empty() {
             return value;
         }
         match value {
-            Value::String(text) => Value::String(self.text(text)),
-            Value::Array(items) => Value::Array(items.into_iter().map(|item| self.value(item)).collect()),
+            Value::String(text) => Value::String(self.mask_text(text)),
+            Value::Array(items) => {
+                Value::Array(items.into_iter().map(|item| self.mask_value(item)).collect())
+            }
             Value::Object(fields) => {
-                let field = |(name, field)| (self.text(name), self.value(field));
+                let field = |(name, field)| (self.mask_text(name), self.mask_value(field));
                 Value::Object(fields.into_iter().map(field).collect::<Map<_, _>>())
             }
             Value::Number(number) => {
                 let text = number.to_string();
-                if self.found(&text).is_empty() { Value::Number(number) } else { self.text(text).into() }
+                if self.find_secrets(&text).is_empty() {
+                    Value::Number(number)
+                } else {
+                    self.mask_text(text).into()
+                }
             }
             value => value,
         }
     }
 
-    fn text(&self, text: String) -> String {
-        let found = self.found(&text);
+    fn mask_text(&self, text: String) -> String {
+        let found = self.find_secrets(&text);
         if found.is_empty() {
             return text;
         }
@@ -113,7 +119,7 @@ impl Mask {
     }
 
     /// Returns the ranges of values in a text, and the names of their secrets. The ranges do not overlap.
-    fn found(&self, text: &str) -> Vec<(Range<usize>, &str)> {
+    fn find_secrets(&self, text: &str) -> Vec<(Range<usize>, &str)> {
         if self.forms.is_empty() {
             return Vec::new();
         }
@@ -123,12 +129,12 @@ impl Mask {
         // they find would add 2 KiB.
         let mut searches: Vec<Search<'_, '_>> =
             self.forms.iter().map(|(form, name)| Search::new(text, form, name)).collect();
-        searches.extend(self.cut(text));
+        searches.extend(self.find_truncated(text));
         let mut found: Vec<(Range<usize>, &str)> = Vec::new();
         // Of those that begin at the same place, the longest is the first.
         let order =
             |search: &&mut Search<'_, '_>| (search.next.unwrap_or(usize::MAX), Reverse(search.form.len()));
-        while let Some((range, name)) = searches.iter_mut().min_by_key(order).and_then(Search::take) {
+        while let Some((range, name)) = searches.iter_mut().min_by_key(order).and_then(Search::next_match) {
             match found.last_mut() {
                 Some((last, _)) if range.start < last.end => last.end = last.end.max(range.end),
                 _ => found.push((range, name)),
@@ -138,7 +144,7 @@ impl Mask {
     }
 
     /// Finds the beginning of a value that the engine has truncated.
-    fn cut<'t, 'a>(&'a self, text: &'t str) -> Option<Search<'t, 'a>> {
+    fn find_truncated<'t, 'a>(&'a self, text: &'t str) -> Option<Search<'t, 'a>> {
         let before_last = || text.rsplit_once('\n').filter(|(_, last)| last.starts_with(FULL));
         let head = text.strip_suffix(CUT).or_else(|| before_last().map(|(before, _)| before))?;
         let beginning = |form: &str| {
@@ -166,7 +172,7 @@ impl<'t, 'a> Search<'t, 'a> {
     }
 
     /// Returns what it has found, and searches on. What it finds can overlap.
-    fn take(&mut self) -> Option<(Range<usize>, &'a str)> {
+    fn next_match(&mut self) -> Option<(Range<usize>, &'a str)> {
         let start = self.next?;
         let from = start + self.form.chars().next().map_or(1, char::len_utf8);
         self.next = self.text[from..].find(self.form).map(|at| from + at);
@@ -176,7 +182,7 @@ impl<'t, 'a> Search<'t, 'a> {
 
 /// Returns the forms of a value in lowercase: the value itself, and how it is written within JSON, in a URL, as base64 and as
 /// hexadecimal.
-fn forms(value: &str) -> Vec<String> {
+fn encoded_forms(value: &str) -> Vec<String> {
     let base64 = STANDARD.encode(value);
     let unpadded = base64.trim_end_matches('=').to_owned();
     let in_names = unpadded.replace('+', "-").replace('/', "_");
@@ -184,12 +190,12 @@ fn forms(value: &str) -> Vec<String> {
         let _ = write!(text, "{byte:02x}");
         text
     });
-    let mut forms = vec![percent(value), base64, unpadded, in_names, hex];
+    let mut forms = vec![percent_encode(value), base64, unpadded, in_names, hex];
     forms.extend(in_url(value));
-    let slashes = [json(value), in_ascii(value)].map(|text| text.replace('/', "\\/"));
+    let slashes = [escape_json(value), in_ascii(value)].map(|text| text.replace('/', "\\/"));
     for mut text in slashes.into_iter().chain([value.to_owned(), in_ascii(value)]) {
         for _ in 0..LEVELS {
-            let escaped = json(&text);
+            let escaped = escape_json(&text);
             forms.push(text);
             text = escaped;
         }
@@ -206,14 +212,14 @@ fn forms(value: &str) -> Vec<String> {
 }
 
 /// Escapes a value as JSON does.
-fn json(value: &str) -> String {
+fn escape_json(value: &str) -> String {
     let json = Value::from(value).to_string();
     json[1..json.len() - 1].to_owned()
 }
 
 /// Escapes a value as JSON does for readers that take ASCII only.
 fn in_ascii(value: &str) -> String {
-    json(value).encode_utf16().fold(String::new(), |mut text, unit| {
+    escape_json(value).encode_utf16().fold(String::new(), |mut text, unit| {
         match u8::try_from(unit) {
             Ok(byte) if byte.is_ascii() => text.push(char::from(byte)),
             _ => drop(write!(text, "\\u{unit:04x}")),
@@ -224,14 +230,14 @@ fn in_ascii(value: &str) -> String {
 
 /// Encodes a value as the URL parser does, in a path and in a query.
 fn in_url(value: &str) -> Vec<String> {
-    let [path, query] = encoded(value);
+    let [path, query] = encode_text(value);
     let parts = [path.strip_prefix('/'), Some(query.as_str())];
     // Dot segments and line breaks are removed, and what is left could be anything.
     parts.into_iter().flatten().filter(|part| part.len() >= value.len()).map(str::to_owned).collect()
 }
 
 /// Encodes a value as `encodeURIComponent` does.
-fn percent(value: &str) -> String {
+fn percent_encode(value: &str) -> String {
     value.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
             text.push(char::from(byte));
@@ -274,7 +280,7 @@ mod tests {
             "short": "1234567",
             "other": [null, 1.5, 1_234_567],
         });
-        let masked = mask.outcome(Reply::ok(&value)).unwrap();
+        let masked = mask.mask_outcome(Reply::ok(&value)).unwrap();
         assert_eq!(
             masked.content,
             Content::Json(json!({
@@ -291,9 +297,9 @@ mod tests {
                 "other": [null, 1.5, 1_234_567],
             }))
         );
-        let error = mask.outcome(Err(Error::new(Code::InvalidInput, "no key `123456789`"))).unwrap_err();
+        let error = mask.mask_outcome(Err(Error::new(Code::InvalidInput, "no key `123456789`"))).unwrap_err();
         assert_eq!(error.message, "no key `[secret PIN]`");
-        assert_eq!(mask.text("x".to_owned() + "123456789"), "x[secret PIN]");
+        assert_eq!(mask.mask_text("x".to_owned() + "123456789"), "x[secret PIN]");
     }
 
     #[test]
@@ -311,12 +317,12 @@ mod tests {
             &STANDARD.encode("Sk-a/bC+d-ü1"),
             STANDARD.encode("Sk-a/bC+d-ü1").trim_end_matches('='),
         ] {
-            assert_eq!(mask.text(format!("x {text} y")), "x [secret KEY] y", "{text}");
+            assert_eq!(mask.mask_text(format!("x {text} y")), "x [secret KEY] y", "{text}");
         }
         let name = Mask::new(&[("A".to_owned(), "??>>~~~~1".to_owned())].into_iter().collect());
-        assert_eq!(name.text("x Pz8-Pn5-fn4x".to_owned()), "x [secret A]");
+        assert_eq!(name.mask_text("x Pz8-Pn5-fn4x".to_owned()), "x [secret A]");
         // What stays keeps its case.
-        assert_eq!(mask.text("ÄÖ Sk-A 12345678".into()), "ÄÖ Sk-A 12345678");
+        assert_eq!(mask.mask_text("ÄÖ Sk-A 12345678".into()), "ÄÖ Sk-A 12345678");
     }
 
     #[test]
@@ -325,13 +331,13 @@ mod tests {
         let mask = mask(&[("KEY", value)]);
         let mut text = value.to_owned();
         for level in 0..=LEVELS {
-            assert_eq!(mask.text(format!("<{text}>")), "<[secret KEY]>", "{level}");
-            text = json(&text);
+            assert_eq!(mask.mask_text(format!("<{text}>")), "<[secret KEY]>", "{level}");
+            text = escape_json(&text);
         }
         let python = r#"<-----BEGIN \\\"KEY\\\"-----\\n\\u00E4\\\\b/c>"#;
-        assert_eq!(mask.text(python.to_owned()), "<[secret KEY]>");
+        assert_eq!(mask.mask_text(python.to_owned()), "<[secret KEY]>");
         let php = r#"<-----BEGIN \"KEY\"-----\nä\\b\/c>"#;
-        assert_eq!(mask.text(php.to_owned()), "<[secret KEY]>");
+        assert_eq!(mask.mask_text(php.to_owned()), "<[secret KEY]>");
     }
 
     #[test]
@@ -343,34 +349,34 @@ mod tests {
             schema: json!({ "type": "object", "description": text }),
             scope: crate::tool::Scope::Session,
         };
-        let masked = mask.definition(definition("mine", "uses Long_secret_1")).unwrap();
+        let masked = mask.mask_definition(definition("mine", "uses Long_secret_1")).unwrap();
         let expected = definition("mine", "uses [secret KEY]");
         assert_eq!((masked.description, masked.schema), (expected.description, expected.schema));
-        assert!(mask.definition(definition("a_long_secret_1", "")).is_none());
+        assert!(mask.mask_definition(definition("a_long_secret_1", "")).is_none());
     }
 
     #[test]
     fn values_that_overlap_are_masked_as_one() {
         let mask = mask(&[("A", "abcdefgh"), ("B", "efghijkl"), ("C", "abcdefghij"), ("D", "zzzzzzzz")]);
-        assert_eq!(mask.text("-abcdefghijkl-".into()), "-[secret C]-");
-        assert_eq!(mask.text("abcdefghefghijkl".into()), "[secret A][secret B]");
-        assert_eq!(mask.text(format!("-{}-", "z".repeat(13))), "-[secret D]-");
+        assert_eq!(mask.mask_text("-abcdefghijkl-".into()), "-[secret C]-");
+        assert_eq!(mask.mask_text("abcdefghefghijkl".into()), "[secret A][secret B]");
+        assert_eq!(mask.mask_text(format!("-{}-", "z".repeat(13))), "-[secret D]-");
     }
 
     #[test]
     fn the_beginning_of_a_value_that_was_cut_is_masked() {
         let mask = mask(&[("A", "abcdefgh"), ("B", "xyzäöü12")]);
-        assert_eq!(mask.text("x abcdef…".into()), "x [secret A]…");
-        assert_eq!(mask.text("x xyzä…".into()), "x [secret B]…");
-        assert_eq!(mask.text("x abc…".into()), "x abc…");
-        assert_eq!(mask.text("x abcdef".into()), "x abcdef");
+        assert_eq!(mask.mask_text("x abcdef…".into()), "x [secret A]…");
+        assert_eq!(mask.mask_text("x xyzä…".into()), "x [secret B]…");
+        assert_eq!(mask.mask_text("x abc…".into()), "x abc…");
+        assert_eq!(mask.mask_text("x abcdef".into()), "x abcdef");
         let full = "x abcdef\n[the log is full: it has at most 1 MiB and 10000 lines]";
-        assert_eq!(mask.text(full.into()), full.replace("abcdef", "[secret A]"));
+        assert_eq!(mask.mask_text(full.into()), full.replace("abcdef", "[secret A]"));
     }
 
     #[test]
     fn without_secrets_nothing_changes() {
-        assert_eq!(mask(&[("A", "short")]).text("short".into()), "short");
-        assert_eq!(Mask::new(&Secrets::default()).value(json!([1])), json!([1]));
+        assert_eq!(mask(&[("A", "short")]).mask_text("short".into()), "short");
+        assert_eq!(Mask::new(&Secrets::default()).mask_value(json!([1])), json!([1]));
     }
 }

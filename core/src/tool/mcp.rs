@@ -8,10 +8,10 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::agent::cut;
+use super::agent::cut_content;
 use super::dialect::Definition;
 use super::hints::tool_hints;
-use super::{Content, Family, Reply, text};
+use super::{Content, Family, Reply, to_json_text};
 use crate::error::{Code, Error, Result};
 
 /// The longest result that is also sent as structured content, which sends every byte twice.
@@ -20,7 +20,7 @@ const MAX_STRUCTURED: usize = 1 << 20;
 const MAX_RESULT: usize = 8 << 20;
 
 /// Returns the part of the instructions for a client's model that is about a family.
-fn instructions(family: Family) -> &'static str {
+fn family_instructions(family: Family) -> &'static str {
     match family {
         Family::Agent => {
             "Tools for working in isolated Linux sandboxes. Each sandbox has its own files and processes, which persist \
@@ -64,7 +64,7 @@ pub fn server(families: &[Family], files: Files) -> InitializeResult {
         }
     };
     let asleep = families.iter().any(|family| *family != Family::Script).then_some(asleep);
-    let texts: Vec<&str> = families.iter().map(|family| instructions(*family)).chain(asleep).collect();
+    let texts: Vec<&str> = families.iter().map(|family| family_instructions(*family)).chain(asleep).collect();
     let mut capabilities = ServerCapabilities::default();
     let mut tools = ToolsCapability::default();
     tools.list_changed = families.contains(&Family::Script).then_some(true);
@@ -153,9 +153,9 @@ pub fn reply(reply: Result<Reply>) -> Called {
 
 /// A value, and its text.
 fn as_json(mut value: Value, is_error: bool) -> Called {
-    let json = json(&value);
-    if length(json.get()) > MAX_RESULT && cut(&mut value, MAX_RESULT) {
-        return as_text(text(&value), is_error);
+    let json = to_raw_json(&value);
+    if json_len(json.get()) > MAX_RESULT && cut_content(&mut value, MAX_RESULT) {
+        return as_text(to_json_text(&value), is_error);
     }
     let mut called = as_text(json.get().to_owned(), is_error);
     // A text as short as this one is never longer than `MAX_RESULT` when it is sent.
@@ -208,19 +208,19 @@ fn as_outputs(mut value: Value, is_error: bool) -> Called {
 }
 
 /// The JSON of a value.
-fn json(value: &Value) -> Box<RawValue> {
+fn to_raw_json(value: &Value) -> Box<RawValue> {
     to_raw_value(value).expect("a value's keys are texts")
 }
 
 /// The length of a text as a JSON string; for a short text, a lower bound.
-fn length(content: &str) -> usize {
+fn json_len(content: &str) -> usize {
     // As JSON, a byte takes at most six.
     let is_short = content.len() < MAX_RESULT / 6;
     if is_short { content.len() } else { serde_json::to_string(content).map_or(0, |escaped| escaped.len()) }
 }
 
 fn as_text(content: String, is_error: bool) -> Called {
-    let length = length(&content);
+    let length = json_len(&content);
     if length > MAX_RESULT {
         let text = format!(
             "the call succeeded, but its result of {length} bytes exceeds the maximum of {MAX_RESULT}: redirect the command's \
@@ -238,7 +238,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tool::agent::part;
+    use crate::tool::agent::to_part;
 
     fn sent_by(replied: Result<Reply>) -> CallToolResult {
         let called = reply(replied);
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_file_that_is_too_long_is_cut() {
         let file = vec![0; 2 << 20];
-        let value = serde_json::to_value(part(file, 5, 5 + (2 << 20))).unwrap();
+        let value = serde_json::to_value(to_part(file, 5, 5 + (2 << 20))).unwrap();
         let told = sent_by(Reply::ok(value));
         let (length, cut) = sent(&told);
         assert!(length <= MAX_RESULT && length > MAX_RESULT - 1024, "{length}");

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::Input;
 use crate::error::{Code, Error, Result};
-use crate::json::{MAX_ENVELOPE, ReadError, build, count};
+use crate::json::{MAX_ENVELOPE, ReadError, check_memory, parse_bounded};
 
 /// The longest ID of a request.
 const MAX_ID: usize = 1 << 10;
@@ -74,11 +74,11 @@ impl Message {
         if let Some(call) = read_call(text) {
             return call;
         }
-        match build(text, MAX_ENVELOPE) {
+        match parse_bounded(text, MAX_ENVELOPE) {
             Ok(_) => Message::Other,
             Err(ReadError::InvalidJson(error)) => Message::InvalidJson(error),
             // Nothing behind the key was read yet.
-            Err(ReadError::DuplicateKey(error)) => match count(text, MAX_ENVELOPE) {
+            Err(ReadError::DuplicateKey(error)) => match check_memory(text, MAX_ENVELOPE) {
                 Ok(()) => Message::DuplicateKey(error),
                 Err(ReadError::TooManyValues(_)) => too_large(),
                 Err(ReadError::InvalidJson(error)) => Message::InvalidJson(error),
@@ -102,11 +102,11 @@ fn read_call(text: &[u8]) -> Option<Message> {
             let error = ErrorData::invalid_params(describe_arguments(arguments), None);
             return Some(Message::InvalidArguments(JsonRpcError::new(Some(id), error).into()));
         }
-        Some(arguments) => refused(Input::read(arguments.as_bytes()))?,
+        Some(arguments) => into_client_result(Input::read(arguments.as_bytes()))?,
         None => Ok(Map::new().into()),
     };
-    let meta = match meta.map(|meta| build(meta.get().as_bytes(), MAX_ENVELOPE)) {
-        Some(meta) => match refused(meta)? {
+    let meta = match meta.map(|meta| parse_bounded(meta.get().as_bytes(), MAX_ENVELOPE)) {
+        Some(meta) => match into_client_result(meta)? {
             Ok(Value::Object(meta)) => Some(meta),
             Ok(_) => return None,
             Err(error) => {
@@ -136,7 +136,7 @@ fn too_large() -> Message {
 }
 
 /// Returns what was read, or the error for the client. Returns `None` if the text is not JSON.
-fn refused<T>(read: std::result::Result<T, ReadError>) -> Option<Result<T>> {
+fn into_client_result<T>(read: std::result::Result<T, ReadError>) -> Option<Result<T>> {
     match read {
         Ok(value) => Some(Ok(value)),
         Err(error) => error.into_tool_error().ok().map(Err),

@@ -96,7 +96,7 @@ impl Content {
     /// Returns the text that a model reads.
     fn into_text(self) -> String {
         match self {
-            Content::Json(value) | Content::Picture(value) | Content::Outputs(value) => text(&value),
+            Content::Json(value) | Content::Picture(value) | Content::Outputs(value) => to_json_text(&value),
             Content::Text(text) => text,
         }
     }
@@ -181,7 +181,7 @@ pub fn unknown_tool(name: &str, names: &[&str]) -> Error {
 }
 
 /// Returns a value as JSON text. Its `Display` writes piece by piece, which is several times slower for a large file.
-fn text(value: &Value) -> String {
+fn to_json_text(value: &Value) -> String {
     serde_json::to_string(value).expect("a value's keys are texts, and a text takes all that is written")
 }
 

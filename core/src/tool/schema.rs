@@ -16,7 +16,7 @@ impl Schemas {
     }
 
     /// Returns the schema of a tool. The tests compare the file with all tools.
-    pub(super) fn of(&self, name: &str) -> Value {
+    pub(super) fn schema_of(&self, name: &str) -> Value {
         self.0.get(name).cloned().unwrap_or_default()
     }
 }
@@ -33,7 +33,7 @@ pub(super) mod derived {
     use serde_json::{Map, Value};
 
     /// Compares the schemas of a family with its committed file, or writes that with `KOZE_BLESS`.
-    pub(in crate::tool) fn check(family: &str, schemas: &Map<String, Value>) {
+    pub(in crate::tool) fn check_committed(family: &str, schemas: &Map<String, Value>) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tool").join(family).join("schemas.json");
         let text = serde_json::to_string_pretty(schemas).unwrap() + "\n";
         if std::env::var_os("KOZE_BLESS").is_some() {
@@ -47,7 +47,7 @@ pub(super) mod derived {
     }
 
     /// Returns the schema of a type without references, which models do not follow.
-    pub(in crate::tool) fn schema<T: JsonSchema>() -> Value {
+    pub(in crate::tool) fn generate_schema<T: JsonSchema>() -> Value {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.inline_subschemas = true;
             settings.meta_schema = None;

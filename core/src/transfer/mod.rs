@@ -4,7 +4,7 @@
 pub mod pieces;
 pub(crate) mod witness;
 
-use crate::detach::detach;
+use crate::detach::run_detached;
 use crate::error::{Code, Error, Result};
 use crate::path::{absolute, anywhere};
 use crate::sandbox::{Kind, Sandbox, Stat, lost};
@@ -67,11 +67,11 @@ pub async fn assemble<T: Sandbox, C: Future<Output = Result<u64>>>(
         };
         return Err(Error::new(code, format!("`{to_path}` {what}: use another path")));
     }
-    staged(to, to_path, create).await
+    create_staged(to, to_path, create).await
 }
 
 /// Puts what `create` creates at a staging path at an absolute path without a final slash, as [`assemble`] does.
-pub(crate) async fn staged<T: Sandbox, R, C: Future<Output = Result<R>>>(
+pub(crate) async fn create_staged<T: Sandbox, R, C: Future<Output = Result<R>>>(
     to: &T,
     to_path: &str,
     create: impl FnOnce(String) -> C,
@@ -127,7 +127,7 @@ impl<T: Sandbox> Drop for Staging<T> {
     fn drop(&mut self) {
         if let Some(sandbox) = self.sandbox.take() {
             let path = std::mem::take(&mut self.path);
-            detach(async move {
+            run_detached(async move {
                 remove_staging(&sandbox, &path).await;
             });
         }

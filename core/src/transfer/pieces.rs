@@ -20,7 +20,7 @@ pub async fn copy<S: Sandbox, T: Sandbox>(
     target: Place<'_>,
 ) -> Result<u64> {
     // List the whole tree before writing, so that a copy into itself ends.
-    let tree = entries(from, source).await?;
+    let tree = list_tree(from, source).await?;
     let under = |place: Place<'_>, entry: &str| match entry {
         "" => place.path.to_owned(),
         entry => format!("{}{entry}", place.path.trim_end_matches('/')),
@@ -33,11 +33,11 @@ pub async fn copy<S: Sandbox, T: Sandbox>(
             Kind::Directory => {
                 to.make_dir(new).await?;
                 if witness.is_none() {
-                    witness = Some(Witness::create(to, new).await?);
+                    witness = Some(Witness::create_in(to, new).await?);
                 }
             }
             Kind::Link(leads) => to.make_link(new, leads).await?,
-            Kind::File => bytes += file(from, old, to, new, stat).await?,
+            Kind::File => bytes += copy_file(from, old, to, new, stat).await?,
             Kind::Other => {
                 let message =
                     format!("`{}` is not a regular file, directory or link, and cannot be copied", old.path);
@@ -59,7 +59,7 @@ pub async fn copy<S: Sandbox, T: Sandbox>(
 
 /// Returns the paths below a place, each with a leading slash, directories before their content. The first is the place
 /// itself.
-async fn entries<S: Sandbox>(sandbox: &S, place: Place<'_>) -> Result<Vec<(String, Stat)>> {
+async fn list_tree<S: Sandbox>(sandbox: &S, place: Place<'_>) -> Result<Vec<(String, Stat)>> {
     let mut stat = sandbox.stat(place).await?;
     if let Kind::Link(_) = stat.kind {
         stat = match sandbox.list(place).await {
@@ -87,7 +87,7 @@ async fn entries<S: Sandbox>(sandbox: &S, place: Place<'_>) -> Result<Vec<(Strin
     Ok(entries)
 }
 
-async fn file<S: Sandbox, T: Sandbox>(
+async fn copy_file<S: Sandbox, T: Sandbox>(
     from: &S,
     source: Place<'_>,
     to: &T,

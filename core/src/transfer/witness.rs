@@ -16,7 +16,7 @@ impl Witness {
     ///
     /// # Errors
     /// Those of the sandbox.
-    pub(crate) async fn create<S: Sandbox>(sandbox: &S, dir: Place<'_>) -> Result<Witness> {
+    pub(crate) async fn create_in<S: Sandbox>(sandbox: &S, dir: Place<'_>) -> Result<Witness> {
         let path =
             format!("{}/.koze-witness-{}", dir.path.trim_end_matches('/'), uuid::Uuid::new_v4().simple());
         sandbox.write_at(Place { path: &path, ..dir }, 0, Vec::new()).await?;

@@ -41,7 +41,7 @@ const MORE: Duration = Duration::from_secs(30);
 const BUFFER: usize = 256 << 10;
 
 /// Returns the program that runs a language.
-fn interpreter(language: Language) -> &'static str {
+fn interpreter_name(language: Language) -> &'static str {
     match language {
         Language::Python => "python3",
         Language::Javascript => "node",
@@ -140,10 +140,10 @@ impl<S: Sandbox> WorkspaceCode<S> {
     /// [`Code::InvalidInput`] if the workspace does not declare the language, or if the timeout is too long;
     /// [`Code::Unsupported`] if the image has no interpreter for it; and the errors of the sandbox.
     pub async fn run(&self, code: &str, language: Language, timeout: Option<Duration>) -> Result<CodeRun> {
-        let timeout = limited(timeout)?;
-        let (driver, mut position) = self.start(language, None).await?;
+        let timeout = check_timeout(timeout)?;
+        let (driver, mut position) = self.start_driver(language, None).await?;
         let run = {
-            let run = pin!(exchange::run(&driver, &mut position, code, timeout, Then::End));
+            let run = pin!(exchange::run_code(&driver, &mut position, code, timeout, Then::End));
             // Also kills the driver if the caller is gone.
             let supervised = pin!(driver.supervise(timeout + MORE));
             match select(run, supervised).await {
@@ -161,9 +161,9 @@ impl<S: Sandbox> WorkspaceCode<S> {
     /// # Errors
     /// As [`run`](Self::run); [`Code::Unsupported`] also if the workspace is not declared `stateful`.
     pub async fn create_context(&self, language: Language) -> Result<String> {
-        self.stateful()?;
-        let (driver, position) = self.start(language, Some(CONTEXT_LABEL)).await?;
-        *known::turn(driver.id()).await.position = position;
+        self.check_stateful()?;
+        let (driver, position) = self.start_driver(language, Some(CONTEXT_LABEL)).await?;
+        *known::wait_for_turn(driver.id()).await.position = position;
         Ok(ContextId::new(driver.id()).to_string())
     }
 
@@ -178,14 +178,14 @@ impl<S: Sandbox> WorkspaceCode<S> {
         code: &str,
         timeout: Option<Duration>,
     ) -> Result<CodeRun> {
-        self.stateful()?;
-        let timeout = limited(timeout)?;
+        self.check_stateful()?;
+        let timeout = check_timeout(timeout)?;
         let id = context.parse()?;
-        let driver = context::find(&self.sandbox, &id).await?;
-        let Turn { mut position, pulse } = known::turn(driver.id()).await;
-        match pulse.during(exchange::run(&driver, &mut position, code, timeout, Then::Wait)).await {
+        let driver = context::find_driver(&self.sandbox, &id).await?;
+        let Turn { mut position, pulse } = known::wait_for_turn(driver.id()).await;
+        match pulse.beat_during(exchange::run_code(&driver, &mut position, code, timeout, Then::Wait)).await {
             Err(error) if error.code == Code::NotFound => {
-                known::forget(driver.id());
+                known::forget_driver(driver.id());
                 Err(context::lost_during(&self.sandbox, &driver, &id).await)
             }
             run => run,
@@ -199,10 +199,10 @@ impl<S: Sandbox> WorkspaceCode<S> {
     /// # Errors
     /// [`Code::NotFound`] as for [`run_in_context`](Self::run_in_context), and [`Code::Unsupported`] if the workspace is not declared `stateful`.
     pub async fn delete_context(&self, context: &str) -> Result<bool> {
-        self.stateful()?;
-        let driver = context::find(&self.sandbox, &context.parse()?).await?;
-        known::forget(driver.id());
-        let is_ended = context::end(&driver).await?;
+        self.check_stateful()?;
+        let driver = context::find_driver(&self.sandbox, &context.parse()?).await?;
+        known::forget_driver(driver.id());
+        let is_ended = context::end_interpreter(&driver).await?;
         if !is_ended {
             driver.signal(Signal::Kill).await?;
             // A later call must not find it.
@@ -211,7 +211,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
         Ok(is_ended)
     }
 
-    fn stateful(&self) -> Result<()> {
+    fn check_stateful(&self) -> Result<()> {
         if self.config.stateful {
             return Ok(());
         }
@@ -220,7 +220,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
     }
 
     /// Starts a driver, and waits until it can receive requests. Returns it with its position after its first message.
-    async fn start(&self, language: Language, label: Option<&str>) -> Result<(S::Process, Position)> {
+    async fn start_driver(&self, language: Language, label: Option<&str>) -> Result<(S::Process, Position)> {
         if !self.config.languages.contains(&language) {
             let declared: Vec<&str> = self.config.languages.iter().map(|one| one.name()).collect();
             let message =
@@ -249,7 +249,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
             for chunk in read.chunks {
                 if chunk.stream == Stream::Stderr {
                     output.extend(chunk.bytes);
-                } else if frames.split(&chunk.bytes).contains(&Part::Message(Message::Ready)) {
+                } else if frames.split_parts(&chunk.bytes).contains(&Part::Message(Message::Ready)) {
                     return Ok((driver, Position::new(cursor)));
                 }
             }
@@ -262,7 +262,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
     }
 }
 
-fn limited(timeout: Option<Duration>) -> Result<Duration> {
+fn check_timeout(timeout: Option<Duration>) -> Result<Duration> {
     let timeout = timeout.unwrap_or(CODE_TIMEOUT);
     if timeout > MAX_CODE_TIMEOUT {
         let message = format!("the timeout must be at most {} ms", millis(MAX_CODE_TIMEOUT));
@@ -272,7 +272,7 @@ fn limited(timeout: Option<Duration>) -> Result<Duration> {
 }
 
 fn no_interpreter(language: Language, why: &str) -> Error {
-    let interpreter = interpreter(language);
+    let interpreter = interpreter_name(language);
     let message = format!(
         "the sandbox cannot run {language}: {why}. Use an image that has `{interpreter}` on its `PATH`, or remove {language} from \
          `languages` in `code(..)`"

@@ -181,7 +181,7 @@ impl WorkspaceConfig {
     ///
     /// # Errors
     /// [`Code::InvalidInput`] if a value is not valid, or if sessions would share the sandbox and it is not said that they may.
-    pub(super) fn sandbox(&self, session: &SessionId) -> Result<SandboxId> {
+    pub(super) fn sandbox_id(&self, session: &SessionId) -> Result<SandboxId> {
         let name = SandboxName::new(&self.name)?;
         let invalid = |message: String| Err(Error::new(Code::InvalidInput, message));
         let plain = |rest: &str| rest.split('/').all(|part| !matches!(part, "" | "." | ".."));
@@ -212,15 +212,15 @@ mod tests {
     fn an_explicit_id_needs_consent() {
         let session = SessionId::new("tenant", "a").unwrap();
         let own = WorkspaceConfig::new("box");
-        assert_eq!(own.sandbox(&session).unwrap().session, session);
+        assert_eq!(own.sandbox_id(&session).unwrap().session, session);
         let explicit = WorkspaceConfig { id: Some("common".into()), ..own };
-        let refused = explicit.sandbox(&session).unwrap_err();
+        let refused = explicit.sandbox_id(&session).unwrap_err();
         assert_eq!(refused.code, Code::InvalidInput);
         assert!(refused.message.contains("cross-tenant"), "{refused}");
         let shared = WorkspaceConfig { share_across_sessions: true, ..explicit };
-        let id = shared.sandbox(&session).unwrap();
+        let id = shared.sandbox_id(&session).unwrap();
         assert_eq!((id.session.tenant(), id.session.session()), ("tenant", "common"));
-        let elsewhere = shared.sandbox(&SessionId::new("other", "a").unwrap()).unwrap();
+        let elsewhere = shared.sandbox_id(&SessionId::new("other", "a").unwrap()).unwrap();
         assert_ne!(elsewhere, id, "tenants never share a workspace");
     }
 
@@ -229,13 +229,13 @@ mod tests {
         let session = SessionId::new("tenant", "a").unwrap();
         for dir in ["", "/", "work", "/a/", "/a//b", "/a/..", "/./a", "/a\0"] {
             let config = WorkspaceConfig { dir: dir.to_owned(), ..WorkspaceConfig::new("box") };
-            assert_eq!(config.sandbox(&session).unwrap_err().code, Code::InvalidInput, "{dir:?}");
+            assert_eq!(config.sandbox_id(&session).unwrap_err().code, Code::InvalidInput, "{dir:?}");
             let config =
                 WorkspaceConfig { snapshot_dir: Some(dir.to_owned()), ..WorkspaceConfig::new("box") };
-            assert_eq!(config.sandbox(&session).unwrap_err().code, Code::InvalidInput, "{dir:?}");
+            assert_eq!(config.sandbox_id(&session).unwrap_err().code, Code::InvalidInput, "{dir:?}");
         }
         for name in ["", "Box", "my_box", "a__b", "-a"] {
-            assert!(WorkspaceConfig::new(name).sandbox(&session).is_err(), "{name:?}");
+            assert!(WorkspaceConfig::new(name).sandbox_id(&session).is_err(), "{name:?}");
         }
     }
 }

@@ -93,8 +93,8 @@ impl<S: Sandbox> WorkspaceFs<S> {
     /// # Errors
     /// As [`WorkspaceFs::read`].
     pub async fn read_part(&self, path: &str, offset: u64, limit: u64) -> Result<Piece> {
-        let path = self.absolute(path)?;
-        self.confined(&path, self.sandbox.read(self.at(&path), offset, limit).await)
+        let path = self.absolute_path(path)?;
+        self.reword_escape(&path, self.sandbox.read(self.place_at(&path), offset, limit).await)
     }
 
     /// Writes a file and creates missing parent directories. Returns its size in bytes.
@@ -114,8 +114,8 @@ impl<S: Sandbox> WorkspaceFs<S> {
     }
 
     async fn write_as(&self, path: &str, bytes: Vec<u8>, how: Write) -> Result<u64> {
-        let path = self.absolute(path)?;
-        self.confined(&path, self.sandbox.write(self.at(&path), bytes, how).await)
+        let path = self.absolute_path(path)?;
+        self.reword_escape(&path, self.sandbox.write(self.place_at(&path), bytes, how).await)
     }
 
     /// Replaces a text in a file atomically: every occurrence with `all`, else the only one. Returns the file's size in bytes
@@ -125,9 +125,9 @@ impl<S: Sandbox> WorkspaceFs<S> {
     /// [`Code::EditConflict`] with the lines if the text does not occur, or occurs more than once without `all`;
     /// [`Code::InvalidInput`] if it is empty; and as [`WorkspaceFs::read`].
     pub async fn edit(&self, path: &str, old: &str, new: &str, all: bool) -> Result<(u64, u64)> {
-        let path = self.absolute(path)?;
+        let path = self.absolute_path(path)?;
         let edit = Edit { old: old.into(), new: new.into(), all };
-        let message = match self.confined(&path, self.sandbox.edit(self.at(&path), &edit).await)? {
+        let message = match self.reword_escape(&path, self.sandbox.edit(self.place_at(&path), &edit).await)? {
             Edited::Done { size, replaced } => return Ok((size, replaced)),
             Edited::NotFound { nearest: None } => format!("the text to replace does not occur in `{path}`"),
             Edited::NotFound { nearest: Some(nearest) } => format!(
@@ -152,12 +152,12 @@ impl<S: Sandbox> WorkspaceFs<S> {
     /// # Errors
     /// As [`WorkspaceFs::read`].
     pub async fn ls(&self, path: &str) -> Result<Vec<Listed>> {
-        let path = self.absolute(path)?;
-        let mut entries = self.confined(&path, self.sandbox.list(self.at(&path)).await)?;
+        let path = self.absolute_path(path)?;
+        let mut entries = self.reword_escape(&path, self.sandbox.list(self.place_at(&path)).await)?;
         entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         let listed = |Entry { name, stat }: Entry| Listed {
-            path: below(&path, &name),
-            kind: kind(&stat.kind),
+            path: join_path(&path, &name),
+            kind: to_file_kind(&stat.kind),
             size: stat.size,
             name,
         };
@@ -171,11 +171,12 @@ impl<S: Sandbox> WorkspaceFs<S> {
     /// [`Code::InvalidInput`] if the pattern is not valid, [`Code::Timeout`] if the search takes too long, and as
     /// [`WorkspaceFs::read`].
     pub async fn glob(&self, pattern: &str, path: &str) -> Result<(Vec<String>, bool)> {
-        let path = self.absolute(path)?;
+        let path = self.absolute_path(path)?;
         let base = glob::Base { root: &self.root, path: &path, key: "path" };
-        let (mut files, more) = self.confined(&path, glob::find(&self.sandbox, &base, pattern).await)?;
+        let (mut files, more) =
+            self.reword_escape(&path, glob::find_files(&self.sandbox, &base, pattern).await)?;
         for file in &mut files {
-            *file = below(&path, file);
+            *file = join_path(&path, file);
         }
         Ok((files, more))
     }
@@ -185,8 +186,8 @@ impl<S: Sandbox> WorkspaceFs<S> {
     /// # Errors
     /// [`Code::InvalidInput`] if a pattern is not valid, and as [`WorkspaceFs::read`].
     pub async fn grep(&self, grep: &Grep) -> Result<Grepped> {
-        let path = self.absolute(&grep.path)?;
-        self.confined(&path, grep::run(&self.sandbox, &self.root, &path, grep).await)
+        let path = self.absolute_path(&grep.path)?;
+        self.reword_escape(&path, grep::search_files(&self.sandbox, &self.root, &path, grep).await)
     }
 
     /// Returns the kind, size and time of the last change of a path. Does not follow a symbolic link in the last component.
@@ -194,9 +195,9 @@ impl<S: Sandbox> WorkspaceFs<S> {
     /// # Errors
     /// As [`WorkspaceFs::read`].
     pub async fn stat(&self, path: &str) -> Result<FileStat> {
-        let path = self.absolute(path)?;
-        let stat = self.confined(&path, self.sandbox.stat(self.at(&path)).await)?;
-        Ok(FileStat { kind: kind(&stat.kind), size: stat.size, mtime: stat.mtime, path })
+        let path = self.absolute_path(path)?;
+        let stat = self.reword_escape(&path, self.sandbox.stat(self.place_at(&path)).await)?;
+        Ok(FileStat { kind: to_file_kind(&stat.kind), size: stat.size, mtime: stat.mtime, path })
     }
 
     /// Creates a directory. With `recursive`, also creates its parents, and succeeds if it exists.
@@ -205,21 +206,21 @@ impl<S: Sandbox> WorkspaceFs<S> {
     /// [`Code::NotFound`] if the parent does not exist, [`Code::AlreadyExists`] if there is something at the path, and as
     /// [`WorkspaceFs::read`].
     pub async fn mkdir(&self, path: &str, recursive: bool) -> Result<()> {
-        let path = self.absolute(path)?;
+        let path = self.absolute_path(path)?;
         if !recursive {
             self.must_be_new(&path).await?;
         }
-        self.confined(&path, self.sandbox.make_dir(self.at(&path)).await)
+        self.reword_escape(&path, self.sandbox.make_dir(self.place_at(&path)).await)
     }
 
     async fn must_be_new(&self, path: &str) -> Result<()> {
-        match self.confined(path, self.sandbox.stat(self.at(path)).await) {
+        match self.reword_escape(path, self.sandbox.stat(self.place_at(path)).await) {
             Ok(_) => Err(Error::new(Code::AlreadyExists, format!("`{path}` already exists"))),
             Err(error) if error.code == Code::NotFound => {
                 let Some((parent, _)) = path.trim_end_matches('/').rsplit_once('/') else { return Ok(()) };
                 // With the dot, a link to a directory is followed.
                 let parent = format!("{parent}/.");
-                match self.confined(path, self.sandbox.stat(self.at(&parent)).await) {
+                match self.reword_escape(path, self.sandbox.stat(self.place_at(&parent)).await) {
                     Ok(Stat { kind: Kind::Directory, .. }) => Ok(()),
                     Ok(_) => Err(Error::new(
                         Code::NotADirectory,
@@ -243,31 +244,31 @@ impl<S: Sandbox> WorkspaceFs<S> {
     /// [`Code::IsDirectory`] for a directory without `recursive`, [`Code::InvalidInput`] for the workspace's own directory,
     /// and as [`WorkspaceFs::read`].
     pub async fn rm(&self, path: &str, recursive: bool) -> Result<()> {
-        let path = self.absolute(path)?;
+        let path = self.absolute_path(path)?;
         let name = path.rsplit('/').next().unwrap_or_default();
         if matches!(name, "" | "." | "..") || path == *self.root {
             let message =
                 "`path` must end in the name of a file or directory below the workspace's own directory";
             return Err(Error::new(Code::InvalidInput, message));
         }
-        let stat = self.confined(&path, self.sandbox.stat(self.at(&path)).await)?;
+        let stat = self.reword_escape(&path, self.sandbox.stat(self.place_at(&path)).await)?;
         if stat.kind == Kind::Directory && !recursive {
             let message = format!("`{path}` is a directory: set `recursive` to remove it with its contents");
             return Err(Error::new(Code::IsDirectory, message));
         }
-        self.confined(&path, self.sandbox.remove(self.at(&path)).await)
+        self.reword_escape(&path, self.sandbox.remove(self.place_at(&path)).await)
     }
 
-    fn absolute(&self, path: &str) -> Result<String> {
+    fn absolute_path(&self, path: &str) -> Result<String> {
         path::absolute_from(&self.root, path)
     }
 
-    fn at<'a>(&'a self, path: &'a str) -> Place<'a> {
+    fn place_at<'a>(&'a self, path: &'a str) -> Place<'a> {
         Place { root: &self.root, path }
     }
 
     /// Words the error of a path that leads outside.
-    fn confined<T>(&self, path: &str, result: Result<T>) -> Result<T> {
+    fn reword_escape<T>(&self, path: &str, result: Result<T>) -> Result<T> {
         result.map_err(|error| match error.code {
             Code::PathEscape => {
                 let message = format!("path {path} is outside workspace root {}", self.root);
@@ -279,11 +280,11 @@ impl<S: Sandbox> WorkspaceFs<S> {
 }
 
 /// Joins a path without a duplicate separator or a leading `./`.
-fn below(path: &str, name: &str) -> String {
+fn join_path(path: &str, name: &str) -> String {
     format!("{}/{name}", path.trim_end_matches('/').trim_end_matches("/."))
 }
 
-fn kind(kind: &Kind) -> FileKind {
+fn to_file_kind(kind: &Kind) -> FileKind {
     match kind {
         Kind::File => FileKind::File,
         Kind::Directory => FileKind::Directory,

@@ -37,7 +37,7 @@ impl OpenLimits {
     }
 
     /// Returns the gate of a profile.
-    pub(super) fn gate(&self, profile: &str, max_instances: Option<u32>) -> Arc<Gate> {
+    pub(super) fn profile_gate(&self, profile: &str, max_instances: Option<u32>) -> Arc<Gate> {
         if let Some(all) = &self.all {
             return Arc::clone(all);
         }
@@ -79,7 +79,7 @@ impl Gate {
     }
 
     /// Waits for a permission. With `spread`, concurrent callers first wait for a random time.
-    pub(super) async fn enter(self: &Arc<Self>, spread: bool) -> Result<Pass> {
+    pub(super) async fn acquire_pass(self: &Arc<Self>, spread: bool) -> Result<Pass> {
         let others = self.present.fetch_add(1, Ordering::Relaxed);
         let present = Present(Arc::clone(self));
         if spread && others > 0 && has_timers() {
@@ -125,7 +125,7 @@ impl Retry {
     }
 
     /// Waits before the next attempt. Returns `false` if the error is not transient, or if the time is up.
-    pub(super) async fn after(&mut self, error: &Error) -> bool {
+    pub(super) async fn wait_after(&mut self, error: &Error) -> bool {
         let late = self.start.elapsed() + self.pause > PATIENCE;
         if error.code != Code::Unavailable || late || !has_timers() {
             return false;
@@ -149,10 +149,14 @@ mod tests {
     fn a_gate_lets_through_what_it_is_limited_to() {
         run(async {
             let limits = OpenLimits::new(2);
-            let gate = limits.gate("a", Some(9));
-            assert!(Arc::ptr_eq(&gate, &limits.clone().gate("b", None)), "one limit for all profiles");
-            let (first, second) = (gate.enter(false).await.unwrap(), gate.enter(false).await.unwrap());
-            let mut third = Box::pin(gate.enter(false));
+            let gate = limits.profile_gate("a", Some(9));
+            assert!(
+                Arc::ptr_eq(&gate, &limits.clone().profile_gate("b", None)),
+                "one limit for all profiles"
+            );
+            let (first, second) =
+                (gate.acquire_pass(false).await.unwrap(), gate.acquire_pass(false).await.unwrap());
+            let mut third = Box::pin(gate.acquire_pass(false));
             assert!(futures_util::poll!(&mut third).is_pending());
             drop(first);
             assert!(third.await.is_ok());
@@ -165,10 +169,10 @@ mod tests {
     fn profiles_are_limited_to_their_instances() {
         run(async {
             let limits = OpenLimits::default();
-            let (one, any) = (limits.gate("a", Some(1)), limits.gate("b", None));
-            let _first = one.enter(false).await.unwrap();
-            assert!(futures_util::poll!(Box::pin(one.enter(false))).is_pending());
-            let many: Vec<_> = (0..100).map(|_| any.enter(false)).collect();
+            let (one, any) = (limits.profile_gate("a", Some(1)), limits.profile_gate("b", None));
+            let _first = one.acquire_pass(false).await.unwrap();
+            assert!(futures_util::poll!(Box::pin(one.acquire_pass(false))).is_pending());
+            let many: Vec<_> = (0..100).map(|_| any.acquire_pass(false)).collect();
             for pass in many {
                 pass.await.unwrap();
             }
@@ -179,11 +183,11 @@ mod tests {
     fn only_transient_errors_are_retried() {
         run(async {
             let mut retry = Retry::new();
-            assert!(!retry.after(&Error::new(Code::NotFound, "x")).await);
+            assert!(!retry.wait_after(&Error::new(Code::NotFound, "x")).await);
             let down = Error::new(Code::Unavailable, "x");
-            assert!(retry.after(&down).await && retry.after(&down).await);
+            assert!(retry.wait_after(&down).await && retry.wait_after(&down).await);
             retry.pause = PATIENCE;
-            assert!(!retry.after(&down).await);
+            assert!(!retry.wait_after(&down).await);
         });
     }
 }

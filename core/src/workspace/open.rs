@@ -47,7 +47,7 @@ impl<S: Sandbox> Workspace<S> {
     }
 
     /// Returns the same workspace for a tool call that reports its progress.
-    pub(crate) fn reporting(self, progress: Option<&Progress>) -> Self {
+    pub(crate) fn with_progress(self, progress: Option<&Progress>) -> Self {
         Workspace { progress: progress.cloned(), ..self }
     }
 
@@ -79,7 +79,7 @@ impl<S: Sandbox> Workspace<S> {
     /// # Errors
     /// None in this version, in which every workspace has files.
     pub fn fs(&self) -> Result<&WorkspaceFs<S>> {
-        self.declared(Capability::Fs)?;
+        self.check_declared(Capability::Fs)?;
         Ok(&self.fs)
     }
 
@@ -88,7 +88,7 @@ impl<S: Sandbox> Workspace<S> {
     /// # Errors
     /// [`Code::Unsupported`] if the workspace does not declare the capability.
     pub fn shell(&self) -> Result<&WorkspaceShell<S>> {
-        self.declared(Capability::Shell)?;
+        self.check_declared(Capability::Shell)?;
         Ok(&self.shell)
     }
 
@@ -97,7 +97,7 @@ impl<S: Sandbox> Workspace<S> {
     /// # Errors
     /// [`Code::Unsupported`] if the workspace does not declare the capability.
     pub fn code(&self) -> Result<&WorkspaceCode<S>> {
-        self.declared(Capability::Code)?;
+        self.check_declared(Capability::Code)?;
         Ok(&self.code)
     }
 
@@ -106,20 +106,20 @@ impl<S: Sandbox> Workspace<S> {
     /// # Errors
     /// [`Code::Unsupported`] if the workspace does not declare the capability.
     pub fn snapshot(&self) -> Result<&WorkspaceSnapshots> {
-        self.declared(Capability::Snapshot)?;
+        self.check_declared(Capability::Snapshot)?;
         Ok(&self.snapshots)
     }
 
-    fn declared(&self, capability: Capability) -> Result<()> {
+    fn check_declared(&self, capability: Capability) -> Result<()> {
         if self.config.capabilities().contains(&capability) {
             return Ok(());
         }
-        Err(undeclared(capability, &self.config.name))
+        Err(undeclared_error(capability, &self.config.name))
     }
 }
 
 /// Returns the error for a capability that a workspace does not declare.
-pub(super) fn undeclared(capability: Capability, workspace: &str) -> WorkspaceFailed {
+pub(super) fn undeclared_error(capability: Capability, workspace: &str) -> WorkspaceFailed {
     let message = format!(
         "it does not declare the capability `{capability}`: add `{capability}` to `workspace(..)`, or `{capability}` to its \
          `WorkspaceConfig`"

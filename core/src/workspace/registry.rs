@@ -47,7 +47,7 @@ impl Registry {
         Registry { gate: Arc::new(Gate::new(max_opens)), known: Mutex::default() }
     }
 
-    pub(super) fn known(&self, name: &str) -> Arc<Known> {
+    pub(super) fn find_or_insert(&self, name: &str) -> Arc<Known> {
         Arc::clone(
             self.known.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_default(),
         )
@@ -55,7 +55,7 @@ impl Registry {
 }
 
 impl Known {
-    pub(super) fn set(&self, phase: Phase, error: Option<Error>) {
+    pub(super) fn set_state(&self, phase: Phase, error: Option<Error>) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = (phase, error);
     }
 }

@@ -49,12 +49,12 @@ impl<S: Sandbox> WorkspaceShell<S> {
     /// [`Code::PermissionDenied`] if the command runs a program that is not on the allowlist, [`Code::InvalidInput`] if that
     /// cannot be determined, or if the timeout is longer than the configuration allows, and the errors of the sandbox.
     pub async fn run(&self, command: &str, timeout: Option<Duration>) -> Result<Ran> {
-        let timeout = self.admit(command, timeout)?;
+        let timeout = self.check_command(command, timeout)?;
         let start = Start::now();
         let output = match &self.config.allow {
             None => shell::run(&self.sandbox, command, &self.dir, timeout).await?,
             Some(programs) => {
-                allow::check(command, programs)?;
+                allow::check_command(command, programs)?;
                 shell::run_on_clean_path(&self.sandbox, command, &self.dir, timeout).await?
             }
         };
@@ -62,7 +62,7 @@ impl<S: Sandbox> WorkspaceShell<S> {
     }
 
     /// Checks a command and its timeout. Returns the timeout.
-    fn admit(&self, command: &str, timeout: Option<Duration>) -> Result<Duration> {
+    fn check_command(&self, command: &str, timeout: Option<Duration>) -> Result<Duration> {
         let most = self.config.max_duration;
         let timeout = timeout.unwrap_or(most);
         if timeout > most {
@@ -72,13 +72,13 @@ impl<S: Sandbox> WorkspaceShell<S> {
             );
             return Err(Error::new(Code::InvalidInput, message));
         }
-        shell::check(command)?;
+        shell::check_command(command)?;
         Ok(timeout)
     }
 }
 
 /// The error for a command whose programs are not certain.
-fn refused(why: &str) -> Error {
+fn ambiguous_command(why: &str) -> Error {
     let message = format!(
         "this workspace allows only certain programs, and it is not certain which ones `command` runs: {why}. Use plain \
          commands, joined by `|`, `&&`, `||` or `;`, with the program written without quotes or variables"

@@ -29,7 +29,7 @@ use serde::Serialize;
 
 pub use self::archive::Pieces;
 use self::derived::How;
-pub(super) use self::derived::{Derived, find};
+pub(super) use self::derived::{Derived, find_derived};
 pub use self::id::SnapshotId;
 pub use self::manifest::Snapshot;
 use super::config::{SnapshotConfig, WorkspaceConfig};
@@ -153,11 +153,11 @@ pub(super) struct Source<P: Provider> {
 
 impl<P: Provider> Source<P> {
     /// The workspace's directory that is archived.
-    fn dir(&self) -> &str {
+    fn archived_dir(&self) -> &str {
         self.config.snapshot_dir.as_ref().unwrap_or(&self.config.dir)
     }
 
-    fn snapshots(&self) -> &SnapshotConfig {
+    fn snapshot_config(&self) -> &SnapshotConfig {
         self.config.snapshot.as_ref().unwrap_or(&SnapshotConfig::DEFAULT)
     }
 }
@@ -187,7 +187,7 @@ trait Operations: MaybeSend + MaybeSync {
 
 impl<P: Provider> Operations for Source<P> {
     fn config(&self) -> &SnapshotConfig {
-        self.snapshots()
+        self.snapshot_config()
     }
 
     fn create(&self) -> Boxed<'_, Result<Snapshot>> {

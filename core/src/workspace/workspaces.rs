@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 
 use super::limits::Retry;
-use super::open::undeclared;
+use super::open::undeclared_error;
 use super::registry::{Known, Phase, Registry};
 use super::snapshot::{self, Derived, Source};
 use super::{
@@ -65,7 +65,7 @@ impl<P: Provider> Session<P> {
 impl<P: Provider> Workspaces<P> {
     /// Returns the names of the declared workspaces, in the order of their profiles.
     pub fn names(&self) -> Vec<String> {
-        self.declared().map(|(_, config)| config.name).collect()
+        self.declared_configs().map(|(_, config)| config.name).collect()
     }
 
     /// Returns a workspace. Attaches or creates it on first use; after a restart, the first uses are spread over up to 300 ms
@@ -110,11 +110,11 @@ impl<P: Provider> Workspaces<P> {
     /// [`Code::NotFound`] if the project does not declare the workspace, [`Code::Unsupported`] if it does not declare the
     /// capability, and [`Code::InvalidInput`] if its configuration is not valid.
     pub fn snapshots(&self, name: &str) -> Result<WorkspaceSnapshots> {
-        let (profile, config) = self.find(name)?;
+        let (profile, config) = self.find_config(name)?;
         let failed = |error| WorkspaceFailed { workspace: name.to_owned(), error };
-        let id = config.sandbox(self.session.id()).map_err(failed)?;
+        let id = config.sandbox_id(self.session.id()).map_err(failed)?;
         if config.snapshot.is_none() {
-            return Err(undeclared(Capability::Snapshot, name));
+            return Err(undeclared_error(Capability::Snapshot, name));
         }
         let (session, profile) = (self.session.clone(), profile.clone());
         let source = Source { session, profile, config: Arc::new(config), id, sandbox: None, parent: None };
@@ -126,7 +126,7 @@ impl<P: Provider> Workspaces<P> {
     /// # Errors
     /// [`Code::NotFound`] if this session has no such sandbox, and as [`Workspaces::get`].
     pub async fn restored(&self, name: &str, sandbox: &str) -> Result<Workspace<P::Sandbox>> {
-        let (profile, config) = self.find(name)?;
+        let (profile, config) = self.find_config(name)?;
         let found = self.find_restored(profile, &config, sandbox).await;
         found.map_err(|error| WorkspaceFailed { workspace: name.to_owned(), error })
     }
@@ -138,7 +138,7 @@ impl<P: Provider> Workspaces<P> {
         sandbox: &str,
     ) -> crate::Result<Workspace<P::Sandbox>> {
         let sandbox = SandboxName::new(sandbox)?;
-        let record = snapshot::find(&self.session.store()?, &sandbox).await?;
+        let record = snapshot::find_derived(&self.session.store()?, &sandbox).await?;
         let record = record.filter(|derived: &Derived| derived.workspace == config.name);
         let id = SandboxId { session: self.session.id().clone(), name: sandbox };
         let opened = match &record {
@@ -152,8 +152,8 @@ impl<P: Provider> Workspaces<P> {
             );
             return Err(Error::new(Code::NotFound, message));
         };
-        check(profile, config, &opened)?;
-        Ok(self.workspace(profile, config, id, opened.sandbox, Some(record.snapshot)))
+        check_sandbox(profile, config, &opened)?;
+        Ok(self.new_workspace(profile, config, id, opened.sandbox, Some(record.snapshot)))
     }
 
     /// Closes a workspace. Keeps its sandbox, which sleeps when it is idle, or destroys it with `destroy_on_close`.
@@ -161,18 +161,18 @@ impl<P: Provider> Workspaces<P> {
     /// # Errors
     /// [`Code::NotFound`] if the project does not declare it, and the errors of the provider.
     pub async fn close(&self, name: &str) -> Result<()> {
-        let (_, config) = self.find(name)?;
-        let known = self.registry.known(name);
+        let (_, config) = self.find_config(name)?;
+        let known = self.registry.find_or_insert(name);
         let mut attached = known.attached.lock().await;
-        let closed = self.end(&config).await;
+        let closed = self.destroy_if_configured(&config).await;
         *attached = false;
         match closed {
             Ok(destroyed) => {
                 event!(info "workspace closed" { workspace = name, destroyed = destroyed });
-                known.set(Phase::Closed, None);
+                known.set_state(Phase::Closed, None);
                 Ok(())
             }
-            Err(error) => Err(known.failed(name, error)),
+            Err(error) => Err(known.record_failure(name, error)),
         }
     }
 
@@ -193,17 +193,17 @@ impl<P: Provider> Workspaces<P> {
     /// # Errors
     /// As [`Workspaces::get`].
     pub async fn reset(&self, name: &str) -> Result<Workspace<P::Sandbox>> {
-        self.find(name)?;
-        let known = self.registry.known(name);
+        self.find_config(name)?;
+        let known = self.registry.find_or_insert(name);
         *known.attached.lock().await = false;
-        known.set(Phase::Declared, None);
+        known.set_state(Phase::Declared, None);
         self.attach(name, Attach::Open).await
     }
 
     /// Describes the declared workspaces.
     pub fn describe(&self) -> Vec<WorkspaceState> {
         let state = |(profile, config): (&Profile, WorkspaceConfig)| {
-            let (phase, last_error) = lock(&self.registry.known(&config.name).state).clone();
+            let (phase, last_error) = lock(&self.registry.find_or_insert(&config.name).state).clone();
             WorkspaceState {
                 capabilities: config.capabilities(),
                 shared: config.id.is_some(),
@@ -214,16 +214,16 @@ impl<P: Provider> Workspaces<P> {
                 last_error,
             }
         };
-        self.declared().map(state).collect()
+        self.declared_configs().map(state).collect()
     }
 
-    fn declared(&self) -> impl Iterator<Item = (&Profile, WorkspaceConfig)> {
+    fn declared_configs(&self) -> impl Iterator<Item = (&Profile, WorkspaceConfig)> {
         let profiles = self.session.profiles().list().iter();
         profiles.filter_map(|profile| Some((profile, profile.served_workspace()?)))
     }
 
-    fn find(&self, name: &str) -> Result<(&Profile, WorkspaceConfig)> {
-        self.declared().find(|(_, config)| config.name == name).ok_or_else(|| {
+    fn find_config(&self, name: &str) -> Result<(&Profile, WorkspaceConfig)> {
+        self.declared_configs().find(|(_, config)| config.name == name).ok_or_else(|| {
             let names = self.names().join(", ");
             let message = format!("this project does not declare it: its workspaces are {names}");
             WorkspaceFailed { workspace: name.to_owned(), error: Error::new(Code::NotFound, message) }
@@ -231,59 +231,59 @@ impl<P: Provider> Workspaces<P> {
     }
 
     async fn attach(&self, name: &str, how: Attach) -> Result<Workspace<P::Sandbox>> {
-        let (profile, config) = self.find(name)?;
-        let known = self.registry.known(name);
+        let (profile, config) = self.find_config(name)?;
+        let known = self.registry.find_or_insert(name);
         let attached = *known.attached.lock().await;
-        if attached && let Ok(Some(workspace)) = self.again(profile, &config).await {
+        if attached && let Ok(Some(workspace)) = self.find_attached(profile, &config).await {
             return Ok(workspace);
         }
         let mut attached = known.attached.lock().await;
-        let reached = self.reached(profile, &config, how).await;
+        let reached = self.attach_sandbox(profile, &config, how).await;
         *attached = reached.is_ok();
         match reached {
             Ok(workspace) => {
-                known.set(Phase::Open, None);
+                known.set_state(Phase::Open, None);
                 Ok(workspace)
             }
-            Err(error) => Err(known.failed(name, error)),
+            Err(error) => Err(known.record_failure(name, error)),
         }
     }
 
     /// Returns a workspace that this process has attached before, unless it was destroyed meanwhile.
-    async fn again(
+    async fn find_attached(
         &self,
         profile: &Profile,
         config: &WorkspaceConfig,
     ) -> crate::Result<Option<Workspace<P::Sandbox>>> {
-        let id = config.sandbox(self.session.id())?;
+        let id = config.sandbox_id(self.session.id())?;
         let Some(opened) = self.session.provider().find(&id).await? else { return Ok(None) };
-        check(profile, config, &opened)?;
-        Ok(Some(self.workspace(profile, config, id, opened.sandbox, None)))
+        check_sandbox(profile, config, &opened)?;
+        Ok(Some(self.new_workspace(profile, config, id, opened.sandbox, None)))
     }
 
-    async fn reached(
+    async fn attach_sandbox(
         &self,
         profile: &Profile,
         config: &WorkspaceConfig,
         how: Attach,
     ) -> crate::Result<Workspace<P::Sandbox>> {
-        let id = config.sandbox(self.session.id())?;
+        let id = config.sandbox_id(self.session.id())?;
         if let Some(shared) = &config.id {
             event!(warn "shared workspace id detected" { workspace = config.name.as_str(), id = shared.as_str() });
         }
         let start = Start::now();
         let spread = how != Attach::Open;
-        let _session = self.registry.gate.enter(false).await?;
-        let gate = self.session.provider().open_limits().gate(&profile.name, config.max_instances);
-        let _provider = gate.enter(spread).await?;
-        let opened = self.reach(profile, &id, how).await?;
-        check(profile, config, &opened)?;
+        let _session = self.registry.gate.acquire_pass(false).await?;
+        let gate = self.session.provider().open_limits().profile_gate(&profile.name, config.max_instances);
+        let _provider = gate.acquire_pass(spread).await?;
+        let opened = self.find_or_create(profile, &id, how).await?;
+        check_sandbox(profile, config, &opened)?;
         self.check_snapshots(config, &id)?;
         let Opened { sandbox, created, .. } = opened;
         let mut retry = Retry::new();
         let root = Place { root: "/", path: &config.dir };
         while let Err(error) = sandbox.make_dir(root).await {
-            if !retry.after(&error).await {
+            if !retry.wait_after(&error).await {
                 return Err(no_directory(config, &error));
             }
         }
@@ -294,10 +294,10 @@ impl<P: Provider> Workspaces<P> {
         } else {
             event!(info "workspace resolved" { workspace = workspace, profile = image, duration_ms = duration_ms });
         }
-        Ok(self.workspace(profile, config, id, sandbox, None))
+        Ok(self.new_workspace(profile, config, id, sandbox, None))
     }
 
-    fn workspace(
+    fn new_workspace(
         &self,
         profile: &Profile,
         config: &WorkspaceConfig,
@@ -322,7 +322,7 @@ impl<P: Provider> Workspaces<P> {
     }
 
     /// Finds the sandbox of a workspace, or creates it. Retries transient errors.
-    async fn reach(
+    async fn find_or_create(
         &self,
         profile: &Profile,
         id: &SandboxId,
@@ -344,15 +344,15 @@ impl<P: Provider> Workspaces<P> {
                 Err(error) => Err(error),
             };
             match reached {
-                Err(error) if retry.after(&error).await => {}
+                Err(error) if retry.wait_after(&error).await => {}
                 reached => return reached,
             }
         }
     }
 
     /// Destroys the sandbox of a workspace if its configuration says so. Returns whether it was destroyed.
-    async fn end(&self, config: &WorkspaceConfig) -> crate::Result<bool> {
-        let id = config.sandbox(self.session.id())?;
+    async fn destroy_if_configured(&self, config: &WorkspaceConfig) -> crate::Result<bool> {
+        let id = config.sandbox_id(self.session.id())?;
         if !config.destroy_on_close {
             return Ok(false);
         }
@@ -364,7 +364,11 @@ impl<P: Provider> Workspaces<P> {
 }
 
 /// Checks that a sandbox is that of the workspace, and that it has the declared capabilities.
-fn check<S: Sandbox>(profile: &Profile, config: &WorkspaceConfig, opened: &Opened<S>) -> crate::Result<()> {
+fn check_sandbox<S: Sandbox>(
+    profile: &Profile,
+    config: &WorkspaceConfig,
+    opened: &Opened<S>,
+) -> crate::Result<()> {
     if opened.profile != profile.name {
         let message = format!(
             "the session already has a sandbox `{}` with the image `{}`: give the workspace another name",
@@ -405,9 +409,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Known {
     /// Records an error.
-    fn failed(&self, name: &str, error: Error) -> WorkspaceFailed {
+    fn record_failure(&self, name: &str, error: Error) -> WorkspaceFailed {
         event!(warn "workspace failed" { workspace = name, code = error.code.as_str(), error = error.message.as_str() });
-        self.set(Phase::Failed, Some(error.clone()));
+        self.set_state(Phase::Failed, Some(error.clone()));
         WorkspaceFailed { workspace: name.to_owned(), error }
     }
 }

@@ -105,12 +105,12 @@ impl Provider for Memory {
 impl ScriptProvider for Memory {
     #[cfg(feature = "script-engine")]
     async fn run_script(&self, _: &SessionId, start: Start, calls: &impl Calls) -> Result<Ran> {
-        script::send(koze_script::protocol::ToScript::Start(start), calls).await
+        script::run_to_end(koze_script::protocol::ToScript::Start(start), calls).await
     }
 
     #[cfg(feature = "script-engine")]
     async fn check_script(&self, _: &SessionId, check: Check) -> Result<std::result::Result<(), Failure>> {
-        let ran = script::send(koze_script::protocol::ToScript::Check(check), &NoCalls).await?;
+        let ran = script::run_to_end(koze_script::protocol::ToScript::Check(check), &NoCalls).await?;
         Ok(ran.result.map(drop))
     }
 }
@@ -123,19 +123,19 @@ impl Sandbox for MemorySandbox {
     }
 
     async fn exec(&self, _: Command) -> Result<Output> {
-        Err(unsupported("run programs"))
+        Err(unsupported_error("run programs"))
     }
 
     async fn start(&self, _: Program) -> Result<MemoryProcess> {
-        Err(unsupported("run programs"))
+        Err(unsupported_error("run programs"))
     }
 
     async fn process(&self, _: &ProcessId) -> Result<Option<MemoryProcess>> {
-        Err(unsupported("run programs"))
+        Err(unsupported_error("run programs"))
     }
 
     async fn processes(&self) -> Result<Vec<ProcessInfo>> {
-        Err(unsupported("run programs"))
+        Err(unsupported_error("run programs"))
     }
 
     async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {
@@ -163,11 +163,11 @@ impl Sandbox for MemorySandbox {
     }
 
     async fn change(&self, change: Change) -> Result<()> {
-        lock(&self.tree).change(&change)
+        lock(&self.tree).apply_change(&change)
     }
 
     async fn expose(&self, _: u16) -> Result<String> {
-        Err(unsupported("expose ports"))
+        Err(unsupported_error("expose ports"))
     }
 
     async fn status(&self) -> Result<Status> {
@@ -181,7 +181,7 @@ impl Sandbox for MemorySandbox {
     }
 }
 
-fn unsupported(what: &str) -> Error {
+fn unsupported_error(what: &str) -> Error {
     Error::new(Code::Unsupported, format!("a sandbox in memory cannot {what}: use another provider"))
 }
 

@@ -43,7 +43,7 @@ impl Wire for Ends {
 }
 
 /// Runs a script until it ends.
-pub(super) async fn send(message: ToScript, calls: &impl Calls) -> Result<Ran> {
+pub(super) async fn run_to_end(message: ToScript, calls: &impl Calls) -> Result<Ran> {
     let (to, inbox) = blocking::channel();
     let (outbox, mut from) = mpsc::unbounded_channel();
     let failed = |error: String| Error::new(Code::Unavailable, format!("the script cannot run: {error}"));

@@ -57,7 +57,7 @@ impl Store for MemoryStore {
             version: value.version,
             size: value.bytes.len() as u64,
         };
-        Ok(within(&lock(&self.0).values, range).map(listed).collect())
+        Ok(entries_in_range(&lock(&self.0).values, range).map(listed).collect())
     }
 
     async fn put_blob(
@@ -91,11 +91,11 @@ impl Store for MemoryStore {
     async fn list_blobs(&self, range: &Range) -> Result<Vec<ListedBlob>> {
         let listed =
             |(key, blob): (&String, &Vec<u8>)| ListedBlob { key: key.clone(), size: blob.len() as u64 };
-        Ok(within(&lock(&self.0).blobs, range).map(listed).collect())
+        Ok(entries_in_range(&lock(&self.0).blobs, range).map(listed).collect())
     }
 }
 
-fn within<'a, T>(
+fn entries_in_range<'a, T>(
     map: &'a BTreeMap<String, T>,
     range: &'a Range,
 ) -> impl Iterator<Item = (&'a String, &'a T)> {

@@ -48,7 +48,7 @@ enum What {
 impl Tree {
     /// Creates a file system.
     pub(super) fn new() -> Self {
-        let directory = Node { mode: 0o755, what: What::Directory, mtime: clock(), version: 0 };
+        let directory = Node { mode: 0o755, what: What::Directory, mtime: now_millis(), version: 0 };
         let paths = [
             "",
             "/home",
@@ -66,20 +66,20 @@ impl Tree {
     }
 
     /// Stores a new or changed node.
-    fn put(&mut self, path: String, mode: u32, what: What) {
+    fn put_node(&mut self, path: String, mode: u32, what: What) {
         self.changes += 1;
-        self.nodes.insert(path, Node { mode, what, mtime: clock(), version: self.changes });
+        self.nodes.insert(path, Node { mode, what, mtime: now_millis(), version: self.changes });
     }
 
     pub(super) fn read(&self, place: Place, offset: u64, limit: u64) -> Result<Piece> {
-        let bytes = self.file(place)?;
+        let bytes = self.file_content(place)?;
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         let end = start.saturating_add(usize::try_from(limit).unwrap_or(usize::MAX)).min(bytes.len());
         Ok(Piece { bytes: bytes[start..end].to_vec(), size: bytes.len() as u64 })
     }
 
     pub(super) fn write(&mut self, place: Place, bytes: &[u8], how: Write) -> Result<u64> {
-        let path = self.resolve(place, true)?;
+        let path = self.resolve_path(place, true)?;
         let before = match self.nodes.get(&path) {
             Some(Node { what: What::File(before), mode, .. }) => Some((before.clone(), *mode)),
             Some(_) => return Err(is_directory(place)),
@@ -90,7 +90,7 @@ impl Tree {
             Misfit::check(offset, size).map_err(|why| misfit(why, place.path))?;
         }
         let (mut content, mode) = before.unwrap_or((Vec::new(), 0o644));
-        let others = self.bytes() - content.len();
+        let others = self.total_size() - content.len();
         if how == Write::Replace {
             content.clear();
         }
@@ -98,16 +98,16 @@ impl Tree {
             let message = format!("a sandbox in memory holds at most {LIMIT} bytes");
             return Err(Error::new(Code::TooLarge, message));
         }
-        self.parents(&path, place)?;
+        self.create_parents(&path, place)?;
         content.extend_from_slice(bytes);
         let size = content.len() as u64;
-        self.put(path, mode, What::File(content));
+        self.put_node(path, mode, What::File(content));
         Ok(size)
     }
 
     pub(super) fn edit(&mut self, place: Place, edit: &Edit) -> Result<Edited> {
         edit.check().map_err(|why| rejected(why, place.path))?;
-        match edit.apply(self.file(place)?).map_err(|why| rejected(why, place.path))? {
+        match edit.apply(self.file_content(place)?).map_err(|why| rejected(why, place.path))? {
             Applied::Changed { content, replaced } => {
                 let size = self.write(place, &content, Write::Replace)?;
                 Ok(Edited::Done { size, replaced })
@@ -118,31 +118,31 @@ impl Tree {
 
     pub(super) fn read_lines(&self, place: Place, range: LineRange) -> Result<Lines> {
         let mut reader = LineReader::new(range)?;
-        let bytes = self.file(place)?;
+        let bytes = self.file_content(place)?;
         reader.feed(bytes);
         Ok(reader.finish(bytes.len() as u64))
     }
 
     pub(super) fn list(&self, place: Place) -> Result<Vec<Entry>> {
-        let path = self.resolve(place, true)?;
-        if !matches!(self.node(&path, place)?.what, What::Directory) {
+        let path = self.resolve_path(place, true)?;
+        if !matches!(self.find_node(&path, place)?.what, What::Directory) {
             return Err(not_a_directory(place));
         }
         let prefix = format!("{path}/");
         let below = self.nodes.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix));
         let entry = |(path, node): (&String, &Node)| {
             let name = &path[prefix.len()..];
-            (!name.contains('/')).then(|| Entry { name: name.to_owned(), stat: stat(node) })
+            (!name.contains('/')).then(|| Entry { name: name.to_owned(), stat: to_stat(node) })
         };
         Ok(below.filter_map(entry).collect())
     }
 
     pub(super) fn stat(&self, place: Place) -> Result<Stat> {
-        let path = self.resolve(place, false)?;
-        Ok(stat(self.node(&path, place)?))
+        let path = self.resolve_path(place, false)?;
+        Ok(to_stat(self.find_node(&path, place)?))
     }
 
-    pub(super) fn change(&mut self, change: &Change) -> Result<()> {
+    pub(super) fn apply_change(&mut self, change: &Change) -> Result<()> {
         match change {
             Change::MakeDir(place) => self.make_dir(place.borrowed()),
             Change::MakeLink { root, path, target } => self.make_link(Place { root, path }, target),
@@ -153,30 +153,30 @@ impl Tree {
     }
 
     fn make_dir(&mut self, place: Place) -> Result<()> {
-        let path = self.resolve(place, true)?;
+        let path = self.resolve_path(place, true)?;
         match self.nodes.get(&path).map(|node| &node.what) {
             Some(What::Directory) => Ok(()),
-            Some(_) => Err(exists(place)),
+            Some(_) => Err(already_exists(place)),
             None => {
-                self.parents(&path, place)?;
-                self.put(path, 0o755, What::Directory);
+                self.create_parents(&path, place)?;
+                self.put_node(path, 0o755, What::Directory);
                 Ok(())
             }
         }
     }
 
     fn make_link(&mut self, place: Place, target: &str) -> Result<()> {
-        let path = self.resolve(place, false)?;
+        let path = self.resolve_path(place, false)?;
         if self.nodes.contains_key(&path) {
-            return Err(exists(place));
+            return Err(already_exists(place));
         }
-        self.parents(&path, place)?;
-        self.put(path, 0o777, What::Link(target.to_owned()));
+        self.create_parents(&path, place)?;
+        self.put_node(path, 0o777, What::Link(target.to_owned()));
         Ok(())
     }
 
     fn set_mode(&mut self, place: Place, mode: u32) -> Result<()> {
-        let path = self.resolve(place, true)?;
+        let path = self.resolve_path(place, true)?;
         let node = self.nodes.get_mut(&path).ok_or_else(|| not_found(place))?;
         self.changes += 1;
         (node.mode, node.version) = (mode & 0o7777, self.changes);
@@ -184,8 +184,8 @@ impl Tree {
     }
 
     fn remove(&mut self, place: Place) -> Result<()> {
-        let path = self.resolve(place, false)?;
-        self.node(&path, place)?;
+        let path = self.resolve_path(place, false)?;
+        self.find_node(&path, place)?;
         if path.is_empty() {
             let message = "the root cannot be removed";
             return Err(Error::new(Code::PermissionDenied, message));
@@ -201,8 +201,8 @@ impl Tree {
     }
 
     fn rename(&mut self, from: Place, to: Place) -> Result<()> {
-        let (old, new) = (self.resolve(from, false)?, self.resolve(to, false)?);
-        let moved = self.node(&old, from)?.clone();
+        let (old, new) = (self.resolve_path(from, false)?, self.resolve_path(to, false)?);
+        let moved = self.find_node(&old, from)?.clone();
         if old == new {
             return Ok(());
         }
@@ -212,13 +212,15 @@ impl Tree {
             return Err(Error::new(Code::InvalidInput, message));
         }
         match (self.nodes.get(&new).map(|node| &node.what), &moved.what) {
-            (Some(What::Directory), What::Directory) if !self.list(to)?.is_empty() => return Err(exists(to)),
+            (Some(What::Directory), What::Directory) if !self.list(to)?.is_empty() => {
+                return Err(already_exists(to));
+            }
             (Some(What::Directory), What::Directory) | (None, _) => {}
             (Some(What::Directory), _) => return Err(is_directory(to)),
             (Some(_), What::Directory) => return Err(not_a_directory(to)),
             (Some(_), _) => {}
         }
-        self.parents(&new, to)?;
+        self.create_parents(&new, to)?;
         let below: Vec<String> = self
             .nodes
             .range(inside.clone()..)
@@ -236,31 +238,31 @@ impl Tree {
     }
 
     /// Returns the content of a file.
-    fn file(&self, place: Place) -> Result<&[u8]> {
-        match &self.node(&self.resolve(place, true)?, place)?.what {
+    fn file_content(&self, place: Place) -> Result<&[u8]> {
+        match &self.find_node(&self.resolve_path(place, true)?, place)?.what {
             What::File(bytes) => Ok(bytes),
             _ => Err(is_directory(place)),
         }
     }
 
-    fn bytes(&self) -> usize {
+    fn total_size(&self) -> usize {
         let size = |node: &Node| if let What::File(bytes) = &node.what { bytes.len() } else { 0 };
         self.nodes.values().map(size).sum()
     }
 
-    fn node(&self, path: &str, place: Place) -> Result<&Node> {
+    fn find_node(&self, path: &str, place: Place) -> Result<&Node> {
         self.nodes.get(path).ok_or_else(|| not_found(place))
     }
 
     /// Creates the parent directories of a path.
-    fn parents(&mut self, path: &str, place: Place) -> Result<()> {
+    fn create_parents(&mut self, path: &str, place: Place) -> Result<()> {
         for (end, _) in path.match_indices('/') {
             let parent = &path[..end];
             match self.nodes.get(parent).map(|node| &node.what) {
                 Some(What::Directory) => {}
                 Some(_) => return Err(not_a_directory(place)),
                 None => {
-                    self.put(parent.to_owned(), 0o755, What::Directory);
+                    self.put_node(parent.to_owned(), 0o755, What::Directory);
                 }
             }
         }
@@ -269,9 +271,9 @@ impl Tree {
 
     /// Resolves links, `.` and `..`. `follow` says whether to follow a final link. Missing components are kept as
     /// written.
-    fn resolve(&self, place: Place, follow: bool) -> Result<String> {
+    fn resolve_path(&self, place: Place, follow: bool) -> Result<String> {
         let mut resolved = String::new();
-        let mut left: Vec<String> = parts(place.path);
+        let mut left: Vec<String> = reversed_components(place.path);
         let mut links = 0;
         while let Some(part) = left.pop() {
             match part.as_str() {
@@ -293,7 +295,7 @@ impl Tree {
                     if target.starts_with('/') {
                         resolved.clear();
                     }
-                    left.extend(parts(target));
+                    left.extend(reversed_components(target));
                 }
                 Some(What::File(_)) if !left.is_empty() || place.path.ends_with('/') => {
                     return Err(not_a_directory(place));
@@ -316,11 +318,11 @@ impl Tree {
 }
 
 /// Returns the components of a path, last one first.
-fn parts(path: &str) -> Vec<String> {
+fn reversed_components(path: &str) -> Vec<String> {
     path.split('/').filter(|part| !part.is_empty()).rev().map(str::to_owned).collect()
 }
 
-fn stat(node: &Node) -> Stat {
+fn to_stat(node: &Node) -> Stat {
     let (kind, size) = match &node.what {
         What::File(bytes) => (Kind::File, bytes.len()),
         What::Directory => (Kind::Directory, 0),
@@ -330,7 +332,7 @@ fn stat(node: &Node) -> Stat {
 }
 
 /// Returns the milliseconds since the epoch.
-fn clock() -> i64 {
+fn now_millis() -> i64 {
     crate::time::now().cast_signed()
 }
 
@@ -338,7 +340,7 @@ fn not_found(place: Place) -> Error {
     Error::new(Code::NotFound, format!("`{}` does not exist", place.path))
 }
 
-fn exists(place: Place) -> Error {
+fn already_exists(place: Place) -> Error {
     Error::new(Code::AlreadyExists, format!("`{}` already exists", place.path))
 }
 

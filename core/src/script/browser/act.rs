@@ -29,16 +29,16 @@ struct Field {
 
 impl<W: Wire> Page<W> {
     /// Clicks the middle of an element.
-    pub(super) async fn click(&mut self, selector: &str) -> Result<()> {
+    pub(super) async fn click_element(&mut self, selector: &str) -> Result<()> {
         let input = json!({ "action": "click", "selector": selector, "wait": ELEMENT_MS });
-        let Point { x, y } = self.run(input).await.map_err(|error| of_element(selector, error))?;
-        self.client.known().for_each(drop);
+        let Point { x, y } = self.run_action(input).await.map_err(|error| of_element(selector, error))?;
+        self.client.drain_events().for_each(drop);
         for (kind, clicks) in [("mouseMoved", 0), ("mousePressed", 1), ("mouseReleased", 1)] {
             let button = if clicks == 0 { "none" } else { "left" };
             let params = json!({ "type": kind, "x": x, "y": y, "button": button, "clickCount": clicks });
-            self.client.page("Input.dispatchMouseEvent", params).await?;
+            self.client.call_page("Input.dispatchMouseEvent", params).await?;
         }
-        self.follow().await
+        self.wait_for_navigation().await
     }
 
     /// Types a text into a field. In a single-line field, a line break is the Enter key.
@@ -46,8 +46,9 @@ impl<W: Wire> Page<W> {
         let input = json!({
             "action": "type", "selector": selector, "wait": ELEMENT_MS, "text": text, "clear_first": clear,
         });
-        let Field { done, single } = self.run(input).await.map_err(|error| of_element(selector, error))?;
-        self.client.known().for_each(drop);
+        let Field { done, single } =
+            self.run_action(input).await.map_err(|error| of_element(selector, error))?;
+        self.client.drain_events().for_each(drop);
         if !done {
             let lines: Vec<&str> = if single { text.split('\n').collect() } else { vec![text] };
             for (number, line) in lines.into_iter().enumerate() {
@@ -55,11 +56,11 @@ impl<W: Wire> Page<W> {
                     self.enter_key().await?;
                 }
                 if !line.is_empty() {
-                    self.client.page("Input.insertText", json!({ "text": line })).await?;
+                    self.client.call_page("Input.insertText", json!({ "text": line })).await?;
                 }
             }
         }
-        self.follow().await
+        self.wait_for_navigation().await
     }
 
     async fn enter_key(&mut self) -> Result<()> {
@@ -67,7 +68,7 @@ impl<W: Wire> Page<W> {
             let params = json!({
                 "type": kind, "key": ENTER, "code": ENTER, "windowsVirtualKeyCode": 13, "text": text.unwrap_or_default(),
             });
-            self.client.page("Input.dispatchKeyEvent", params).await?;
+            self.client.call_page("Input.dispatchKeyEvent", params).await?;
         }
         Ok(())
     }

@@ -82,24 +82,24 @@ impl<W: Wire> Client<W> {
     }
 
     /// Returns the time that is left.
-    pub(super) fn left(&self) -> Duration {
+    pub(super) fn time_left(&self) -> Duration {
         self.time.saturating_sub(self.start.elapsed())
     }
 
     /// Sets the session of the page.
-    pub(super) fn enter(&mut self, session: String) {
+    pub(super) fn set_session(&mut self, session: String) {
         self.session = Some(session);
         self.crashed = false;
         self.events.clear();
     }
 
     /// Sets whether nothing is in progress in the page. What is in progress is stopped when the client is dropped.
-    pub(super) fn settle(&mut self, settled: bool) {
+    pub(super) fn set_settled(&mut self, settled: bool) {
         self.settled = settled;
     }
 
     /// Sets the time that is left for commands.
-    pub(super) fn extend(&mut self, time: Duration) {
+    pub(super) fn set_time_left(&mut self, time: Duration) {
         self.time = self.start.elapsed() + time;
     }
 
@@ -109,68 +109,68 @@ impl<W: Wire> Client<W> {
     }
 
     /// Detaches from the page, and stops what is in progress in it. The browser then closes an open dialog of the page.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn leave_page(&mut self) {
         self.crashed = false;
         let Some(session) = self.session.take() else { return };
         if !self.settled {
             for method in ["Runtime.terminateExecution", "Page.stopLoading"] {
-                let _ = self.post(method, &json!({}), Some(&session));
+                let _ = self.send_command(method, &json!({}), Some(&session));
             }
         }
-        let _ = self.post("Target.detachFromTarget", &json!({ "sessionId": session }), None);
+        let _ = self.send_command("Target.detachFromTarget", &json!({ "sessionId": session }), None);
     }
 
     /// Sends a command to the browser. Its answer is ignored.
-    pub(super) fn tell(&mut self, method: &str, params: &Value) -> Result<()> {
-        self.post(method, params, None).map(drop)
+    pub(super) fn tell_browser(&mut self, method: &str, params: &Value) -> Result<()> {
+        self.send_command(method, params, None).map(drop)
     }
 
     /// Sends a command to the page. Its answer is ignored.
     pub(super) fn tell_page(&mut self, method: &str, params: &Value) -> Result<()> {
         let session = self.session.clone();
-        self.post(method, params, session.as_deref()).map(drop)
+        self.send_command(method, params, session.as_deref()).map(drop)
     }
 
     /// Sends a command to the browser itself, and returns its result.
-    pub(super) async fn browser(&mut self, method: &str, params: Value) -> Result<Value> {
-        let id = self.post(method, &params, None)?;
-        match self.answer(id, self.left()).await? {
+    pub(super) async fn call_browser(&mut self, method: &str, params: Value) -> Result<Value> {
+        let id = self.send_command(method, &params, None)?;
+        match self.wait_for_answer(id, self.time_left()).await? {
             Done::Result(result) => Ok(result),
-            Done::Refused(why) => Err(refused(method, &why)),
-            Done::Late | Done::Crashed => Err(late()),
+            Done::Refused(why) => Err(refused_error(method, &why)),
+            Done::Late | Done::Crashed => Err(timeout_error()),
         }
     }
 
     /// Sends a command to the page, and returns its result.
-    pub(super) async fn page(&mut self, method: &str, params: Value) -> Result<Value> {
-        match self.page_within(method, &params, self.left()).await? {
+    pub(super) async fn call_page(&mut self, method: &str, params: Value) -> Result<Value> {
+        match self.page_within(method, &params, self.time_left()).await? {
             Done::Result(result) => Ok(result),
-            Done::Refused(why) => Err(refused(method, &why)),
-            Done::Late => Err(late()),
-            Done::Crashed => Err(crashed()),
+            Done::Refused(why) => Err(refused_error(method, &why)),
+            Done::Late => Err(timeout_error()),
+            Done::Crashed => Err(crashed_error()),
         }
     }
 
     /// Sends a command to the page, and waits for its result up to a timeout.
     pub(super) async fn page_within(&mut self, method: &str, params: &Value, wait: Duration) -> Result<Done> {
         let session = self.session.clone();
-        let id = self.post(method, params, session.as_deref())?;
-        self.answer(id, wait).await
+        let id = self.send_command(method, params, session.as_deref())?;
+        self.wait_for_answer(id, wait).await
     }
 
     /// Returns the next event of the page, or `None` if none arrives in time.
-    pub(super) async fn event(&mut self, wait: Duration) -> Result<Option<Event>> {
+    pub(super) async fn next_event(&mut self, wait: Duration) -> Result<Option<Event>> {
         let start = Start::now();
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Ok(Some(event));
             }
             if self.crashed {
-                return Err(crashed());
+                return Err(crashed_error());
             }
             let left = wait.saturating_sub(start.elapsed());
             let Some(text) = self.wire.receive(left).await? else { return Ok(None) };
-            self.take(&text, None);
+            self.handle_message(&text, None);
             if left.is_zero() && self.events.is_empty() {
                 return Ok(None);
             }
@@ -178,11 +178,11 @@ impl<W: Wire> Client<W> {
     }
 
     /// Removes and returns the events that have been received.
-    pub(super) fn known(&mut self) -> impl Iterator<Item = Event> {
+    pub(super) fn drain_events(&mut self) -> impl Iterator<Item = Event> {
         self.events.drain(..)
     }
 
-    async fn answer(&mut self, id: u32, wait: Duration) -> Result<Done> {
+    async fn wait_for_answer(&mut self, id: u32, wait: Duration) -> Result<Done> {
         let start = Start::now();
         loop {
             if self.crashed {
@@ -190,7 +190,7 @@ impl<W: Wire> Client<W> {
             }
             let left = wait.saturating_sub(start.elapsed());
             let Some(text) = self.wire.receive(left).await? else { return Ok(Done::Late) };
-            if let Some(done) = self.take(&text, Some(id)) {
+            if let Some(done) = self.handle_message(&text, Some(id)) {
                 return Ok(done);
             }
             // A page can send events without end.
@@ -201,7 +201,7 @@ impl<W: Wire> Client<W> {
     }
 
     /// Sends a command, and returns its number.
-    fn post(&mut self, method: &str, params: &Value, session: Option<&str>) -> Result<u32> {
+    fn send_command(&mut self, method: &str, params: &Value, session: Option<&str>) -> Result<u32> {
         // Unique among all clients, because a client may receive answers to commands of an earlier one that was dropped.
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff;
@@ -214,7 +214,7 @@ impl<W: Wire> Client<W> {
     }
 
     /// Processes a message. Returns the outcome, if it answers the command with this number.
-    fn take(&mut self, text: &str, id: Option<u32>) -> Option<Done> {
+    fn handle_message(&mut self, text: &str, id: Option<u32>) -> Option<Done> {
         // Other messages are for other clients, or belong to a later version of the protocol.
         let message: Message = serde_json::from_str(text).ok()?;
         if message.id.is_some() {
@@ -256,13 +256,13 @@ impl<W: Wire> Client<W> {
 
 impl<W: Wire> Drop for Client<W> {
     fn drop(&mut self) {
-        self.leave();
+        self.leave_page();
     }
 }
 
 /// Returns the error for a command that the browser refused.
-pub(super) fn refused(method: &str, why: &str) -> Error {
-    let why = shown(why);
+pub(super) fn refused_error(method: &str, why: &str) -> Error {
+    let why = beginning_of(why);
     Error::new(
         Code::Unavailable,
         format!("the browser cannot do this now: {why} ({method}). Try again, or navigate again"),
@@ -270,7 +270,7 @@ pub(super) fn refused(method: &str, why: &str) -> Error {
 }
 
 /// Returns the error for a call that has used up its time.
-pub(super) fn late() -> Error {
+pub(super) fn timeout_error() -> Error {
     let text = format!(
         "the page did not answer within {} s, and what it was doing was stopped: wait for less, use smaller steps, or navigate again",
         super::TIME.as_secs()
@@ -279,12 +279,12 @@ pub(super) fn late() -> Error {
 }
 
 /// Returns the error for a page whose process has crashed.
-pub(super) fn crashed() -> Error {
+pub(super) fn crashed_error() -> Error {
     let text = "the page crashed, perhaps because it needs too much memory, and was closed: navigate again, or to another page";
     Error::new(Code::Unavailable, text)
 }
 
 /// Returns the beginning of a text.
-pub(super) fn shown(text: &str) -> &str {
+pub(super) fn beginning_of(text: &str) -> &str {
     text.char_indices().nth(SHOWN).map_or(text, |(at, _)| &text[..at])
 }

@@ -32,8 +32,8 @@ mod wire;
 #[cfg(feature = "browser")]
 pub(crate) use self::perform::browse;
 #[cfg(feature = "script")]
-pub(crate) use self::wire::off;
-pub(crate) use self::wire::unsupported;
+pub(crate) use self::wire::no_browser_error;
+pub(crate) use self::wire::unsupported_error;
 pub use self::wire::{MAX_MESSAGE, NoBrowser, Refusal, Wire};
 
 #[cfg(feature = "browser")]
@@ -58,6 +58,6 @@ fn of_element(selector: &str, mut error: Error) -> Error {
         Code::InvalidInput => "",
         _ => return error,
     };
-    error.message = format!("`{}`: {}{next}", client::shown(selector), error.message);
+    error.message = format!("`{}`: {}{next}", client::beginning_of(selector), error.message);
     error
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Wire;
-use super::client::{Event, late, shown};
+use super::client::{Event, beginning_of, timeout_error};
 use super::page::{About, Page};
 use super::wire::Refusal;
 use crate::error::{Code, Error, Result};
@@ -29,19 +29,21 @@ pub(super) struct Target {
 }
 
 /// Validates the URL of a page.
-pub(super) fn target(text: &str) -> Result<Target> {
+pub(super) fn validate_url(text: &str) -> Result<Target> {
     if text.len() > URL {
-        return Err(invalid(&format!("the URL has {} bytes, but may have {URL}", text.len())));
+        return Err(invalid_url_error(&format!("the URL has {} bytes, but may have {URL}", text.len())));
     }
     let url = Url::parse(text, None)?;
     if !matches!(url.scheme.as_str(), "http" | "https") {
-        return Err(invalid("the browser opens only URLs with `https:` or `http:`"));
+        return Err(invalid_url_error("the browser opens only URLs with `https:` or `http:`"));
     }
     if url.has_user {
-        return Err(invalid("the URL contains a user name or a password: sign in on the page instead"));
+        return Err(invalid_url_error(
+            "the URL contains a user name or a password: sign in on the page instead",
+        ));
     }
     if url.port == Some(0) {
-        return Err(invalid("the port of the URL must be from 1 to 65535"));
+        return Err(invalid_url_error("the port of the URL must be from 1 to 65535"));
     }
     let fragment = text.split_once('#').map(|(_, fragment)| format!("#{}", fragment.trim_end()));
     let host = url.host.as_str();
@@ -52,33 +54,33 @@ pub(super) fn target(text: &str) -> Result<Target> {
 
 impl<W: Wire> Page<W> {
     /// Opens a page. Returns its URL, its title and its status.
-    pub(super) async fn navigate(&mut self, url: &str, until: WaitUntil) -> Result<Value> {
-        self.client.known().for_each(drop);
-        let answer = self.client.page("Page.navigate", json!({ "url": url })).await;
+    pub(super) async fn navigate_to(&mut self, url: &str, until: WaitUntil) -> Result<Value> {
+        self.client.drain_events().for_each(drop);
+        let answer = self.client.call_page("Page.navigate", json!({ "url": url })).await;
         let answer = answer.map_err(|error| match error.code {
-            Code::Timeout => silent(url),
+            Code::Timeout => no_answer_error(url),
             _ => error,
         })?;
         if let Some(why) = answer.get("errorText").and_then(Value::as_str) {
             let is_download = answer["isDownload"].as_bool().unwrap_or_default();
-            return Err(self.failed(url, why, is_download));
+            return Err(self.navigation_error(url, why, is_download));
         }
-        self.moved();
+        self.mark_navigated();
         // Within the same document, nothing is loaded.
         if let Some(loader) = answer.get("loaderId").and_then(Value::as_str) {
-            self.loaded(loader, until).await?;
+            self.wait_until_loaded(loader, until).await?;
         }
-        let About { url, title, status } = self.about().await?;
+        let About { url, title, status } = self.read_about().await?;
         if status >= 400
-            && let Some(refusal) = self.refusal(&url)
+            && let Some(refusal) = self.find_refusal(&url)
         {
             return Err(Error::new(refusal.code, refusal.message));
         }
-        Ok(json!({ "url": cut(url), "title": cut(title), "status": status }))
+        Ok(json!({ "url": truncate_text(url), "title": truncate_text(title), "status": status }))
     }
 
     /// Waits until a document has loaded, or the one that it redirects to.
-    async fn loaded(&mut self, loader: &str, until: WaitUntil) -> Result<()> {
+    async fn wait_until_loaded(&mut self, loader: &str, until: WaitUntil) -> Result<()> {
         let (wanted, shown) = match until {
             WaitUntil::Load => ("load", "load"),
             WaitUntil::DomContentLoaded => ("DOMContentLoaded", "domcontentloaded"),
@@ -86,7 +88,7 @@ impl<W: Wire> Page<W> {
         };
         let mut loader = loader.to_owned();
         loop {
-            let Some(event) = self.client.event(self.client.left()).await? else {
+            let Some(event) = self.client.next_event(self.client.time_left()).await? else {
                 let text = format!(
                     "the page is open, but did not reach `{shown}` in time: use it as it is, or navigate with `wait_until` set to \
                      `domcontentloaded`"
@@ -106,15 +108,15 @@ impl<W: Wire> Page<W> {
     }
 
     /// After an action, waits for the page that it opens, if it opens one.
-    pub(super) async fn follow(&mut self) -> Result<()> {
+    pub(super) async fn wait_for_navigation(&mut self) -> Result<()> {
         // Answered after everything that the action has caused. A page that is being replaced cannot answer.
         let ours = |event: &Event, target: &str| event.params["frameId"] == target;
         self.client
-            .page("Runtime.evaluate", json!({ "expression": "1" }))
+            .call_page("Runtime.evaluate", json!({ "expression": "1" }))
             .await
             .or_else(|error| if error.code == Code::Timeout { Err(error) } else { Ok(Value::Null) })?;
         let (mut begun, start) = (false, Start::now());
-        let events: Vec<Event> = self.client.known().collect();
+        let events: Vec<Event> = self.client.drain_events().collect();
         for event in events.iter().filter(|event| ours(event, &self.target)) {
             match event.method.as_str() {
                 "Page.frameRequestedNavigation" | "Page.frameStartedLoading" => begun = true,
@@ -123,17 +125,17 @@ impl<W: Wire> Page<W> {
             }
         }
         while begun {
-            let left = FOLLOWING.min(self.client.left()).saturating_sub(start.elapsed());
+            let left = FOLLOWING.min(self.client.time_left()).saturating_sub(start.elapsed());
             // The action itself has succeeded, even if the page does not load in time.
-            let Some(event) = self.client.event(left).await? else { break };
+            let Some(event) = self.client.next_event(left).await? else { break };
             begun = !(event.method == "Page.frameStoppedLoading" && ours(&event, &self.target));
         }
-        self.moved();
+        self.mark_navigated();
         Ok(())
     }
 
     /// Returns why a request to the host of a URL was refused, if it was.
-    fn refusal(&self, url: &str) -> Option<Refusal> {
+    fn find_refusal(&self, url: &str) -> Option<Refusal> {
         let url = Url::parse(url, None).ok()?;
         let port = url.port_or_default();
         let is = |refusal: &Refusal| refusal.host.eq_ignore_ascii_case(&url.host) && refusal.port == port;
@@ -141,10 +143,10 @@ impl<W: Wire> Page<W> {
     }
 
     /// Returns the error for a page that could not be opened.
-    fn failed(&self, url: &str, why: &str, is_download: bool) -> Error {
+    fn navigation_error(&self, url: &str, why: &str, is_download: bool) -> Error {
         // The proxy refuses the tunnel, or the provider refuses the request. Either may be that of a redirect.
         let refusals = self.client.wire.refusals();
-        let refusal = self.refusal(url).or_else(|| {
+        let refusal = self.find_refusal(url).or_else(|| {
             let refused = matches!(why, "net::ERR_TUNNEL_CONNECTION_FAILED" | "net::ERR_BLOCKED_BY_CLIENT");
             refused.then(|| refusals.last().cloned()).flatten()
         });
@@ -177,20 +179,20 @@ impl<W: Wire> Page<W> {
             }
             _ => (Code::Unavailable, "check the URL, or try again later"),
         };
-        Error::new(code, format!("the page cannot be opened ({}): {hint}", shown(why)))
+        Error::new(code, format!("the page cannot be opened ({}): {hint}", beginning_of(why)))
     }
 }
 
 /// Returns the error for a server that did not answer.
-fn silent(url: &str) -> Error {
+fn no_answer_error(url: &str) -> Error {
     let host = Url::parse(url, None).map(|url| url.host).unwrap_or_default();
     let seconds = super::TIME.as_secs();
     let text = format!("{host} sent no page within {seconds} s: try again, or use another URL");
-    Error::new(late().code, text)
+    Error::new(timeout_error().code, text)
 }
 
 /// Truncates a text of a page, which can be of any length.
-fn cut(mut text: String) -> String {
+fn truncate_text(mut text: String) -> String {
     if let Some((at, _)) = text.char_indices().nth(ABOUT) {
         text.truncate(at);
         text.push('…');
@@ -198,6 +200,6 @@ fn cut(mut text: String) -> String {
     text
 }
 
-fn invalid(message: &str) -> Error {
+fn invalid_url_error(message: &str) -> Error {
     Error::new(Code::InvalidInput, message)
 }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Wire;
-use super::client::{Client, Done, crashed, late, refused};
+use super::client::{Client, Done, crashed_error, refused_error, timeout_error};
 use crate::error::{Code, Error, Result};
 
 /// How long a page may take to run any code. A page that takes longer is closed.
@@ -60,51 +60,51 @@ impl<W: Wire> Page<W> {
     /// Attaches to the page of the browser. Opens one if the browser has no page.
     pub(super) async fn attach(client: Client<W>) -> Result<Self> {
         let mut page = Page { client, target: String::new(), world: None, is_replaced: false };
-        page.client.tell("Browser.setDownloadBehavior", &json!({ "behavior": "deny" }))?;
-        match page.existing().await? {
+        page.client.tell_browser("Browser.setDownloadBehavior", &json!({ "behavior": "deny" }))?;
+        match page.find_page().await? {
             Some(target) => {
-                page.enter(target.id).await?;
-                if !page.responds(RESPONSE).await? {
-                    page.replace().await?;
+                page.attach_to_target(target.id).await?;
+                if !page.is_responsive(RESPONSE).await? {
+                    page.replace_target().await?;
                 }
             }
-            None => page.open().await?,
+            None => page.open_target().await?,
         }
         Ok(page)
     }
 
     /// Returns the pages of the browser.
-    async fn targets(&mut self) -> Result<Vec<Target>> {
-        let targets = self.client.browser("Target.getTargets", json!({})).await?;
-        let mut targets: Vec<Target> = field(targets, "targetInfos")?;
+    async fn list_pages(&mut self) -> Result<Vec<Target>> {
+        let targets = self.client.call_browser("Target.getTargets", json!({})).await?;
+        let mut targets: Vec<Target> = take_field(targets, "targetInfos")?;
         targets.retain(|target| target.kind == "page");
         Ok(targets)
     }
 
     /// Finds the page of the browser, and closes all others.
-    async fn existing(&mut self) -> Result<Option<Target>> {
-        let mut pages = self.targets().await?;
+    async fn find_page(&mut self) -> Result<Option<Target>> {
+        let mut pages = self.list_pages().await?;
         let ours = pages.iter().position(|target| target.opener_id.is_none()).unwrap_or(0);
         let found = (!pages.is_empty()).then(|| pages.swap_remove(ours));
         for other in pages {
-            self.client.tell("Target.closeTarget", &json!({ "targetId": other.id }))?;
+            self.client.tell_browser("Target.closeTarget", &json!({ "targetId": other.id }))?;
         }
         Ok(found)
     }
 
     /// Opens a new page.
-    async fn open(&mut self) -> Result<()> {
-        let created = self.client.browser("Target.createTarget", json!({ "url": BLANK })).await?;
-        self.enter(field(created, "targetId")?).await?;
+    async fn open_target(&mut self) -> Result<()> {
+        let created = self.client.call_browser("Target.createTarget", json!({ "url": BLANK })).await?;
+        self.attach_to_target(take_field(created, "targetId")?).await?;
         // The page is empty, so only a busy machine delays it.
-        if self.responds(self.client.left()).await? { Ok(()) } else { Err(late()) }
+        if self.is_responsive(self.client.time_left()).await? { Ok(()) } else { Err(timeout_error()) }
     }
 
     /// Attaches to a target.
-    async fn enter(&mut self, target: String) -> Result<()> {
+    async fn attach_to_target(&mut self, target: String) -> Result<()> {
         let how = json!({ "targetId": target, "flatten": true });
-        let session = field(self.client.browser("Target.attachToTarget", how).await?, "sessionId")?;
-        self.client.enter(session);
+        let session = take_field(self.client.call_browser("Target.attachToTarget", how).await?, "sessionId")?;
+        self.client.set_session(session);
         (self.target, self.world) = (target, None);
         for (method, params) in [
             ("Inspector.enable", json!({})),
@@ -117,13 +117,13 @@ impl<W: Wire> Page<W> {
     }
 
     /// Returns whether the page runs code within this time.
-    async fn responds(&mut self, wait: Duration) -> Result<bool> {
-        let wait = wait.min(self.client.left());
+    async fn is_responsive(&mut self, wait: Duration) -> Result<bool> {
+        let wait = wait.min(self.client.time_left());
         self.world = None;
         for _ in 0..ATTEMPTS {
             match self.client.page_within("Page.createIsolatedWorld", &self.world_of(), wait).await? {
                 Done::Result(created) => {
-                    self.world = Some(field(created, "executionContextId")?);
+                    self.world = Some(take_field(created, "executionContextId")?);
                     return Ok(true);
                 }
                 // The page is navigating.
@@ -139,19 +139,19 @@ impl<W: Wire> Page<W> {
     }
 
     /// Closes the page, whatever it is doing, and opens a new one. Cookies are kept.
-    async fn replace(&mut self) -> Result<()> {
-        self.client.settle(true);
-        self.client.leave();
-        self.client.tell("Target.closeTarget", &json!({ "targetId": self.target }))?;
+    async fn replace_target(&mut self) -> Result<()> {
+        self.client.set_settled(true);
+        self.client.leave_page();
+        self.client.tell_browser("Target.closeTarget", &json!({ "targetId": self.target }))?;
         // A later client must not find it.
         for _ in 0..CLOSING {
-            if self.targets().await?.iter().all(|target| target.id != self.target) {
+            if self.list_pages().await?.iter().all(|target| target.id != self.target) {
                 break;
             }
-            self.client.event(LOOK).await?;
+            self.client.next_event(LOOK).await?;
         }
         self.is_replaced = true;
-        self.open().await
+        self.open_target().await
     }
 
     /// Stops what is in progress in the page after a timeout, and replaces the page if that does not help. Returns whether
@@ -162,21 +162,21 @@ impl<W: Wire> Page<W> {
                 return false;
             }
         }
-        self.client.extend(REPAIR);
-        if self.client.has_crashed() || matches!(self.responds(ENDING).await, Ok(false)) {
-            return self.replace().await.is_ok();
+        self.client.set_time_left(REPAIR);
+        if self.client.has_crashed() || matches!(self.is_responsive(ENDING).await, Ok(false)) {
+            return self.replace_target().await.is_ok();
         }
         true
     }
 
     /// Fails if no page is open.
-    pub(super) async fn shows(&mut self) -> Result<()> {
+    pub(super) async fn check_open(&mut self) -> Result<()> {
         if self.is_replaced {
             let text = "the page crashed, or its scripts blocked it for seconds, so it was closed: navigate again, or to another \
                         page";
             return Err(Error::new(Code::Unavailable, text));
         }
-        let About { url, .. } = self.about().await?;
+        let About { url, .. } = self.read_about().await?;
         // After a failed navigation, the browser shows an error page of its own.
         if url.starts_with("about:") || url.starts_with("chrome-error:") {
             return Err(Error::new(Code::NotFound, "no page is open: navigate to a URL first"));
@@ -185,21 +185,25 @@ impl<W: Wire> Page<W> {
     }
 
     /// Returns the URL, title and status of the page.
-    pub(super) async fn about(&mut self) -> Result<About> {
-        self.run(json!({ "action": "about" })).await
+    pub(super) async fn read_about(&mut self) -> Result<About> {
+        self.run_action(json!({ "action": "about" })).await
     }
 
     /// Records that the page may show another document.
-    pub(super) fn moved(&mut self) {
+    pub(super) fn mark_navigated(&mut self) {
         self.world = None;
     }
 
     /// Runs koze's own code in the page. Runs it again if the page navigates meanwhile.
-    pub(super) async fn run<T: DeserializeOwned>(&mut self, input: Value) -> Result<T> {
+    pub(super) async fn run_action<T: DeserializeOwned>(&mut self, input: Value) -> Result<T> {
         for _ in 0..ATTEMPTS {
             let Some(world) = self.world else {
-                if !self.responds(self.client.left()).await? {
-                    return Err(if self.client.left().is_zero() { late() } else { crashed() });
+                if !self.is_responsive(self.client.time_left()).await? {
+                    return Err(if self.client.time_left().is_zero() {
+                        timeout_error()
+                    } else {
+                        crashed_error()
+                    });
                 }
                 continue;
             };
@@ -207,7 +211,7 @@ impl<W: Wire> Page<W> {
                 "functionDeclaration": CODE, "executionContextId": world, "arguments": [{ "value": input }],
                 "awaitPromise": true, "returnByValue": true,
             });
-            let wait = self.client.left();
+            let wait = self.client.time_left();
             match self.client.page_within("Runtime.callFunctionOn", &params, wait).await? {
                 Done::Result(done) if done.get("exceptionDetails").is_none() => {
                     let value = done["result"].get("value").cloned().unwrap_or_default();
@@ -217,17 +221,18 @@ impl<W: Wire> Page<W> {
                         let message = value["message"].as_str().unwrap_or_default();
                         return Err(Error::new(code, message));
                     }
-                    return serde_json::from_value(value).map_err(|error| unexpected().with_source(error));
+                    return serde_json::from_value(value)
+                        .map_err(|error| unexpected_answer().with_source(error));
                 }
                 Done::Result(done) => {
                     let why =
                         done["exceptionDetails"]["exception"]["description"].as_str().unwrap_or_default();
-                    return Err(refused("Runtime.callFunctionOn", why));
+                    return Err(refused_error("Runtime.callFunctionOn", why));
                 }
                 // The document no longer exists.
                 Done::Refused(_) => self.world = None,
-                Done::Late => return Err(late()),
-                Done::Crashed => return Err(crashed()),
+                Done::Late => return Err(timeout_error()),
+                Done::Crashed => return Err(crashed_error()),
             }
         }
         Err(Error::new(
@@ -238,11 +243,11 @@ impl<W: Wire> Page<W> {
 }
 
 /// Returns a field of a result.
-pub(super) fn field<T: DeserializeOwned>(mut result: Value, name: &str) -> Result<T> {
+pub(super) fn take_field<T: DeserializeOwned>(mut result: Value, name: &str) -> Result<T> {
     let field = result.get_mut(name).map(Value::take).unwrap_or_default();
-    serde_json::from_value(field).map_err(|error| unexpected().with_source(error))
+    serde_json::from_value(field).map_err(|error| unexpected_answer().with_source(error))
 }
 
-fn unexpected() -> Error {
+fn unexpected_answer() -> Error {
     Error::new(Code::Internal, "the browser returned an unexpected answer")
 }

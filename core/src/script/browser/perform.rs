@@ -27,7 +27,7 @@ pub(crate) async fn browse<P: Provider>(
     egress: &Egress,
     mut browse: Browse,
 ) -> Result<Value> {
-    check(&mut browse, egress)?;
+    check_action(&mut browse, egress)?;
     let (provider, agent) = (session.provider(), session.agent());
     if browse == (Browse::Close {}) {
         provider.close_browser(agent).await?;
@@ -45,18 +45,18 @@ pub(crate) async fn browse<P: Provider>(
             return Err(error);
         }
     };
-    page.client.settle(false);
-    let done = perform(&mut page, browse).await;
+    page.client.set_settled(false);
+    let done = perform_action(&mut page, browse).await;
     let is_lost = page.client.has_crashed() || done.as_ref().is_err_and(|error| error.code == Code::Timeout);
     let is_usable = !is_lost || page.recover().await;
-    page.client.settle(true);
+    page.client.set_settled(true);
     if !is_usable {
         provider.close_browser(agent).await?;
     }
     done
 }
 
-fn check(browse: &mut Browse, egress: &Egress) -> Result<()> {
+fn check_action(browse: &mut Browse, egress: &Egress) -> Result<()> {
     let short = |what: &str, text: &str, most: usize| {
         if text.len() <= most {
             return Ok(());
@@ -66,7 +66,7 @@ fn check(browse: &mut Browse, egress: &Egress) -> Result<()> {
     };
     match browse {
         Browse::Navigate { url, .. } => {
-            let target = navigate::target(url)?;
+            let target = navigate::validate_url(url)?;
             *url = target.text;
             // The provider checks these hosts: previews need no policy, and no policy allows the others.
             if target.is_local { Ok(()) } else { egress.check_on() }
@@ -86,22 +86,24 @@ fn check(browse: &mut Browse, egress: &Egress) -> Result<()> {
     }
 }
 
-async fn perform<W: Wire>(page: &mut Page<W>, browse: Browse) -> Result<Value> {
+async fn perform_action<W: Wire>(page: &mut Page<W>, browse: Browse) -> Result<Value> {
     if !matches!(browse, Browse::Navigate { .. }) {
-        page.shows().await?;
+        page.check_open().await?;
     }
     match browse {
-        Browse::Navigate { url, wait_until } => page.navigate(&url, wait_until).await,
-        Browse::Screenshot { selector, full_page } => page.screenshot(selector.as_deref(), full_page).await,
-        Browse::Click { selector } => page.click(&selector).await.map(|()| Value::Null),
+        Browse::Navigate { url, wait_until } => page.navigate_to(&url, wait_until).await,
+        Browse::Screenshot { selector, full_page } => {
+            page.take_screenshot(selector.as_deref(), full_page).await
+        }
+        Browse::Click { selector } => page.click_element(&selector).await.map(|()| Value::Null),
         Browse::Type { selector, text, clear_first } => {
             page.type_text(&selector, &text, clear_first).await.map(|()| Value::Null)
         }
-        Browse::ExtractText { selector } => page.text(selector.as_deref()).await.map(Value::String),
+        Browse::ExtractText { selector } => page.read_text(selector.as_deref()).await.map(Value::String),
         Browse::ExtractHtml { selector, outer } => {
-            page.html(selector.as_deref(), outer).await.map(Value::String)
+            page.read_html(selector.as_deref(), outer).await.map(Value::String)
         }
-        Browse::Evaluate { code } => page.evaluate(&code).await,
+        Browse::Evaluate { code } => page.evaluate_code(&code).await,
         Browse::Close {} => Ok(Value::Null),
     }
 }

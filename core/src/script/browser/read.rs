@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Wire;
-use super::client::shown;
-use super::page::{Page, field};
+use super::client::beginning_of;
+use super::page::{Page, take_field};
 use super::{ELEMENT_MS, of_element};
 use crate::error::{Code, Error, Result};
 
@@ -39,19 +39,20 @@ struct Area {
 
 impl<W: Wire> Page<W> {
     /// Returns the visible text of an element, or of the page.
-    pub(super) async fn text(&mut self, selector: Option<&str>) -> Result<String> {
-        self.extract(json!({ "action": "text", "selector": selector }), selector).await
+    pub(super) async fn read_text(&mut self, selector: Option<&str>) -> Result<String> {
+        self.extract_content(json!({ "action": "text", "selector": selector }), selector).await
     }
 
     /// Returns the HTML of an element, or of the page.
-    pub(super) async fn html(&mut self, selector: Option<&str>, outer: bool) -> Result<String> {
-        self.extract(json!({ "action": "html", "selector": selector, "outer": outer }), selector).await
+    pub(super) async fn read_html(&mut self, selector: Option<&str>, outer: bool) -> Result<String> {
+        self.extract_content(json!({ "action": "html", "selector": selector, "outer": outer }), selector)
+            .await
     }
 
-    async fn extract(&mut self, mut input: Value, selector: Option<&str>) -> Result<String> {
+    async fn extract_content(&mut self, mut input: Value, selector: Option<&str>) -> Result<String> {
         input["wait"] = ELEMENT_MS.into();
         input["limit"] = TEXT.into();
-        let extract: Result<Extract> = self.run(input).await;
+        let extract: Result<Extract> = self.run_action(input).await;
         let Extract { text, length } = match selector {
             Some(selector) => extract.map_err(|error| of_element(selector, error))?,
             None => extract?,
@@ -67,24 +68,26 @@ impl<W: Wire> Page<W> {
     }
 
     /// Runs code in the page, and returns its value as JSON.
-    pub(super) async fn evaluate(&mut self, code: &str) -> Result<Value> {
-        let code = self.compile(code).await?;
+    pub(super) async fn evaluate_code(&mut self, code: &str) -> Result<Value> {
+        let code = self.find_compiling_form(code).await?;
         // As in a console: a later call can declare the same names.
         let params =
             json!({ "expression": code, "replMode": true, "awaitPromise": true, "userGesture": true });
-        let mut result = thrown(self.client.page("Runtime.evaluate", params).await?)?;
+        let mut result = into_result(self.client.call_page("Runtime.evaluate", params).await?)?;
         if result["subtype"] == "promise" {
             let params = json!({ "promiseObjectId": result["objectId"] });
-            result = thrown(self.client.page("Runtime.awaitPromise", params).await?)?;
+            result = into_result(self.client.call_page("Runtime.awaitPromise", params).await?)?;
         }
-        let Some(object) = result.get("objectId").and_then(Value::as_str) else { return primitive(&result) };
+        let Some(object) = result.get("objectId").and_then(Value::as_str) else {
+            return primitive_to_json(&result);
+        };
         let params = json!({
             "functionDeclaration": format!(
                 "function () {{ const text = JSON.stringify(this); return text !== undefined && text.length > {TEXT} ? text.length : text }}"
             ),
             "objectId": object, "returnByValue": true,
         });
-        let text = thrown(self.client.page("Runtime.callFunctionOn", params).await?)?;
+        let text = into_result(self.client.call_page("Runtime.callFunctionOn", params).await?)?;
         match &text["value"] {
             Value::String(text) if text.len() <= TEXT => serde_json::from_str(text)
                 .map_err(|_| Error::new(Code::TooLarge, "the value is nested too deeply: return less of it")),
@@ -99,41 +102,41 @@ impl<W: Wire> Page<W> {
 
     /// Returns the code in the form in which it compiles: a program, whose value is that of its last expression; an expression
     /// that awaits something; or the body of an async function. Nothing is run, because code must not run twice.
-    async fn compile<'a>(&mut self, code: &'a str) -> Result<Cow<'a, str>> {
+    async fn find_compiling_form<'a>(&mut self, code: &'a str) -> Result<Cow<'a, str>> {
         // Needed to compile. It also makes the browser send the page's console output, so it is enabled only briefly.
         self.client.tell_page("Runtime.enable", &json!({}))?;
-        let compiled = self.compiled(code).await;
+        let compiled = self.try_forms(code).await;
         self.client.tell_page("Runtime.disable", &json!({}))?;
         compiled
     }
 
-    async fn compiled<'a>(&mut self, code: &'a str) -> Result<Cow<'a, str>> {
-        let Some(wrong) = self.wrong(code).await? else { return Ok(code.into()) };
+    async fn try_forms<'a>(&mut self, code: &'a str) -> Result<Cow<'a, str>> {
+        let Some(wrong) = self.find_syntax_error(code).await? else { return Ok(code.into()) };
         for wrapped in [format!("(async () => (\n{code}\n))()"), format!("(async () => {{\n{code}\n}})()")] {
-            if self.wrong(&wrapped).await?.is_none() {
+            if self.find_syntax_error(&wrapped).await?.is_none() {
                 return Ok(wrapped.into());
             }
         }
-        Err(Error::new(Code::InvalidInput, format!("the code does not compile: {}", shown(&wrong))))
+        Err(Error::new(Code::InvalidInput, format!("the code does not compile: {}", beginning_of(&wrong))))
     }
 
     /// Returns the syntax error of code, if it has one.
-    async fn wrong(&mut self, code: &str) -> Result<Option<String>> {
+    async fn find_syntax_error(&mut self, code: &str) -> Result<Option<String>> {
         let params = json!({ "expression": code, "sourceURL": "", "persistScript": false });
-        let compiled = self.client.page("Runtime.compileScript", params).await?;
-        Ok(compiled.get("exceptionDetails").map(description))
+        let compiled = self.client.call_page("Runtime.compileScript", params).await?;
+        Ok(compiled.get("exceptionDetails").map(exception_text))
     }
 
     /// Takes a screenshot of an element, of the whole page, or of its visible part.
-    pub(super) async fn screenshot(&mut self, selector: Option<&str>, full: bool) -> Result<Value> {
+    pub(super) async fn take_screenshot(&mut self, selector: Option<&str>, full: bool) -> Result<Value> {
         let area = match selector {
             Some(selector) => {
                 let input = json!({ "action": "box", "selector": selector, "wait": ELEMENT_MS });
-                Some(self.run::<Area>(input).await.map_err(|error| of_element(selector, error))?)
+                Some(self.run_action::<Area>(input).await.map_err(|error| of_element(selector, error))?)
             }
             None if full => {
-                let metrics = self.client.page("Page.getLayoutMetrics", json!({})).await?;
-                Some(field::<Area>(metrics, "cssContentSize")?)
+                let metrics = self.client.call_page("Page.getLayoutMetrics", json!({})).await?;
+                Some(take_field::<Area>(metrics, "cssContentSize")?)
             }
             None => None,
         };
@@ -149,19 +152,20 @@ impl<W: Wire> Page<W> {
             params["clip"] =
                 json!({ "x": x, "y": y, "width": width.max(1.0), "height": height.max(1.0), "scale": 1 });
         }
-        let image: String = field(self.client.page("Page.captureScreenshot", params).await?, "data")?;
+        let image: String =
+            take_field(self.client.call_page("Page.captureScreenshot", params).await?, "data")?;
         if image.len() > IMAGE.div_ceil(3) * 4 {
             let what = "select an element, or leave out `full_page`";
             return Err(too_long("the picture", (image.len() / 4 * 3) as u64, what));
         }
-        let (width, height) = size(&image)
+        let (width, height) = png_size(&image)
             .ok_or_else(|| Error::new(Code::Internal, "the browser returned a picture that is not PNG"))?;
         Ok(json!({ "image": image, "width": width, "height": height }))
     }
 }
 
 /// Returns the width and the height in the header of a picture.
-fn size(image: &str) -> Option<(u32, u32)> {
+fn png_size(image: &str) -> Option<(u32, u32)> {
     // The signature, the length and name of the first chunk, and two numbers, in three bytes for every four characters.
     let head = STANDARD.decode(image.get(..32)?).ok()?;
     let number = |at: usize| Some(u32::from_be_bytes(head.get(at..at + 4)?.try_into().ok()?));
@@ -169,23 +173,26 @@ fn size(image: &str) -> Option<(u32, u32)> {
 }
 
 /// Returns the result of code, or the error for what it threw.
-fn thrown(mut done: Value) -> Result<Value> {
+fn into_result(mut done: Value) -> Result<Value> {
     if let Some(details) = done.get("exceptionDetails") {
-        let text = description(details);
-        return Err(Error::new(Code::InvalidInput, format!("the code failed in the page: {}", shown(&text))));
+        let text = exception_text(details);
+        return Err(Error::new(
+            Code::InvalidInput,
+            format!("the code failed in the page: {}", beginning_of(&text)),
+        ));
     }
     Ok(done["result"].take())
 }
 
 /// Returns what was thrown, without the stack.
-fn description(details: &Value) -> String {
+fn exception_text(details: &Value) -> String {
     let thrown = &details["exception"];
     let text = thrown["description"].as_str().or(thrown["value"].as_str()).or(details["text"].as_str());
     text.unwrap_or("unknown").lines().next().unwrap_or_default().to_owned()
 }
 
 /// Returns a value that is not an object as JSON.
-fn primitive(result: &Value) -> Result<Value> {
+fn primitive_to_json(result: &Value) -> Result<Value> {
     match &result["value"] {
         Value::String(text) if text.len() > TEXT => {
             Err(too_long("the value", text.len() as u64, "return less of it"))

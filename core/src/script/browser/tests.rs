@@ -157,8 +157,8 @@ fn lifecycle(frame: &str, loader: &str, name: &str) -> (&'static str, Value) {
 fn a_page_is_attached_to_and_left() {
     let fake = Fake::new(usual);
     let mut page = fake.attach().unwrap();
-    assert_eq!(pollster::block_on(page.text(None)).unwrap(), "text");
-    pollster::block_on(page.click("a")).unwrap();
+    assert_eq!(pollster::block_on(page.read_text(None)).unwrap(), "text");
+    pollster::block_on(page.click_element("a")).unwrap();
     drop(page);
     let methods = fake.methods();
     let position = |method: &str| methods.iter().position(|sent| sent == method).unwrap();
@@ -193,7 +193,7 @@ fn messages_of_others_are_ignored() {
         }
     }
     let mut page = fake.attach().unwrap();
-    assert_eq!(pollster::block_on(page.text(None)).unwrap(), "text");
+    assert_eq!(pollster::block_on(page.read_text(None)).unwrap(), "text");
 }
 
 #[test]
@@ -201,10 +201,11 @@ fn a_document_is_waited_for() {
     let fake = Fake::new(usual);
     let mut page = fake.attach().unwrap();
     for until in [WaitUntil::Load, WaitUntil::DomContentLoaded] {
-        let about = pollster::block_on(page.navigate("http://a.example/", until)).unwrap();
+        let about = pollster::block_on(page.navigate_to("http://a.example/", until)).unwrap();
         assert_eq!(about, json!({ "url": "http://a.example/", "title": "A", "status": 200 }));
     }
-    let error = pollster::block_on(page.navigate("http://a.example/", WaitUntil::NetworkIdle)).unwrap_err();
+    let error =
+        pollster::block_on(page.navigate_to("http://a.example/", WaitUntil::NetworkIdle)).unwrap_err();
     assert_eq!(error.code, Code::Timeout);
     assert!(error.message.starts_with("the page is open, but did not reach `networkidle`"), "{error}");
 }
@@ -217,7 +218,7 @@ fn a_page_that_does_not_respond_is_replaced() {
         _ => usual(method, params),
     });
     let mut page = fake.attach().unwrap();
-    let error = pollster::block_on(page.shows()).unwrap_err();
+    let error = pollster::block_on(page.check_open()).unwrap_err();
     assert_eq!(error.code, Code::Unavailable);
     let sent = fake.sent.lock().unwrap().clone();
     let closed: Vec<_> = sent.iter().filter(|command| command["method"] == "Target.closeTarget").collect();
@@ -240,8 +241,8 @@ fn a_call_that_is_dropped_leaves_the_page() {
     fake.waits = true;
     {
         let mut page = fake.attach().unwrap();
-        page.client.settle(false);
-        let mut evaluating = pin!(page.evaluate("for (;;) {}"));
+        page.client.set_settled(false);
+        let mut evaluating = pin!(page.evaluate_code("for (;;) {}"));
         let polled = evaluating.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(polled, Poll::Pending));
     }
@@ -254,10 +255,10 @@ fn a_call_that_is_dropped_leaves_the_page() {
 fn events_without_end_do_not_delay_the_end() {
     let fake = Fake { floods: true, ..Fake::new(usual) };
     let mut client = Client::new(fake, Start::now(), Duration::from_millis(20));
-    let error = pollster::block_on(client.browser("Target.getTargets", json!({}))).unwrap_err();
+    let error = pollster::block_on(client.call_browser("Target.getTargets", json!({}))).unwrap_err();
     assert_eq!(error.code, Code::Timeout);
     // Without a page, no event is kept.
-    assert!(pollster::block_on(client.event(Duration::from_millis(20))).unwrap().is_none());
+    assert!(pollster::block_on(client.next_event(Duration::from_millis(20))).unwrap().is_none());
 }
 
 #[test]
@@ -272,7 +273,7 @@ fn dialogs_are_answered() {
         _ => usual(method, params),
     });
     let mut page = fake.attach().unwrap();
-    assert_eq!(pollster::block_on(page.evaluate("1")).unwrap(), 1);
+    assert_eq!(pollster::block_on(page.evaluate_code("1")).unwrap(), 1);
     let sent = fake.sent.lock().unwrap();
     let answers = sent.iter().filter(|command| command["method"] == "Page.handleJavaScriptDialog");
     let answers: Vec<_> = answers.map(|command| command["params"]["accept"].as_bool().unwrap()).collect();
@@ -308,7 +309,7 @@ fn refusals_explain_pages_that_cannot_be_opened() {
         };
         let fake = Fake { refusals, hint, ..Fake::new(answer) };
         let mut page = fake.attach().unwrap();
-        pollster::block_on(page.navigate("https://a.example/", WaitUntil::Load)).unwrap_err()
+        pollster::block_on(page.navigate_to("https://a.example/", WaitUntil::Load)).unwrap_err()
     };
     let failed = |why, refusals| failed_with(why, refusals, None);
     let tunnel = "net::ERR_TUNNEL_CONNECTION_FAILED";

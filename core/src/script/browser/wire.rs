@@ -65,7 +65,7 @@ impl Wire for NoBrowser {
 
 /// Returns the error of a project without a browser.
 #[cfg(feature = "script")]
-pub(crate) fn off() -> Error {
+pub(crate) fn no_browser_error() -> Error {
     let text = "this project has no browser for scripts: ask the user to set `browser = true`, and the hosts of the pages in \
                 `allowed_hosts`, in `[package.metadata.koze.script]` of `Cargo.toml`. A Worker also needs `cargo add koze --features \
                 browser` and `koze build`";
@@ -73,7 +73,7 @@ pub(crate) fn off() -> Error {
 }
 
 /// Returns the error of a provider without browsers.
-pub(crate) fn unsupported() -> Error {
+pub(crate) fn unsupported_error() -> Error {
     let text = "this provider has no browser for scripts: use koze on a Linux machine, or a Worker whose dependency `koze` has the \
                 feature `browser`";
     Error::new(Code::Unsupported, text)

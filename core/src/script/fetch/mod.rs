@@ -60,11 +60,11 @@ impl Fetches {
         egress: &Egress,
         fetch: Fetch,
     ) -> Result<Map<String, Value>> {
-        let time = Duration::from_millis(request::timeout(fetch.timeout)?);
+        let time = Duration::from_millis(request::validate_timeout(fetch.timeout)?);
         let mut request = Request::new(fetch)?;
         egress.check_on()?;
         // Before it waits, so that requests that wait hold a limited number of bytes, too.
-        self.spend(request.length())?;
+        self.count_sent(request.body_len())?;
         let closed = |_| Error::new(Code::Unavailable, "the script has ended");
         let _turn = self.turns.acquire().await.map_err(closed)?;
         let start = Start::now();
@@ -79,11 +79,11 @@ impl Fetches {
                 Error::new(Code::Timeout, message)
             };
             let left = time.checked_sub(start.elapsed()).filter(|left| !left.is_zero()).ok_or_else(late)?;
-            let longest = self.longest()?;
-            let exchanged = provider.script_exchange(agent, egress, request.exchange(left, longest)).await;
+            let longest = self.max_body_len()?;
+            let exchanged = provider.script_exchange(agent, egress, request.to_exchange(left, longest)).await;
             let response = exchanged.map_err(|error| match error.code {
                 Code::Timeout => late(),
-                Code::TooLarge if longest < BODY => spent(),
+                Code::TooLarge if longest < BODY => transfer_limit_error(),
                 Code::TooLarge => Error::new(
                     Code::TooLarge,
                     format!(
@@ -95,9 +95,9 @@ impl Fetches {
                 _ => error,
             })?;
             self.bytes.fetch_add(response.body.len(), Ordering::AcqRel);
-            match redirect::next(request, &response)? {
+            match redirect::next_step(request, &response)? {
                 redirect::Next::Follow(next) => request = next,
-                redirect::Next::Done(url) => return done(&host, &url, response),
+                redirect::Next::Done(url) => return response_to_json(&host, &url, response),
             }
         }
         let message = format!(
@@ -107,21 +107,21 @@ impl Fetches {
     }
 
     /// Counts bytes that are sent.
-    fn spend(&self, bytes: usize) -> Result<()> {
+    fn count_sent(&self, bytes: usize) -> Result<()> {
         let before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
-        if before + bytes > BYTES { Err(spent()) } else { Ok(()) }
+        if before + bytes > BYTES { Err(transfer_limit_error()) } else { Ok(()) }
     }
 
     /// Returns the longest body that the next response may have.
-    fn longest(&self) -> Result<usize> {
+    fn max_body_len(&self) -> Result<usize> {
         match BYTES.saturating_sub(self.bytes.load(Ordering::Acquire)) {
-            0 => Err(spent()),
+            0 => Err(transfer_limit_error()),
             left => Ok(left.min(BODY)),
         }
     }
 }
 
-fn spent() -> Error {
+fn transfer_limit_error() -> Error {
     let message = format!(
         "the requests and responses of one run may have {} MiB in all: transfer less, or spread it over several runs",
         BYTES >> 20
@@ -130,13 +130,13 @@ fn spent() -> Error {
 }
 
 /// Returns a response as a script gets it.
-fn done(host: &str, url: &str, response: Exchanged) -> Result<Map<String, Value>> {
+fn response_to_json(host: &str, url: &str, response: Exchanged) -> Result<Map<String, Value>> {
     let encoding = response.header("content-encoding").unwrap_or("identity").trim();
     if !response.body.is_empty() && !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
         let message = format!(
             "{host} sent a body in the encoding `{}`, although the request accepts none, and `fetch` decompresses nothing: request \
              an uncompressed representation",
-            request::escaped(encoding)
+            request::escape_text(encoding)
         );
         return Err(Error::new(Code::Unsupported, message));
     }

@@ -1,6 +1,6 @@
 //! The request that follows a redirect, as in a browser, but with less that another server learns.
 
-use super::request::{Request, target};
+use super::request::{Request, parse_url};
 use crate::error::{Code, Error, Result};
 use crate::script::url::Url;
 use crate::script::{Exchanged, Method};
@@ -22,12 +22,12 @@ pub(super) enum Next {
 ///
 /// # Errors
 /// If the server redirects to a URL that may not be followed.
-pub(super) fn next(request: Request, response: &Exchanged) -> Result<Next> {
+pub(super) fn next_step(request: Request, response: &Exchanged) -> Result<Next> {
     let Some(location) = response.location() else { return Ok(Next::Done(request.url.text)) };
     let refused = |code, why: String| {
         Error::new(code, format!("{} redirects, which is not followed: {why}", request.host()))
     };
-    let url = target(location, Some(&request.url)).map_err(|error| refused(error.code, error.message))?;
+    let url = parse_url(location, Some(&request.url)).map_err(|error| refused(error.code, error.message))?;
     if request.url.scheme == "https" && url.scheme == "http" {
         let text = "it leads from `https:` to `http:`, where others can read it; request that URL itself if you mean it";
         return Err(refused(Code::PermissionDenied, text.to_owned()));

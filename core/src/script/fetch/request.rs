@@ -47,7 +47,7 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn new(fetch: Fetch) -> Result<Self> {
-        let url = target(&fetch.url, None)?;
+        let url = parse_url(&fetch.url, None)?;
         let mut headers: Vec<(String, String)> = Vec::with_capacity(fetch.headers.len());
         let bytes: usize = fetch.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         if fetch.headers.len() > HEADERS || bytes > HEADER_BYTES {
@@ -56,9 +56,9 @@ impl Request {
             return Err(Error::new(Code::InvalidInput, message));
         }
         for (name, value) in &fetch.headers {
-            let header = header(name, value)?;
+            let header = validate_header(name, value)?;
             if headers.iter().any(|(known, _)| *known == header.0) {
-                return Err(invalid(&format!(
+                return Err(invalid_input_error(&format!(
                     "the header `{}` is set twice: its name has no case",
                     header.0
                 )));
@@ -68,7 +68,7 @@ impl Request {
         if let Some(body) = &fetch.body {
             if matches!(fetch.method, Method::Get | Method::Head) {
                 let method = fetch.method.as_str();
-                return Err(invalid(&format!(
+                return Err(invalid_input_error(&format!(
                     "a {method} request has no body: use POST, or leave out `body`"
                 )));
             }
@@ -91,7 +91,7 @@ impl Request {
     }
 
     /// Returns the length of the body.
-    pub(super) fn length(&self) -> usize {
+    pub(super) fn body_len(&self) -> usize {
         self.body.as_ref().map_or(0, String::len)
     }
 
@@ -100,7 +100,7 @@ impl Request {
     }
 
     /// Returns the exchange that the provider performs.
-    pub(super) fn exchange(&self, time: Duration, longest: usize) -> Exchange {
+    pub(super) fn to_exchange(&self, time: Duration, longest: usize) -> Exchange {
         let tls = self.url.scheme == "https";
         let mut headers = self.headers.clone();
         headers.push(("accept-encoding".to_owned(), "identity".to_owned()));
@@ -119,58 +119,58 @@ impl Request {
 }
 
 /// Parses the URL of a request, or that of a redirect.
-pub(super) fn target(text: &str, base: Option<&Url>) -> Result<Url> {
+pub(super) fn parse_url(text: &str, base: Option<&Url>) -> Result<Url> {
     if text.len() > URL {
-        return Err(invalid(&format!("the URL has {} bytes, but may have {URL}", text.len())));
+        return Err(invalid_input_error(&format!("the URL has {} bytes, but may have {URL}", text.len())));
     }
     let url = Url::parse(text, base)?;
     if !matches!(url.scheme.as_str(), "http" | "https") {
         // Do not show the beginning of a longer text: it may be part of a secret, and secrets are only masked as a whole.
         let not = if url.scheme.len() > SHOWN { String::new() } else { format!(", not `{}:`", url.scheme) };
-        return Err(invalid(&format!("`fetch` requests URLs with `https:` or `http:`{not}")));
+        return Err(invalid_input_error(&format!("`fetch` requests URLs with `https:` or `http:`{not}")));
     }
     if url.has_user {
         let text =
             "the URL contains a user name or a password: send them in the header `authorization` instead";
-        return Err(invalid(text));
+        return Err(invalid_input_error(text));
     }
     if url.port == Some(0) {
-        return Err(invalid("the port of the URL must be from 1 to 65535"));
+        return Err(invalid_input_error("the port of the URL must be from 1 to 65535"));
     }
     Ok(url)
 }
 
 /// Validates a timeout in milliseconds. A longer one than the maximum is shortened to it, as for timers.
-pub(super) fn timeout(millis: u64) -> Result<u64> {
+pub(super) fn validate_timeout(millis: u64) -> Result<u64> {
     if millis == 0 {
-        return Err(invalid(&format!("`timeout` must be from 1 to {TIMEOUT} ms")));
+        return Err(invalid_input_error(&format!("`timeout` must be from 1 to {TIMEOUT} ms")));
     }
     Ok(millis.min(TIMEOUT))
 }
 
 /// Validates a header. Returns it with a lowercase name.
-fn header(name: &str, value: &str) -> Result<(String, String)> {
+fn validate_header(name: &str, value: &str) -> Result<(String, String)> {
     let shown = || match name.len() {
-        0..=SHOWN => escaped(name),
+        0..=SHOWN => escape_text(name),
         length => format!("a name of {length} bytes"),
     };
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(invalid(&format!(
+        return Err(invalid_input_error(&format!(
             "`{}` is not the name of a header: use letters, digits and `-`",
             shown()
         )));
     }
     let lower = name.to_ascii_lowercase();
     if RESERVED.contains(&lower.as_str()) || lower.starts_with("proxy-") {
-        return Err(invalid(&format!(
+        return Err(invalid_input_error(&format!(
             "the header `{}` cannot be set: koze sets what describes the connection",
             shown()
         )));
     }
     // A line break would begin another header, or another request.
     if !value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
-        return Err(invalid(&format!(
+        return Err(invalid_input_error(&format!(
             "the value of the header `{}` has a line break or another character that is not printable ASCII: encode it",
             shown()
         )));
@@ -179,10 +179,10 @@ fn header(name: &str, value: &str) -> Result<(String, String)> {
 }
 
 /// Escapes a text that can be anything, for a message. `str::escape_default` would add a kilobyte to a Worker.
-pub(super) fn escaped(text: &str) -> String {
+pub(super) fn escape_text(text: &str) -> String {
     format!("{text:?}").trim_matches('"').to_owned()
 }
 
-pub(super) fn invalid(message: &str) -> Error {
+pub(super) fn invalid_input_error(message: &str) -> Error {
     Error::new(Code::InvalidInput, message)
 }

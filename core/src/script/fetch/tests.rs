@@ -370,7 +370,7 @@ fn a_run_transfers_a_limited_number_of_bytes() {
     let post = |body| Fetch { method: Method::Post, body: Some(body), ..get("http://a.example") };
     let fetches = Fetches::default();
     for _ in 0..16 {
-        fetches.spend(BODY).unwrap();
+        fetches.count_sent(BODY).unwrap();
     }
     assert_eq!(fetched(&web, &fetches, post("a".into())).unwrap_err().code, Code::TooLarge);
 }

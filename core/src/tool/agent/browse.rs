@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::provider::Provider;
 use crate::sandbox::{Command, Sandbox};
 use crate::session::Session;
-use crate::tool::input::within;
+use crate::tool::input::check_range;
 use crate::tool::{Reply, Tool};
 
 /// The limits of the program that reads the tables of sockets.
@@ -42,14 +42,14 @@ impl Tool for Browse {
     type Input = Input;
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        let port = within("port", input.port, 1024..=65535)?;
+        let port = check_range("port", input.port, 1024..=65535)?;
         let sandbox = existing_sandbox(session, &input.sandbox).await?;
         let url = sandbox.expose(u16::try_from(port).unwrap_or_default()).await?;
-        if let Some(observed) = session.observed(&input.sandbox) {
+        if let Some(observed) = session.find_observer(&input.sandbox) {
             observed.exposed(&url);
         }
         let mut result = serde_json::json!({ "url": url });
-        if listens(&sandbox, port).await == Some(false) {
+        if has_listener(&sandbox, port).await == Some(false) {
             let note =
                 format!("nothing listens on port {port} yet: start a server in the background with `&`");
             result["note"] = note.into();
@@ -62,7 +62,7 @@ impl Tool for Browse {
 const LISTEN: &str = "0A";
 
 /// Returns whether a program listens on a port. Returns `None` if the sandbox does not show it.
-async fn listens<S: Sandbox>(sandbox: &S, port: u64) -> Option<bool> {
+async fn has_listener<S: Sandbox>(sandbox: &S, port: u64) -> Option<bool> {
     let argv = ["/bin/cat", "/proc/net/tcp", "/proc/net/tcp6"].map(str::to_owned).to_vec();
     let (working_dir, env) = ("/".to_owned(), Vec::new());
     let read = Command { argv, working_dir, env, timeout: TIMEOUT, max_output: MAX_OUTPUT };

@@ -66,7 +66,7 @@ impl Tool for ReadFile {
     type Input = Read;
 
     async fn call<P: Provider>(session: &Session<P>, input: Read) -> Result<Reply> {
-        let limit = input::within("limit", input.limit, 1..=MAX_READ)?;
+        let limit = input::check_range("limit", input.limit, 1..=MAX_READ)?;
         let path = absolute(&input.path)?;
         let sandbox = existing_sandbox(session, &input.sandbox).await?;
         // Three more bytes complete a character that the limit would cut.
@@ -80,13 +80,13 @@ pub(in crate::tool) fn read_part(piece: Piece, offset: u64, limit: u64) -> impl 
     let mut bytes = piece.bytes;
     let asked = usize::try_from(limit).unwrap_or(usize::MAX);
     bytes.truncate(end_of_text(&bytes, asked));
-    part(bytes, offset, piece.size)
+    to_part(bytes, offset, piece.size)
 }
 
 /// Returns the result for bytes at an offset of a file.
-pub(in crate::tool) fn part(bytes: Vec<u8>, offset: u64, size: u64) -> impl Serialize {
+pub(in crate::tool) fn to_part(bytes: Vec<u8>, offset: u64, size: u64) -> impl Serialize {
     let next = offset + bytes.len() as u64;
-    let (content, binary) = input::text(bytes);
+    let (content, binary) = input::encode_bytes(bytes);
     let truncated = next < size;
     Part {
         content,
@@ -99,7 +99,7 @@ pub(in crate::tool) fn part(bytes: Vec<u8>, offset: u64, size: u64) -> impl Seri
 
 /// Cuts the content of a result so that its JSON, encoded as a JSON string, has at most the given number of bytes.
 /// Returns false if the value is not such a result.
-pub(in crate::tool) fn cut(value: &mut Value, most: usize) -> bool {
+pub(in crate::tool) fn cut_content(value: &mut Value, most: usize) -> bool {
     /// Room for the other fields.
     const FIELDS: usize = 512;
 
@@ -242,11 +242,11 @@ mod tests {
             let file = pattern.repeat(9000 / pattern.len());
             let (mut at, mut parts) = (0, 0);
             while at < file.len() {
-                let whole = part(file[at..].to_vec(), at as u64, file.len() as u64);
+                let whole = to_part(file[at..].to_vec(), at as u64, file.len() as u64);
                 let mut value = serde_json::to_value(whole).unwrap();
                 let sent = |value: &Value| serde_json::to_string(&value.to_string()).unwrap().len();
                 let long = sent(&value) > MAX_NAME;
-                assert_eq!(long, cut(&mut value, MAX_NAME) && long, "{pattern:?}");
+                assert_eq!(long, cut_content(&mut value, MAX_NAME) && long, "{pattern:?}");
                 assert!(
                     sent(&value) <= MAX_NAME && (!long || sent(&value) > MAX_NAME - 600),
                     "{pattern:?}: {}",
@@ -269,7 +269,7 @@ mod tests {
         }
         for mut other in [serde_json::json!([]), serde_json::json!({ "stdout": "a".repeat(9000), "size": 1 })]
         {
-            assert!(!cut(&mut other, MAX_NAME));
+            assert!(!cut_content(&mut other, MAX_NAME));
         }
     }
 }

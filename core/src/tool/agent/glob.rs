@@ -52,10 +52,10 @@ impl Tool for Glob {
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         let cwd = absolute(&input.cwd)?;
-        glob::check(&input.pattern, "cwd")?;
+        glob::check_pattern(&input.pattern, "cwd")?;
         let sandbox = existing_sandbox(session, &input.sandbox).await?;
         let base = Base { root: "/", path: &cwd, key: "cwd" };
-        let (files, truncated) = glob::find(&sandbox, &base, &input.pattern).await?;
+        let (files, truncated) = glob::find_files(&sandbox, &base, &input.pattern).await?;
         Reply::ok(Given { files, truncated })
     }
 }

@@ -15,9 +15,9 @@ use crate::session::Session;
 
 pub use browse::Browse;
 #[cfg(test)]
-pub(in crate::tool) use files::part;
+pub(in crate::tool) use files::to_part;
 pub use files::{Encoding, ReadFile, WriteFile};
-pub(in crate::tool) use files::{MAX_READ, cut, read_part};
+pub(in crate::tool) use files::{MAX_READ, cut_content, read_part};
 pub use glob::Glob;
 pub use sandboxes::{SandboxCreate, SandboxList};
 pub use shell::Shell;
@@ -34,7 +34,7 @@ fn default_sandbox() -> String {
 /// is probably misspelled.
 async fn existing_sandbox<P: Provider>(session: &Session<P>, name: &str) -> Result<P::Sandbox> {
     let checked = SandboxName::new(name)?;
-    if name != DEFAULT && session.find(&checked).await?.is_none() {
+    if name != DEFAULT && session.find_sandbox(&checked).await?.is_none() {
         // A session without a list does not know the names.
         let names: Vec<String> = session
             .list()

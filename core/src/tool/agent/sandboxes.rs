@@ -13,7 +13,7 @@ use crate::profiles::Profiles;
 use crate::provider::Provider;
 use crate::session::{SLEEP_AFTER, Session};
 use crate::tool::dialect::Definition;
-use crate::tool::input::within;
+use crate::tool::input::check_range;
 use crate::tool::{Reply, Scope, Tool};
 
 /// Creates a sandbox.
@@ -46,12 +46,14 @@ impl Tool for SandboxCreate {
 
     async fn call<P: Provider>(session: &Session<P>, input: Create) -> Result<Reply> {
         let sleep = match input.sleep_after_ms {
-            Some(sleep) => Some(Duration::from_millis(within("sleep_after_ms", sleep, 1000..=86_400_000)?)),
+            Some(sleep) => {
+                Some(Duration::from_millis(check_range("sleep_after_ms", sleep, 1000..=86_400_000)?))
+            }
             None => None,
         };
         let created = session.create(&input.sandbox, input.image.as_deref(), sleep).await?;
         let mut reply = json!({ "sandbox": input.sandbox, "created": created });
-        if let Some(note) = session.note() {
+        if let Some(note) = session.provider_note() {
             reply["note"] = note.into();
         }
         Reply::ok(reply)

@@ -69,24 +69,24 @@ impl Tool for Shell {
     type Input = Input;
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        let timeout = input::within("timeout_ms", input.timeout_ms, 1..=600_000)?;
-        shell::check(&input.command)?;
+        let timeout = input::check_range("timeout_ms", input.timeout_ms, 1..=600_000)?;
+        shell::check_command(&input.command)?;
         let working_dir = absolute(&input.working_dir)?;
         let sandbox = session.sandbox(&input.sandbox).await?;
         let timeout = Duration::from_millis(timeout);
         let progress = session.progress();
         let output = shell::run_reporting(&sandbox, &input.command, &working_dir, timeout, progress).await?;
-        if let Some(observed) = session.observed(&input.sandbox) {
+        if let Some(observed) = session.find_observer(&input.sandbox) {
             observed.ran(&input.command, &output);
         }
         let is_error = output.exit_code != 0;
-        Ok(Reply { is_error, ..Reply::ok(given(output))? })
+        Ok(Reply { is_error, ..Reply::ok(encode_output(output))? })
     }
 }
 
-fn given(output: Output) -> Given {
-    let (stdout, binary_out) = input::text(output.stdout);
-    let (stderr, binary_err) = input::text(output.stderr);
+fn encode_output(output: Output) -> Given {
+    let (stdout, binary_out) = input::encode_bytes(output.stdout);
+    let (stderr, binary_err) = input::encode_bytes(output.stderr);
     let encoding = |binary: bool| binary.then_some("base64");
     Given {
         stdout,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::error::Result;
 use crate::provider::Provider;
-use crate::script::browser::{browse, off};
+use crate::script::browser::{browse, no_browser_error};
 use crate::script::{Browse, WaitUntil};
 use crate::session::Session;
 use crate::tool::{Content, Reply, Scope, Tool};
@@ -27,9 +27,9 @@ pub(super) struct BrowserEvaluate;
 pub(super) struct BrowserClose;
 
 /// Performs an action in the browser of the session's agent.
-async fn done<P: Provider>(session: &Session<P>, action: Browse) -> Result<Value> {
+async fn perform_action<P: Provider>(session: &Session<P>, action: Browse) -> Result<Value> {
     if !session.profiles().has_script_browser() {
-        return Err(off());
+        return Err(no_browser_error());
     }
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
     // Boxed, because its state is large.
@@ -46,7 +46,7 @@ pub(super) struct Navigate {
     /// What to wait for: load (the page and what it embeds), domcontentloaded (the document), or networkidle (half a second
     /// without requests).
     #[serde(default)]
-    #[cfg_attr(test, schemars(with = "States", default = "States::load"))]
+    #[cfg_attr(test, schemars(with = "States", default = "States::default_state"))]
     wait_until: WaitUntil,
 }
 
@@ -65,7 +65,7 @@ enum States {
 
 #[cfg(test)]
 impl States {
-    fn load() -> Self {
+    fn default_state() -> Self {
         States::Load
     }
 }
@@ -82,7 +82,7 @@ impl Tool for BrowserNavigate {
         session: &Session<P>,
         Navigate { url, wait_until }: Navigate,
     ) -> Result<Reply> {
-        Reply::ok(done(session, Browse::Navigate { url, wait_until }).await?)
+        Reply::ok(perform_action(session, Browse::Navigate { url, wait_until }).await?)
     }
 }
 
@@ -110,7 +110,7 @@ impl Tool for BrowserScreenshot {
         session: &Session<P>,
         Screenshot { selector, full_page }: Screenshot,
     ) -> Result<Reply> {
-        let picture = done(session, Browse::Screenshot { selector, full_page }).await?;
+        let picture = perform_action(session, Browse::Screenshot { selector, full_page }).await?;
         Ok(Reply { content: Content::Picture(picture), is_error: false })
     }
 }
@@ -132,7 +132,7 @@ impl Tool for BrowserClick {
     type Input = Click;
 
     async fn call<P: Provider>(session: &Session<P>, Click { selector }: Click) -> Result<Reply> {
-        done(session, Browse::Click { selector }).await?;
+        perform_action(session, Browse::Click { selector }).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -162,7 +162,7 @@ impl Tool for BrowserType {
         session: &Session<P>,
         Type { selector, text, clear_first }: Type,
     ) -> Result<Reply> {
-        done(session, Browse::Type { selector, text, clear_first }).await?;
+        perform_action(session, Browse::Type { selector, text, clear_first }).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -184,7 +184,7 @@ impl Tool for BrowserExtractText {
     type Input = ExtractText;
 
     async fn call<P: Provider>(session: &Session<P>, ExtractText { selector }: ExtractText) -> Result<Reply> {
-        Reply::ok(json!({ "text": done(session, Browse::ExtractText { selector }).await? }))
+        Reply::ok(json!({ "text": perform_action(session, Browse::ExtractText { selector }).await? }))
     }
 }
 
@@ -212,7 +212,7 @@ impl Tool for BrowserExtractHtml {
         session: &Session<P>,
         ExtractHtml { selector, outer }: ExtractHtml,
     ) -> Result<Reply> {
-        Reply::ok(json!({ "html": done(session, Browse::ExtractHtml { selector, outer }).await? }))
+        Reply::ok(json!({ "html": perform_action(session, Browse::ExtractHtml { selector, outer }).await? }))
     }
 }
 
@@ -233,7 +233,7 @@ impl Tool for BrowserEvaluate {
     type Input = Evaluate;
 
     async fn call<P: Provider>(session: &Session<P>, Evaluate { code }: Evaluate) -> Result<Reply> {
-        Reply::ok(json!({ "result": done(session, Browse::Evaluate { code }).await? }))
+        Reply::ok(json!({ "result": perform_action(session, Browse::Evaluate { code }).await? }))
     }
 }
 
@@ -251,7 +251,7 @@ impl Tool for BrowserClose {
     type Input = Nothing;
 
     async fn call<P: Provider>(session: &Session<P>, _: Nothing) -> Result<Reply> {
-        done(session, Browse::Close {}).await?;
+        perform_action(session, Browse::Close {}).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }

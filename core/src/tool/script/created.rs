@@ -1,7 +1,7 @@
 //! The tools that an agent has created.
 
-use super::run::run;
-use super::stored::sources;
+use super::run::run_script;
+use super::stored::agent_sources;
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::script::sources::{Kind, Source};
@@ -14,8 +14,8 @@ use crate::tool::{Input, Reply, Scope};
 const MAX_ARGUMENTS: usize = 1 << 20;
 
 /// Returns the definitions of the tools that are enabled.
-pub(super) async fn definitions<P: Provider>(session: &Session<P>) -> Result<Vec<Definition>> {
-    let all = sources(session, Kind::Tool)?.list().await?.into_iter();
+pub(super) async fn list_definitions<P: Provider>(session: &Session<P>) -> Result<Vec<Definition>> {
+    let all = agent_sources(session, Kind::Tool)?.list().await?.into_iter();
     let definition = |(name, source): (String, Source)| Definition {
         name: name.into(),
         description: source.description.into(),
@@ -26,13 +26,13 @@ pub(super) async fn definitions<P: Provider>(session: &Session<P>) -> Result<Vec
 }
 
 /// Calls a created tool. Returns `None` if no tool has this name.
-pub(super) async fn call<P: Provider>(
+pub(super) async fn call_tool<P: Provider>(
     session: &Session<P>,
     name: &str,
     input: Input,
 ) -> Result<Option<Reply>> {
     // A name that cannot be one is unknown, and not invalid.
-    let found = match sources(session, Kind::Tool)?.find(name).await {
+    let found = match agent_sources(session, Kind::Tool)?.find(name).await {
         Err(error) if error.code == Code::InvalidInput => None,
         found => found?,
     };
@@ -53,5 +53,5 @@ pub(super) async fn call<P: Provider>(
     let schema = Json::from(&found.source.parameter_schema.unwrap_or_default());
     let script =
         Start { code: found.source.code, args: Some(args), schema: Some(schema), ..Start::default() };
-    run(session, script).await.map(Some)
+    run_script(session, script).await.map(Some)
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::member::bounded;
+use super::member::deserialize_bounded;
 use crate::error::Result;
 use crate::provider::Provider;
 use crate::script::Query;
@@ -23,7 +23,7 @@ pub(super) struct Statement {
     /// One statement of `SQLite`, with `?` for parameters.
     sql: String,
     /// The parameters: texts, numbers, booleans, null, or BLOBs as {base64}.
-    #[serde(default, deserialize_with = "bounded")]
+    #[serde(default, deserialize_with = "deserialize_bounded")]
     params: Vec<Value>,
 }
 

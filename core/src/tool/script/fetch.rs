@@ -34,7 +34,7 @@ pub(super) struct Input {
     #[serde(default)]
     body: Option<String>,
     /// The milliseconds until the response must be complete, at most 30000.
-    #[serde(default = "timeout")]
+    #[serde(default = "default_timeout")]
     #[cfg_attr(test, schemars(range(min = 1, max = 30000)))]
     timeout: u64,
 }
@@ -53,7 +53,7 @@ enum Methods {
     Head,
 }
 
-fn timeout() -> u64 {
+fn default_timeout() -> u64 {
     30_000
 }
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::stored::{Change, Named, Read, create, sources, update};
+use super::stored::{Change, Named, Read, agent_sources, create_source, update_source};
 use crate::error::Result;
 use crate::provider::Provider;
 use crate::script::sources::{Kind, Source};
@@ -64,7 +64,7 @@ impl Tool for CreateLibrary {
 
     async fn call<P: Provider>(session: &Session<P>, input: Created) -> Result<Reply> {
         let Created { name, code, description } = input;
-        create(session, Kind::Library, &name, Source::new(description, None, code)).await
+        create_source(session, Kind::Library, &name, Source::new(description, None, code)).await
     }
 }
 
@@ -78,7 +78,7 @@ impl Tool for UpdateLibrary {
     async fn call<P: Provider>(session: &Session<P>, input: Updated) -> Result<Reply> {
         let Updated { name, code, description } = input;
         let change = Change { description, parameter_schema: None, code };
-        update(session, Kind::Library, &name, change).await
+        update_source(session, Kind::Library, &name, change).await
     }
 }
 
@@ -89,7 +89,7 @@ impl Tool for DeleteLibrary {
     type Input = Named;
 
     async fn call<P: Provider>(session: &Session<P>, input: Named) -> Result<Reply> {
-        sources(session, Kind::Library)?.delete(&input.name).await?;
+        agent_sources(session, Kind::Library)?.delete(&input.name).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -106,7 +106,7 @@ impl Tool for ListLibraries {
             json!({ "name": name, "version": version, "description": description, "updated": updated })
         };
         let list: Vec<Value> =
-            sources(session, Kind::Library)?.list().await?.into_iter().map(entry).collect();
+            agent_sources(session, Kind::Library)?.list().await?.into_iter().map(entry).collect();
         Reply::ok(json!({ "libraries": list }))
     }
 }
@@ -118,7 +118,8 @@ impl Tool for ReadLibrary {
     type Input = Read;
 
     async fn call<P: Provider>(session: &Session<P>, Read { name, version }: Read) -> Result<Reply> {
-        let (source, versions) = sources(session, Kind::Library)?.read(&name, version).await?;
+        let (source, versions) =
+            agent_sources(session, Kind::Library)?.read_with_versions(&name, version).await?;
         Reply::ok(json!({
             "name": name, "version": source.version, "description": source.description, "code": source.code,
             "updated": source.updated, "versions": versions,

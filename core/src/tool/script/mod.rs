@@ -44,7 +44,7 @@ use super::{Family, Input, Reply, Tool as _, ToolFamily, unknown_tool};
 use crate::error::Result;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
-use crate::script::browser::off;
+use crate::script::browser::no_browser_error;
 use crate::session::Session;
 use crate::tool::mask::Mask;
 
@@ -79,7 +79,7 @@ const OF_THE_BROWSER: &[&str] = &[
 ];
 
 /// Returns whether a project serves a tool: the browser is optional.
-fn serves(profiles: &Profiles, name: &str) -> bool {
+fn is_served(profiles: &Profiles, name: &str) -> bool {
     profiles.has_script_browser() || !OF_THE_BROWSER.contains(&name)
 }
 
@@ -96,13 +96,13 @@ impl ToolFamily for Scripts {
         &[CreateTool::NAME, UpdateTool::NAME, DeleteTool::NAME, EnableTool::NAME, DisableTool::NAME];
 
     fn names(profiles: &Profiles) -> Vec<Cow<'static, str>> {
-        let served = Self::NAMES.iter().filter(|name| serves(profiles, name));
+        let served = Self::NAMES.iter().filter(|name| is_served(profiles, name));
         served.map(|name| Cow::Borrowed(*name)).collect()
     }
 
     fn definitions(profiles: &Profiles) -> Vec<Definition> {
         let mut all = Script::definitions(profiles);
-        all.retain(|definition| serves(profiles, &definition.name));
+        all.retain(|definition| is_served(profiles, &definition.name));
         #[cfg(feature = "browser")]
         if profiles.has_script_browser() {
             for run in all.iter_mut().filter(|definition| definition.name == RunSandboxCode::NAME) {
@@ -114,31 +114,31 @@ impl ToolFamily for Scripts {
 
     async fn created<P: Provider>(session: &Session<P>) -> Result<Vec<Definition>> {
         let mask = Mask::new(&session.provider().script_secrets(session.agent())?);
-        let all = created::definitions(session).await?.into_iter();
-        Ok(all.filter_map(|definition| mask.definition(definition)).collect())
+        let all = created::list_definitions(session).await?.into_iter();
+        Ok(all.filter_map(|definition| mask.mask_definition(definition)).collect())
     }
 
     async fn call<P: Provider>(session: &Session<P>, name: &str, input: Input) -> Result<Reply> {
-        let outcome = Self::unmasked(session, name, input).await;
+        let outcome = Self::call_unmasked(session, name, input).await;
         // A script may have stored a secret where another tool reads it.
-        Mask::new(&session.provider().script_secrets(session.agent())?).outcome(outcome)
+        Mask::new(&session.provider().script_secrets(session.agent())?).mask_outcome(outcome)
     }
 }
 
 impl Scripts {
     /// Calls a tool. Its outcome may contain secrets.
-    async fn unmasked<P: Provider>(session: &Session<P>, name: &str, input: Input) -> Result<Reply> {
+    async fn call_unmasked<P: Provider>(session: &Session<P>, name: &str, input: Input) -> Result<Reply> {
         // Boxed, because their states are large.
         if Script::has(name) {
             return Box::pin(Script::call(session, name, input)).await;
         }
-        if let Some(reply) = Box::pin(created::call(session, name, input)).await? {
+        if let Some(reply) = Box::pin(created::call_tool(session, name, input)).await? {
             return Ok(reply);
         }
         if OF_THE_BROWSER.contains(&name) {
-            return Err(off());
+            return Err(no_browser_error());
         }
-        let created = created::definitions(session).await?.into_iter().map(|definition| definition.name);
+        let created = created::list_definitions(session).await?.into_iter().map(|definition| definition.name);
         let names: Vec<Cow<'static, str>> =
             Self::names(session.profiles()).into_iter().chain(created).collect();
         Err(unknown_tool(name, &names.iter().map(|name| &**name).collect::<Vec<_>>()))

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::stored::sources;
+use super::stored::agent_sources;
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::script::answers::Answers;
@@ -44,16 +44,16 @@ impl Tool for RunSandboxCode {
     type Input = Input;
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        run(session, Start { code: input.code, ..Start::default() }).await
+        run_script(session, Start { code: input.code, ..Start::default() }).await
     }
 }
 
 /// Runs a script with the state and the libraries of the session's agent.
-pub(super) async fn run<P: Provider>(session: &Session<P>, script: Start) -> Result<Reply> {
+pub(super) async fn run_script<P: Provider>(session: &Session<P>, script: Start) -> Result<Reply> {
     let store = session.agent_store()?;
     // Not collected, as in `Secrets`.
     let mut libraries = BTreeMap::new();
-    let sources = sources(session, Kind::Library)?.list().await?;
+    let sources = agent_sources(session, Kind::Library)?.list().await?;
     libraries.extend(sources.into_iter().map(|(name, source)| (name, source.code)));
     let secrets = session.provider().script_secrets(session.agent())?;
     // The secrets that the script gets, even if others are set meanwhile.
@@ -63,17 +63,17 @@ pub(super) async fn run<P: Provider>(session: &Session<P>, script: Start) -> Res
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
     let answers = Answers::new(session, store, &egress).with_browser(browser);
     let ran = session.provider().run_script(session.agent(), start, &answers).await;
-    mask.outcome(ran.and_then(reply))
+    mask.mask_outcome(ran.and_then(into_reply))
 }
 
-fn reply(Ran { result, logs }: Ran) -> Result<Reply> {
+fn into_reply(Ran { result, logs }: Ran) -> Result<Reply> {
     match result {
         Ok(result) => {
             Ok(Reply { content: Content::Json(json!({ "result": result, "logs": logs })), is_error: false })
         }
-        Err(failure) if failure.arguments => Err(refused(failure)),
+        Err(failure) if failure.arguments => Err(into_error(failure)),
         Err(failure) => {
-            let mut fields = described(&failure);
+            let mut fields = failure_fields(&failure);
             fields.insert("logs".into(), logs.into());
             Ok(Reply { content: Content::Json(fields.into()), is_error: true })
         }
@@ -81,7 +81,7 @@ fn reply(Ran { result, logs }: Ran) -> Result<Reply> {
 }
 
 /// Returns the fields that describe the failure of a script.
-fn described(Failure { message, name, stack, place, limit, .. }: &Failure) -> Map<String, Value> {
+fn failure_fields(Failure { message, name, stack, place, limit, .. }: &Failure) -> Map<String, Value> {
     let mut fields = Map::from_iter([("error".to_owned(), Value::from(message.as_str()))]);
     if let Some(name) = name {
         let alone = message.strip_prefix(name.as_str()).unwrap_or(message);
@@ -99,7 +99,7 @@ fn described(Failure { message, name, stack, place, limit, .. }: &Failure) -> Ma
 }
 
 /// Compiles the source of a library or tool, so that a broken one is never stored.
-pub(super) async fn check<P: Provider>(session: &Session<P>, kind: Kind, code: &str) -> Result<()> {
+pub(super) async fn check_code<P: Provider>(session: &Session<P>, kind: Kind, code: &str) -> Result<()> {
     let code = code.to_owned();
     let check = if kind == Kind::Library { Check::Library(code) } else { Check::Script(code) };
     let Err(failure) = session.provider().check_script(session.agent(), check).await? else { return Ok(()) };
@@ -122,12 +122,12 @@ pub(super) async fn check_schema<P: Provider>(session: &Session<P>, schema: &Val
             // The host has ended the engine.
             failure.message = format!("`parameter_schema` cannot be checked: {}", failure.message);
         }
-        refused(failure)
+        into_error(failure)
     })
 }
 
 /// Returns the error for a schema, or for arguments, that the engine refuses.
-fn refused(failure: Failure) -> Error {
+fn into_error(failure: Failure) -> Error {
     let code = if failure.limit.is_some() { Code::TooLarge } else { Code::InvalidInput };
     Error::new(code, failure.message)
 }

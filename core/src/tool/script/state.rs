@@ -92,7 +92,7 @@ impl Tool for ListStateKeys {
     type Input = Prefix;
 
     async fn call<P: Provider>(session: &Session<P>, input: Prefix) -> Result<Reply> {
-        let keys = State::new(session.agent_store()?).keys(&input.prefix).await?;
+        let keys = State::new(session.agent_store()?).list_keys(&input.prefix).await?;
         Reply::ok(json!({ "keys": keys }))
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::run::{check, check_schema};
+use super::run::{check_code, check_schema};
 use crate::error::Result;
 use crate::provider::Provider;
 use crate::script::sources::{Kind, Source, Sources};
@@ -42,29 +42,29 @@ pub(super) struct Change {
 }
 
 /// Returns the sources of the session's agent.
-pub(super) fn sources<P: Provider>(session: &Session<P>, kind: Kind) -> Result<Sources<P::Store>> {
+pub(super) fn agent_sources<P: Provider>(session: &Session<P>, kind: Kind) -> Result<Sources<P::Store>> {
     Ok(Sources::new(session.agent_store()?, kind))
 }
 
 /// Creates a source that compiles.
-pub(super) async fn create<P: Provider>(
+pub(super) async fn create_source<P: Provider>(
     session: &Session<P>,
     kind: Kind,
     name: &str,
     source: Source,
 ) -> Result<Reply> {
-    check(session, kind, &source.code).await?;
-    written(name, &sources(session, kind)?.create(name, source).await?)
+    check_code(session, kind, &source.code).await?;
+    version_reply(name, &agent_sources(session, kind)?.create(name, source).await?)
 }
 
 /// Changes a source, if what is new is valid.
-pub(super) async fn update<P: Provider>(
+pub(super) async fn update_source<P: Provider>(
     session: &Session<P>,
     kind: Kind,
     name: &str,
     change: Change,
 ) -> Result<Reply> {
-    let sources = sources(session, kind)?;
+    let sources = agent_sources(session, kind)?;
     let current = sources.get(name).await?;
     let mut new = current.source.clone();
     if let Some(schema) = change.parameter_schema {
@@ -72,15 +72,15 @@ pub(super) async fn update<P: Provider>(
         new.parameter_schema = Some(schema);
     }
     if let Some(code) = change.code {
-        check(session, kind, &code).await?;
+        check_code(session, kind, &code).await?;
         new.code = code;
     }
     if let Some(description) = change.description {
         new.description = description;
     }
-    written(name, &sources.update(name, &current, new).await?)
+    version_reply(name, &sources.update(name, &current, new).await?)
 }
 
-fn written(name: &str, source: &Source) -> Result<Reply> {
+fn version_reply(name: &str, source: &Source) -> Result<Reply> {
     Reply::ok(json!({ "name": name, "version": source.version }))
 }

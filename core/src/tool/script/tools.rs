@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::is_built_in;
-use super::member::bounded;
+use super::member::deserialize_bounded;
 use super::run::check_schema;
-use super::stored::{Change, Named, Read, create, sources, update};
+use super::stored::{Change, Named, Read, agent_sources, create_source, update_source};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::script::sources::{Kind, Source};
@@ -34,7 +34,7 @@ pub(super) struct Created {
     /// What it does, for the model that calls it.
     description: String,
     /// The JSON schema of its arguments, with `"type": "object"`.
-    #[serde(deserialize_with = "bounded")]
+    #[serde(deserialize_with = "deserialize_bounded")]
     #[cfg_attr(test, schemars(with = "serde_json::Map<String, Value>"))]
     parameter_schema: Value,
     /// JavaScript as for `run_sandbox_code`. The arguments are in `args`.
@@ -53,7 +53,7 @@ pub(super) struct Updated {
     #[cfg_attr(test, schemars(with = "String"))]
     description: Option<String>,
     /// The new schema.
-    #[serde(default, deserialize_with = "bounded")]
+    #[serde(default, deserialize_with = "deserialize_bounded")]
     #[cfg_attr(test, schemars(with = "serde_json::Map<String, Value>"))]
     parameter_schema: Option<Value>,
     /// The new source.
@@ -93,7 +93,7 @@ impl Tool for CreateTool {
         }
         check_schema(session, &parameter_schema).await?;
         let source = Source::new(description, Some(parameter_schema), code);
-        create(session, Kind::Tool, &name, source).await
+        create_source(session, Kind::Tool, &name, source).await
     }
 }
 
@@ -106,7 +106,7 @@ impl Tool for UpdateTool {
 
     async fn call<P: Provider>(session: &Session<P>, input: Updated) -> Result<Reply> {
         let Updated { name, description, parameter_schema, code } = input;
-        update(session, Kind::Tool, &name, Change { description, parameter_schema, code }).await
+        update_source(session, Kind::Tool, &name, Change { description, parameter_schema, code }).await
     }
 }
 
@@ -117,7 +117,7 @@ impl Tool for DeleteTool {
     type Input = Named;
 
     async fn call<P: Provider>(session: &Session<P>, input: Named) -> Result<Reply> {
-        sources(session, Kind::Tool)?.delete(&input.name).await?;
+        agent_sources(session, Kind::Tool)?.delete(&input.name).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -129,7 +129,7 @@ impl Tool for EnableTool {
     type Input = Named;
 
     async fn call<P: Provider>(session: &Session<P>, input: Named) -> Result<Reply> {
-        sources(session, Kind::Tool)?.enable(&input.name, true).await?;
+        agent_sources(session, Kind::Tool)?.set_enabled(&input.name, true).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -141,7 +141,7 @@ impl Tool for DisableTool {
     type Input = Named;
 
     async fn call<P: Provider>(session: &Session<P>, input: Named) -> Result<Reply> {
-        sources(session, Kind::Tool)?.enable(&input.name, false).await?;
+        agent_sources(session, Kind::Tool)?.set_enabled(&input.name, false).await?;
         Reply::ok(json!({ "ok": true }))
     }
 }
@@ -161,7 +161,7 @@ impl Tool for ListTools {
                 "enabled": enabled, "updated": updated,
             })
         };
-        let all = sources(session, Kind::Tool)?.list().await?.into_iter();
+        let all = agent_sources(session, Kind::Tool)?.list().await?.into_iter();
         let list: Vec<Value> =
             all.filter(|(_, source)| source.enabled || include_disabled).map(entry).collect();
         Reply::ok(json!({ "tools": list }))
@@ -176,7 +176,8 @@ impl Tool for ReadTool {
     type Input = Read;
 
     async fn call<P: Provider>(session: &Session<P>, Read { name, version }: Read) -> Result<Reply> {
-        let (source, versions) = sources(session, Kind::Tool)?.read(&name, version).await?;
+        let (source, versions) =
+            agent_sources(session, Kind::Tool)?.read_with_versions(&name, version).await?;
         Reply::ok(json!({
             "name": name, "version": source.version, "description": source.description,
             "parameter_schema": source.parameter_schema, "code": source.code, "enabled": source.enabled,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{cut, plain, reply, sandbox};
+use super::{cut, error_text, open_sandbox, to_reply};
 use crate::error::{Code, Error, Result};
 use crate::path::THREAD_WORKSPACE;
 use crate::profiles::Profiles;
@@ -59,38 +59,41 @@ impl Tool for Bash {
     }
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        match run(session, &input.command).await {
+        match run_command(session, &input.command).await {
             Ok(output) => {
-                let text = told(&output, TIMEOUT, &secrets(session.profiles()));
+                let text = format_output(&output, TIMEOUT, &declared_secrets(session.profiles()));
                 Ok(Reply { is_error: output.exit_code != 0, ..Reply::text(text) })
             }
-            Err(error) => Ok(reply(Err(error))),
+            Err(error) => Ok(to_reply(Err(error))),
         }
     }
 }
 
-async fn run<P: Provider>(session: &Session<P>, command: &str) -> std::result::Result<Output, String> {
-    shell::check(command).map_err(|error| error.message)?;
-    let sandbox = sandbox(session).await?;
+async fn run_command<P: Provider>(
+    session: &Session<P>,
+    command: &str,
+) -> std::result::Result<Output, String> {
+    shell::check_command(command).map_err(|error| error.message)?;
+    let sandbox = open_sandbox(session).await?;
     let output = shell::run_after(&sandbox, Some(PREPARED), command, THREAD_WORKSPACE, TIMEOUT).await;
-    let output = output.map_err(|error| failed(&error))?;
-    if let Some(observed) = session.observed(DEFAULT) {
+    let output = output.map_err(|error| failure_text(&error))?;
+    if let Some(observed) = session.find_observer(DEFAULT) {
         observed.ran(command, &output);
     }
     Ok(output)
 }
 
-fn failed(error: &Error) -> String {
+fn failure_text(error: &Error) -> String {
     match error.code {
-        Code::Unavailable | Code::Unsupported => plain(error),
+        Code::Unavailable | Code::Unsupported => error_text(error),
         _ => format!("Unexpected error executing command: {error}"),
     }
 }
 
 /// Returns what a model reads of a program's output.
-fn told(output: &Output, timeout: Duration, secrets: &[&str]) -> String {
-    let (mut text, lost) = stream(&output.stdout);
-    let (errors, lost_errors) = stream(&output.stderr);
+fn format_output(output: &Output, timeout: Duration, secrets: &[&str]) -> String {
+    let (mut text, lost) = decode_stream(&output.stdout);
+    let (errors, lost_errors) = decode_stream(&output.stderr);
     if !errors.is_empty() {
         if !text.is_empty() {
             text.push_str("\nStd Error:\n");
@@ -111,7 +114,7 @@ fn told(output: &Output, timeout: Duration, secrets: &[&str]) -> String {
     for secret in secrets {
         text = text.replace(secret, "[redacted]");
     }
-    cut::middle(text, lost + lost_errors, MAX_RESULT)
+    cut::keep_ends(text, lost + lost_errors, MAX_RESULT)
 }
 
 fn timed_out(timeout: Duration) -> String {
@@ -124,7 +127,7 @@ fn timed_out(timeout: Duration) -> String {
 
 /// Returns the text of a stream, and how many bytes the sandbox has left out in the middle of it, less those of the mark
 /// that it left instead.
-fn stream(bytes: &[u8]) -> (String, usize) {
+fn decode_stream(bytes: &[u8]) -> (String, usize) {
     const MARK: (&str, &str) = ("\n[... ", " bytes left out ...]\n");
 
     let text = String::from_utf8_lossy(bytes).into_owned();
@@ -144,7 +147,7 @@ fn stream(bytes: &[u8]) -> (String, usize) {
 
 /// Returns the secrets that the attributes of sandboxes declare, the longest first. A short value would be found
 /// everywhere.
-fn secrets(profiles: &Profiles) -> Vec<&str> {
+fn declared_secrets(profiles: &Profiles) -> Vec<&str> {
     const WORDS: [&str; 5] = ["KEY", "SECRET", "TOKEN", "PASS", "CREDENTIAL"];
     const SHORTEST: usize = 8;
 
@@ -168,7 +171,7 @@ mod tests {
     }
 
     fn printed(output: &Output) -> String {
-        told(output, TIMEOUT, &["long-secret", "secret"])
+        format_output(output, TIMEOUT, &["long-secret", "secret"])
     }
 
     #[test]
@@ -209,6 +212,6 @@ mod tests {
             ..Profile::new("a", "debian", Size { memory_mib: 1, disk_mb: 1 })
         };
         let profiles = Profiles::new(vec![profile], "a").unwrap();
-        assert_eq!(secrets(&profiles), ["012345678901", "0123456789"]);
+        assert_eq!(declared_secrets(&profiles), ["012345678901", "0123456789"]);
     }
 }

@@ -1,7 +1,7 @@
 //! Limits the length of results. Lengths are in characters.
 
 /// Keeps the head and the tail of an output. `lost` characters are already missing in the middle of it.
-pub(super) fn middle(text: String, lost: usize, most: usize) -> String {
+pub(super) fn keep_ends(text: String, lost: usize, most: usize) -> String {
     let length = text.chars().count();
     if length <= most && lost == 0 {
         return text;
@@ -15,7 +15,7 @@ pub(super) fn middle(text: String, lost: usize, most: usize) -> String {
 
 /// Keeps the head of a text of `total` characters, of which at least the first `most` are given. `hint` says what else
 /// to do.
-pub(super) fn head(text: &str, total: usize, most: usize, hint: &str) -> String {
+pub(super) fn keep_head(text: &str, total: usize, most: usize, hint: &str) -> String {
     if total <= most {
         return text.to_owned();
     }
@@ -36,21 +36,21 @@ mod tests {
 
     #[test]
     fn the_mark_is_within_the_limit() {
-        assert_eq!(middle("ä".repeat(100), 0, 100), "ä".repeat(100));
-        let cut = middle("ä".repeat(500), 0, 100);
+        assert_eq!(keep_ends("ä".repeat(100), 0, 100), "ä".repeat(100));
+        let cut = keep_ends("ä".repeat(500), 0, 100);
         assert_eq!(cut.chars().count(), 100);
         let mark = "\n... [middle truncated: 447 chars skipped] ...\n";
         assert_eq!(cut, format!("{0}{mark}{0}ä", "ä".repeat(26)));
-        let cut = head(&"ä".repeat(500), 500, 100, "Go on.");
+        let cut = keep_head(&"ä".repeat(500), 500, 100, "Go on.");
         // Room was left for a longer number.
         assert_eq!(cut.chars().count(), 99);
         assert!(cut.ends_with("ä\n... [truncated: showing first 40 of 500 chars. Go on.] ..."), "{cut}");
-        assert_eq!(head("ab", 2, 2, ""), "ab");
+        assert_eq!(keep_head("ab", 2, 2, ""), "ab");
     }
 
     #[test]
     fn what_is_already_missing_counts() {
-        let cut = middle("a".repeat(1000), 5000, 200);
+        let cut = keep_ends("a".repeat(1000), 5000, 200);
         // The mark has two of them.
         let kept = cut.chars().filter(|character| *character == 'a').count() - 2;
         assert!(cut.len() <= 200 && cut.contains(&format!(": {} chars skipped]", 6000 - kept)), "{cut}");

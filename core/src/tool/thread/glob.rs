@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::place::Given;
-use super::walk::{self, Found, Target, Walk, target};
-use super::{Told, reply, sandbox};
+use super::walk::{self, Found, Target, Walk, find_link_target};
+use super::{Told, open_sandbox, to_reply};
 use crate::error::{Code, Error, Result};
 use crate::glob::{self, pattern};
 use crate::provider::Provider;
@@ -69,12 +69,12 @@ impl Tool for Glob {
     }
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        Ok(reply(find(session, input).await))
+        Ok(to_reply(find_paths(session, input).await))
     }
 }
 
 /// Returns how many results are wanted: a number that is not positive means the default.
-pub(super) fn wanted(asked: i64, default: i64, most: usize) -> usize {
+pub(super) fn clamp_limit(asked: i64, default: i64, most: usize) -> usize {
     usize::try_from(if asked <= 0 { default } else { asked }).unwrap_or(most).min(most)
 }
 
@@ -101,26 +101,26 @@ impl Pattern {
     }
 
     /// Returns the regular expression for it.
-    pub(super) fn regex(&self) -> String {
-        self.glob.regex().to_owned()
+    pub(super) fn to_regex(&self) -> String {
+        self.glob.as_regex().to_owned()
     }
 
     /// Returns whether a path matches.
-    fn matches(&self, path: &str) -> bool {
+    fn is_match(&self, path: &str) -> bool {
         self.glob.is_match(path)
     }
 
-    fn work(&self, path: &str) -> usize {
+    fn estimate_work(&self, path: &str) -> usize {
         (self.length + 1) * (path.len() + 1)
     }
 }
 
-async fn find<P: Provider>(session: &Session<P>, input: Input) -> Told {
+async fn find_paths<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let path = &input.path;
     let given = Given::new(path)?;
     let pattern = Pattern::read(&input.pattern)?;
-    let most = wanted(input.max_results, default_results(), MAX_PATHS);
-    let sandbox = sandbox(session).await?;
+    let most = clamp_limit(input.max_results, default_results(), MAX_PATHS);
+    let sandbox = open_sandbox(session).await?;
     let failed = |error: Error| {
         let named = match error.code {
             Code::NotFound => Some(format!("Directory not found: {path}")),
@@ -128,25 +128,25 @@ async fn find<P: Provider>(session: &Session<P>, input: Input) -> Told {
             Code::PermissionDenied => Some(format!("Permission denied: {path}")),
             _ => None,
         };
-        given.failed(&error, "Unexpected error searching paths", named)
+        given.failure_text(&error, "Unexpected error searching paths", named)
     };
-    let mut walk = Walk::new(&sandbox, given.shown()).await.map_err(failed)?;
+    let mut walk = Walk::new(&sandbox, given.normalized_path()).await.map_err(failed)?;
     let (mut paths, mut waiting, mut work) = (Vec::new(), Vec::new(), 0);
     loop {
         let found = walk.next().await.map_err(failed)?;
         let is_last = found.is_none();
         if let Some(found) = found.filter(|found| input.include_dirs || found.kind != Kind::Directory) {
-            work += pattern.work(&found.path);
+            work += pattern.estimate_work(&found.path);
             waiting.push(found);
         }
         if !is_last && work < TURN && waiting.len() < 1000 {
             continue;
         }
         walk.in_time().map_err(failed)?;
-        for found in matching(&pattern, std::mem::take(&mut waiting), work).await.map_err(failed)? {
-            let absolute = walk.absolute(&found.path);
+        for found in retain_matching(&pattern, std::mem::take(&mut waiting), work).await.map_err(failed)? {
+            let absolute = walk.absolute_path(&found.path);
             let is_wanted = match found.kind {
-                Kind::Link(_) => match target(&sandbox, &absolute).await {
+                Kind::Link(_) => match find_link_target(&sandbox, &absolute).await {
                     Target::Outside => false,
                     Target::Directory => input.include_dirs,
                     Target::Other => true,
@@ -157,33 +157,33 @@ async fn find<P: Provider>(session: &Session<P>, input: Input) -> Told {
                 paths.push(absolute);
             }
             if paths.len() == most {
-                return Ok(told(path, &paths, true));
+                return Ok(format_paths(path, &paths, true));
             }
         }
         work = 0;
         if is_last {
-            return Ok(told(path, &paths, false));
+            return Ok(format_paths(path, &paths, false));
         }
     }
 }
 
 /// Returns those that match.
-async fn matching(pattern: &Pattern, mut all: Vec<Found>, work: usize) -> Result<Vec<Found>> {
+async fn retain_matching(pattern: &Pattern, mut all: Vec<Found>, work: usize) -> Result<Vec<Found>> {
     let pattern = pattern.clone();
     let retain = move || {
-        all.retain(|found| pattern.matches(&found.path));
+        all.retain(|found| pattern.is_match(&found.path));
         all
     };
     if work <= AT_ONCE { Ok(retain()) } else { turns::take(retain).await }
 }
 
-fn told(root: &str, paths: &[String], truncated: bool) -> String {
+fn format_paths(root: &str, paths: &[String], truncated: bool) -> String {
     if paths.is_empty() {
         return format!("No files matched under {root}");
     }
     let lines = paths.iter().enumerate().map(|(index, path)| format!("{}. {path}", index + 1));
     let hint = truncated.then_some("Narrow the path or pattern to see fewer matches.");
-    walk::told("paths", root, &lines.collect::<Vec<_>>(), hint)
+    walk::format_results("paths", root, &lines.collect::<Vec<_>>(), hint)
 }
 
 #[cfg(test)]
@@ -201,10 +201,10 @@ mod tests {
         ] {
             let read = Pattern::read(pattern).unwrap();
             for path in matching {
-                assert!(read.matches(path), "{pattern} {path}");
+                assert!(read.is_match(path), "{pattern} {path}");
             }
             for path in other {
-                assert!(!read.matches(path), "{pattern} {path}");
+                assert!(!read.is_match(path), "{pattern} {path}");
             }
         }
         for pattern in ["", "/a", "../a", "a/..", "a\0", "[", &"a".repeat(1025)] {
@@ -214,6 +214,6 @@ mod tests {
 
     #[test]
     fn numbers_of_results() {
-        assert_eq!([-1, 0, 7, 5000].map(|asked| wanted(asked, 200, 1000)), [200, 200, 7, 1000]);
+        assert_eq!([-1, 0, 7, 5000].map(|asked| clamp_limit(asked, 200, 1000)), [200, 200, 7, 1000]);
     }
 }

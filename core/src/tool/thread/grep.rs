@@ -5,10 +5,10 @@ use koze_protocol::search::Matcher;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::glob::{Pattern, wanted};
+use super::glob::{Pattern, clamp_limit};
 use super::place::Given;
 use super::walk;
-use super::{Told, reply, sandbox};
+use super::{Told, open_sandbox, to_reply};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::sandbox::{End, Include, Match, Sandbox, Search};
@@ -77,46 +77,46 @@ impl Tool for Grep {
     }
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        Ok(reply(search(session, input).await))
+        Ok(to_reply(search_files(session, input).await))
     }
 }
 
-async fn search<P: Provider>(session: &Session<P>, input: Input) -> Told {
+async fn search_files<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let path = &input.path;
     let given = Given::new(path)?;
-    let search = asked(&input)?;
-    let sandbox = sandbox(session).await?;
+    let search = to_search(&input)?;
+    let sandbox = open_sandbox(session).await?;
     let failed = |error: Error| {
         let named = match error.code {
             Code::NotFound => Some(format!("Directory not found: {path}")),
             Code::PermissionDenied => Some(format!("Permission denied: {path}")),
             _ => None,
         };
-        given.failed(&error, "Unexpected error searching file contents", named)
+        given.failure_text(&error, "Unexpected error searching file contents", named)
     };
-    let found = sandbox.search(given.place(), &search).await.map_err(failed)?;
+    let found = sandbox.search(given.to_place(), &search).await.map_err(failed)?;
     let is_full = match found.end {
         End::Complete => false,
         End::Full => true,
         End::Timeout => return Err(failed(walk::too_long())),
         End::TooMany => return Err(failed(walk::too_many())),
     };
-    let root = given.shown();
-    let lines: Vec<String> = found.matches.into_iter().map(|found| shown(&root, found)).collect();
+    let root = given.normalized_path();
+    let lines: Vec<String> = found.matches.into_iter().map(|found| format_match(&root, found)).collect();
     if lines.is_empty() {
         return Ok(format!("No matches found under {path}"));
     }
     let hint = is_full.then_some("Narrow the path or add a glob filter.");
-    Ok(walk::told("matches", path, &lines, hint))
+    Ok(walk::format_results("matches", path, &lines, hint))
 }
 
 /// Returns what the sandbox searches for.
-fn asked(input: &Input) -> std::result::Result<Search, String> {
+fn to_search(input: &Input) -> std::result::Result<Search, String> {
     let wrong = |why: &dyn std::fmt::Display| format!("Invalid regex pattern: {why}");
     if input.pattern.len() > MAX_PATTERN {
         return Err(wrong(&format!("it has more than {MAX_PATTERN} bytes")));
     }
-    let most = wanted(input.max_results, default_results(), MAX_LINES);
+    let most = clamp_limit(input.max_results, default_results(), MAX_LINES);
     let mut search = Search {
         pattern: if input.literal { regex_lite::escape(&input.pattern) } else { input.pattern.clone() },
         ignore_case: !input.case_sensitive,
@@ -135,12 +135,12 @@ fn asked(input: &Input) -> std::result::Result<Search, String> {
     };
     Matcher::new(&search).map_err(|error| wrong(&error))?;
     let filter = input.glob.as_deref().map(Pattern::read).transpose()?;
-    search.include = filter.map(|filter| Include { regex: filter.regex(), by_name: false });
+    search.include = filter.map(|filter| Include { regex: filter.to_regex(), by_name: false });
     Ok(search)
 }
 
 /// Returns the text for a matching line, which is cut after some characters.
-fn shown(root: &str, Match { path, number, text }: Match) -> String {
+fn format_match(root: &str, Match { path, number, text }: Match) -> String {
     let text = match text.char_indices().nth(SHOWN) {
         Some(_) => text.chars().take(SHOWN - 3).collect::<String>() + "...",
         None => text,
@@ -171,9 +171,9 @@ mod tests {
             let profiles = Profiles::new(vec![profile], "a").unwrap();
             let session = Session::new(Memory::new(), SessionId::new("t", "s").unwrap(), profiles);
             let sandbox = session.sandbox("default").await.unwrap();
-            let place = Given::new(FILE).unwrap().place();
+            let place = Given::new(FILE).unwrap().to_place();
             sandbox.write(place, text.as_bytes().to_vec(), Write::Replace).await.unwrap();
-            let told = search(&session, input).await.unwrap();
+            let told = search_files(&session, input).await.unwrap();
             told.lines().skip(1).map(|line| line.replace(FILE, "p")).collect()
         })
     }
@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn patterns_that_are_wrong() {
         for pattern in ["(", "a{2000}{2000}", "(?=a)", &"a".repeat(1025)] {
-            let error = asked(&input(pattern)).unwrap_err();
+            let error = to_search(&input(pattern)).unwrap_err();
             assert!(error.starts_with("Invalid regex pattern: "), "{pattern}: {error}");
         }
-        assert!(asked(&Input { literal: true, ..input("(") }).is_ok());
+        assert!(to_search(&Input { literal: true, ..input("(") }).is_ok());
     }
 }

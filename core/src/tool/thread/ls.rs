@@ -7,9 +7,9 @@ use koze_protocol::search::is_ignored;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::place::{Given, confined};
-use super::walk::{Target, target};
-use super::{Told, cut, reply, sandbox};
+use super::place::{Given, confine_path};
+use super::walk::{Target, find_link_target};
+use super::{Told, cut, open_sandbox, to_reply};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::sandbox::{Entry, Kind, Sandbox};
@@ -50,33 +50,33 @@ impl Tool for Ls {
     }
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        Ok(reply(list(session, &input.path).await))
+        Ok(to_reply(list_directory(session, &input.path).await))
     }
 }
 
-async fn list<P: Provider>(session: &Session<P>, path: &str) -> Told {
+async fn list_directory<P: Provider>(session: &Session<P>, path: &str) -> Told {
     let given = Given::new(path)?;
-    let sandbox = sandbox(session).await?;
+    let sandbox = open_sandbox(session).await?;
     let failed = |error: Error| {
         let named = match error.code {
             Code::NotFound => Some(format!("Directory not found: {path}")),
             Code::PermissionDenied => Some(format!("Permission denied: {path}")),
             _ => None,
         };
-        given.failed(&error, "Unexpected error listing directory", named)
+        given.failure_text(&error, "Unexpected error listing directory", named)
     };
-    let root = given.shown();
-    let entries = sandbox.list(given.place()).await.map_err(failed)?;
-    let mut lines = lines(&sandbox, &root, entries).await;
+    let root = given.normalized_path();
+    let entries = sandbox.list(given.to_place()).await.map_err(failed)?;
+    let mut lines = to_lines(&sandbox, &root, entries).await;
     let directories: Vec<String> =
         lines.iter().filter(|line| line.is_directory).map(|line| line.path.clone()).collect();
     let below = stream::iter(directories).map(async |directory: String| {
         // It may be gone, or closed to the sandbox's user.
-        let entries = match sandbox.list(confined(&directory)).await {
+        let entries = match sandbox.list(confine_path(&directory)).await {
             Err(error) if error.code == Code::TooLarge => return Err(error),
             listed => listed.unwrap_or_default(),
         };
-        Ok(self::lines(&sandbox, &directory, entries).await)
+        Ok(to_lines(&sandbox, &directory, entries).await)
     });
     let mut below = below.buffer_unordered(AT_ONCE);
     let mut all = Vec::new();
@@ -90,7 +90,12 @@ async fn list<P: Provider>(session: &Session<P>, path: &str) -> Told {
         return Ok("(empty)".to_owned());
     }
     let text = texts.join("\n");
-    Ok(cut::head(&text, text.chars().count(), MAX_RESULT, "Use a more specific path to see fewer results"))
+    Ok(cut::keep_head(
+        &text,
+        text.chars().count(),
+        MAX_RESULT,
+        "Use a more specific path to see fewer results",
+    ))
 }
 
 /// A line of the result.
@@ -103,14 +108,14 @@ struct Line {
 }
 
 /// Returns the lines for the entries of a directory.
-async fn lines<S: Sandbox>(sandbox: &S, directory: &str, entries: Vec<Entry>) -> Vec<Line> {
+async fn to_lines<S: Sandbox>(sandbox: &S, directory: &str, entries: Vec<Entry>) -> Vec<Line> {
     let mut lines = Vec::new();
     for entry in entries.into_iter().filter(|entry| !is_ignored(&entry.name)) {
         let path = format!("{directory}/{}", entry.name);
         let end = match entry.stat.kind {
             Kind::Directory => Some("/"),
             Kind::File | Kind::Other => Some(""),
-            Kind::Link(_) => match target(sandbox, &path).await {
+            Kind::Link(_) => match find_link_target(sandbox, &path).await {
                 Target::Directory => Some("/"),
                 Target::Other => Some(""),
                 Target::Outside => None,

@@ -52,7 +52,7 @@ const RETRY: u32 = 5;
 type Told = std::result::Result<String, String>;
 
 /// Returns the reply of a tool.
-fn reply(told: Told) -> Reply {
+fn to_reply(told: Told) -> Reply {
     match told {
         Ok(text) => Reply::text(text),
         Err(text) => Reply { is_error: true, ..Reply::text(format!("Error: {text}")) },
@@ -61,16 +61,16 @@ fn reply(told: Told) -> Reply {
 
 /// Returns the reply for an input that does not match the schema of a tool.
 fn wrong_input(error: Error) -> Reply {
-    reply(Err(error.message))
+    to_reply(Err(error.message))
 }
 
 /// Returns the sandbox of a thread. Creates it on first use.
-async fn sandbox<P: Provider>(session: &Session<P>) -> std::result::Result<P::Sandbox, String> {
-    session.sandbox(DEFAULT).await.map_err(|error| plain(&error))
+async fn open_sandbox<P: Provider>(session: &Session<P>) -> std::result::Result<P::Sandbox, String> {
+    session.sandbox(DEFAULT).await.map_err(|error| error_text(&error))
 }
 
 /// Returns the text for an error of the sandbox itself.
-fn plain(error: &Error) -> String {
+fn error_text(error: &Error) -> String {
     match error.code {
         Code::Unavailable => format!("{} (retryable: try again in {RETRY} seconds)", error.message),
         _ => error.message.clone(),

@@ -1,6 +1,6 @@
 //! The paths of a thread, and the texts for what can go wrong with them.
 
-use super::plain;
+use super::error_text;
 use crate::error::{Code, Error};
 use crate::path::{USER_DATA, check};
 use crate::sandbox::Place;
@@ -18,29 +18,29 @@ impl<'a> Given<'a> {
         let given = Given { written };
         let below =
             written.strip_prefix(USER_DATA).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        if below { Ok(given) } else { Err(given.outside()) }
+        if below { Ok(given) } else { Err(given.outside_error()) }
     }
 
     /// Returns the path for the sandbox.
-    pub(super) fn place(&self) -> Place<'a> {
-        confined(self.written)
+    pub(super) fn to_place(&self) -> Place<'a> {
+        confine_path(self.written)
     }
 
     /// Returns the path without needless slashes and dots, for results.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn normalized_path(&self) -> String {
         let parts = self.written.split('/').filter(|part| !matches!(*part, "" | "."));
         parts.fold(String::new(), |path, part| path + "/" + part)
     }
 
     /// Returns the text for an error: `named` is the tool's own text for the code, if it has one. `what` begins all others.
-    pub(super) fn failed(&self, error: &Error, what: &str, named: Option<String>) -> String {
+    pub(super) fn failure_text(&self, error: &Error, what: &str, named: Option<String>) -> String {
         if let Some(text) = named {
             return text;
         }
         // The same words on every host.
         let message = match error.code {
-            Code::PathEscape => return self.outside(),
-            Code::Unavailable | Code::Unsupported => return plain(error),
+            Code::PathEscape => return self.outside_error(),
+            Code::Unavailable | Code::Unsupported => return error_text(error),
             Code::NotFound => "the path does not exist",
             Code::PermissionDenied => "permission denied",
             Code::IsDirectory => "the path is a directory",
@@ -53,13 +53,13 @@ impl<'a> Given<'a> {
         format!("{what}: {}: {message}", error.code)
     }
 
-    fn outside(&self) -> String {
+    fn outside_error(&self) -> String {
         format!("Permission denied: only paths under {USER_DATA} are allowed: {}", self.written)
     }
 }
 
 /// Returns a path that is confined to the thread's directories.
-pub(super) fn confined(path: &str) -> Place<'_> {
+pub(super) fn confine_path(path: &str) -> Place<'_> {
     Place { root: USER_DATA, path }
 }
 
@@ -79,7 +79,7 @@ mod tests {
         }
         assert_eq!(Given::new("").err().unwrap(), "a path must not be empty");
         assert_eq!(Given::new("/mnt/user-data/\0").err().unwrap(), "a path must not contain NUL");
-        let shown = Given { written: "/mnt/user-data//workspace/./a/../b/" }.shown();
+        let shown = Given { written: "/mnt/user-data//workspace/./a/../b/" }.normalized_path();
         assert_eq!(shown, "/mnt/user-data/workspace/a/../b");
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::place::Given;
-use super::{Told, cut, reply, sandbox};
+use super::{Told, cut, open_sandbox, to_reply};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::sandbox::{LineRange, Sandbox};
@@ -56,21 +56,21 @@ impl Tool for ReadFile {
     }
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        Ok(reply(read(session, &input).await))
+        Ok(to_reply(read_lines(session, &input).await))
     }
 }
 
-async fn read<P: Provider>(session: &Session<P>, input: &Input) -> Told {
+async fn read_lines<P: Provider>(session: &Session<P>, input: &Input) -> Told {
     let given = Given::new(&input.path)?;
-    let skipped = match skipped(input.start_char) {
+    let skipped = match chars_to_skip(input.start_char) {
         Ok(skipped) => skipped,
         Err(notice) => return Ok(notice),
     };
-    let range = match range(input.start_line, input.end_line) {
+    let range = match line_range(input.start_line, input.end_line) {
         Ok(range) => LineRange { max_chars: (skipped + MAX_RESULT) as u64, ..range },
         Err(notice) => return Ok(notice.to_owned()),
     };
-    let read = sandbox(session).await?.read_lines(given.place(), range).await;
+    let read = open_sandbox(session).await?.read_lines(given.to_place(), range).await;
     let lines = read.map_err(|error| {
         let path = &input.path;
         let named = match error.code {
@@ -79,7 +79,7 @@ async fn read<P: Provider>(session: &Session<P>, input: &Input) -> Told {
             Code::IsDirectory => Some(format!("Path is a directory, not a file: {path}")),
             _ => None,
         };
-        given.failed(&error, "Unexpected error reading file", named)
+        given.failure_text(&error, "Unexpected error reading file", named)
     })?;
     if lines.binary {
         return Err(format!(
@@ -100,11 +100,11 @@ async fn read<P: Provider>(session: &Session<P>, input: &Input) -> Told {
     let text = &lines.text[start..];
     // More lines are read by their numbers, and the rest of a line by its characters.
     let hint = if text.contains('\n') { "start_line/end_line" } else { "start_char" };
-    Ok(cut::head(text, total - skipped, MAX_RESULT, &format!("Use {hint} to read a specific range")))
+    Ok(cut::keep_head(text, total - skipped, MAX_RESULT, &format!("Use {hint} to read a specific range")))
 }
 
 /// Returns how many characters to leave out, or a notice of what is invalid.
-fn skipped(start_char: Option<i64>) -> std::result::Result<usize, String> {
+fn chars_to_skip(start_char: Option<i64>) -> std::result::Result<usize, String> {
     let most = usize::try_from(MAX_CHARS).unwrap_or(usize::MAX) - MAX_RESULT;
     match usize::try_from(start_char.unwrap_or(1)) {
         Ok(start) if (1..=most).contains(&start) => Ok(start - 1),
@@ -116,7 +116,7 @@ fn skipped(start_char: Option<i64>) -> std::result::Result<usize, String> {
 }
 
 /// Returns the range to read, or a notice of what is invalid.
-fn range(start: Option<i64>, end: Option<i64>) -> std::result::Result<LineRange, &'static str> {
+fn line_range(start: Option<i64>, end: Option<i64>) -> std::result::Result<LineRange, &'static str> {
     let line = |number: i64| u64::try_from(number).ok().filter(|number| *number > 0);
     let first = line(start.unwrap_or(1)).ok_or("(start_line must be >= 1)")?;
     let last = end.map(|end| line(end).ok_or("(end_line must be >= 1)")).transpose()?;
@@ -133,15 +133,16 @@ mod tests {
 
     #[test]
     fn starts_within_a_line() {
-        assert_eq!(skipped(None), Ok(0));
-        assert_eq!(skipped(Some(50_001)), Ok(50_000));
-        assert!(skipped(Some(0)).unwrap_err().contains(">= 1"));
-        assert!(skipped(Some(i64::MAX)).unwrap_err().contains("use bash"));
+        assert_eq!(chars_to_skip(None), Ok(0));
+        assert_eq!(chars_to_skip(Some(50_001)), Ok(50_000));
+        assert!(chars_to_skip(Some(0)).unwrap_err().contains(">= 1"));
+        assert!(chars_to_skip(Some(i64::MAX)).unwrap_err().contains("use bash"));
     }
 
     #[test]
     fn ranges() {
-        let lines = |start, end| range(start, end).map(|range| (range.first, range.last, range.verbatim));
+        let lines =
+            |start, end| line_range(start, end).map(|range| (range.first, range.last, range.verbatim));
         assert_eq!(lines(None, None), Ok((1, None, true)));
         assert_eq!(lines(Some(2), None), Ok((2, None, false)));
         assert_eq!(lines(None, Some(3)), Ok((1, Some(3), false)));

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::place::Given;
-use super::{Told, reply, sandbox};
+use super::{Told, open_sandbox, to_reply};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::sandbox::{Edit, Edited, LineRange, NearestLine, Sandbox};
@@ -49,21 +49,21 @@ impl Tool for StrReplace {
     }
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        Ok(reply(replace(session, input).await))
+        Ok(to_reply(replace_text(session, input).await))
     }
 }
 
-async fn replace<P: Provider>(session: &Session<P>, input: Input) -> Told {
+async fn replace_text<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let Input { path, old_str, new_str, replace_all, .. } = input;
     let given = Given::new(&path)?;
-    let sandbox = sandbox(session).await?;
+    let sandbox = open_sandbox(session).await?;
     let breaks_lines = old_str.contains('\n') && !old_str.contains("\r\n");
     let edited = if old_str.is_empty() {
         // Nothing to replace, but the file must be there.
-        sandbox.read(given.place(), 0, 0).await.map(|_| None)
+        sandbox.read(given.to_place(), 0, 0).await.map(|_| None)
     } else {
         let edit = Edit { old: old_str.into_bytes(), new: new_str.into_bytes(), all: replace_all };
-        sandbox.edit(given.place(), &edit).await.map(Some)
+        sandbox.edit(given.to_place(), &edit).await.map(Some)
     };
     let edited = edited.map_err(|error| {
         let named = match error.code {
@@ -72,7 +72,7 @@ async fn replace<P: Provider>(session: &Session<P>, input: Input) -> Told {
             Code::IsDirectory => Some(format!("Path is a directory, not a file: {path}")),
             _ => None,
         };
-        given.failed(&error, "Unexpected error replacing string", named)
+        given.failure_text(&error, "Unexpected error replacing string", named)
     })?;
     match edited {
         None | Some(Edited::Done { .. }) => Ok("OK".to_owned()),
@@ -93,7 +93,7 @@ async fn replace<P: Provider>(session: &Session<P>, input: Input) -> Told {
         Some(Edited::Ambiguous { occurrences, lines }) => Err(format!(
             "String to replace appears {occurrences} times in file: {path} ({}). Add context to make it unique, or set \
                          replace_all.",
-            named(&lines, occurrences)
+            format_lines(&lines, occurrences)
         )),
     }
 }
@@ -101,12 +101,12 @@ async fn replace<P: Provider>(session: &Session<P>, input: Input) -> Told {
 /// Returns whether a line ends in CR LF.
 async fn has_crlf<S: Sandbox>(sandbox: &S, given: &Given<'_>, line: u64) -> bool {
     let range = LineRange { first: line, last: Some(line), max_chars: MAX_CHARS, verbatim: true };
-    let read = sandbox.read_lines(given.place(), range).await;
+    let read = sandbox.read_lines(given.to_place(), range).await;
     read.is_ok_and(|lines| lines.text.ends_with("\r\n"))
 }
 
 /// Returns the names of lines. Several occurrences can be in one line, and not all of many are named.
-fn named(lines: &[u64], occurrences: u64) -> String {
+fn format_lines(lines: &[u64], occurrences: u64) -> String {
     let mut names: Vec<String> = lines.iter().map(u64::to_string).collect();
     names.dedup();
     let (is_one, is_part) = (names.len() == 1, (lines.len() as u64) < occurrences);
@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn names_of_lines() {
-        assert_eq!(named(&[1, 5], 2), "lines 1, 5");
-        assert_eq!(named(&[3, 3], 2), "line 3");
-        assert_eq!(named(&[1, 2, 2], 9), "lines 1, 2, …");
+        assert_eq!(format_lines(&[1, 5], 2), "lines 1, 5");
+        assert_eq!(format_lines(&[3, 3], 2), "line 3");
+        assert_eq!(format_lines(&[1, 2, 2], 9), "lines 1, 2, …");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use koze_protocol::search::is_ignored;
 
-use super::place::confined;
+use super::place::confine_path;
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Entry, Kind, Sandbox};
 use crate::time::Start;
@@ -38,10 +38,10 @@ pub(super) struct Found {
 impl<'a, S: Sandbox> Walk<'a, S> {
     /// Lists the directory to search.
     pub(super) async fn new(sandbox: &'a S, root: String) -> Result<Self> {
-        let entries = sandbox.list(confined(&root)).await?;
+        let entries = sandbox.list(confine_path(&root)).await?;
         let (left, inside, start) = (Vec::new(), None, Start::now());
         let mut walk = Walk { sandbox, root, left, inside, entries: 0, start };
-        walk.push("", entries)?;
+        walk.push_entries("", entries)?;
         Ok(walk)
     }
 
@@ -49,8 +49,8 @@ impl<'a, S: Sandbox> Walk<'a, S> {
     pub(super) async fn next(&mut self) -> Result<Option<Found>> {
         if let Some(directory) = self.inside.take() {
             self.in_time()?;
-            match self.sandbox.list(confined(&self.absolute(&directory))).await {
-                Ok(entries) => self.push(&directory, entries)?,
+            match self.sandbox.list(confine_path(&self.absolute_path(&directory))).await {
+                Ok(entries) => self.push_entries(&directory, entries)?,
                 Err(error) if error.code == Code::TooLarge => return Err(error),
                 // It may be gone, or closed to the sandbox's user.
                 Err(_) => {}
@@ -63,7 +63,7 @@ impl<'a, S: Sandbox> Walk<'a, S> {
     }
 
     /// Returns the absolute path of something that was found.
-    pub(super) fn absolute(&self, path: &str) -> String {
+    pub(super) fn absolute_path(&self, path: &str) -> String {
         format!("{}/{path}", self.root)
     }
 
@@ -75,7 +75,7 @@ impl<'a, S: Sandbox> Walk<'a, S> {
         Err(too_long())
     }
 
-    fn push(&mut self, directory: &str, mut entries: Vec<Entry>) -> Result<()> {
+    fn push_entries(&mut self, directory: &str, mut entries: Vec<Entry>) -> Result<()> {
         entries.retain(|entry| !is_ignored(&entry.name));
         self.entries += entries.len();
         if self.entries > ENTRIES {
@@ -113,8 +113,8 @@ pub(super) enum Target {
 }
 
 /// Returns what the link at a path leads to. Only opening it tells.
-pub(super) async fn target<S: Sandbox>(sandbox: &S, path: &str) -> Target {
-    match sandbox.read(confined(path), 0, 0).await.map_err(|error| error.code) {
+pub(super) async fn find_link_target<S: Sandbox>(sandbox: &S, path: &str) -> Target {
+    match sandbox.read(confine_path(path), 0, 0).await.map_err(|error| error.code) {
         Err(Code::PathEscape) => Target::Outside,
         Err(Code::IsDirectory) => Target::Directory,
         _ => Target::Other,
@@ -122,7 +122,7 @@ pub(super) async fn target<S: Sandbox>(sandbox: &S, path: &str) -> Target {
 }
 
 /// Returns the text for the results of a search. `hint` is what to do where there are more.
-pub(super) fn told(what: &str, root: &str, results: &[String], hint: Option<&str>) -> String {
+pub(super) fn format_results(what: &str, root: &str, results: &[String], hint: Option<&str>) -> String {
     let count = results.len();
     let shown = if hint.is_some() { format!(" (showing first {count})") } else { String::new() };
     let mut lines = vec![format!("Found {count} {what} under {root}{shown}")];
@@ -148,7 +148,7 @@ mod tests {
             let sandbox = session.sandbox("default").await.unwrap();
             for path in ["b/y", "b/x/1", "a.txt", "b.txt", "c", "node_modules/m", "b/z.log"] {
                 let path = format!("/mnt/user-data/uploads/{path}");
-                sandbox.write(confined(&path), Vec::new(), Write::Replace).await.unwrap();
+                sandbox.write(confine_path(&path), Vec::new(), Write::Replace).await.unwrap();
             }
             let mut walk = Walk::new(&sandbox, "/mnt/user-data/uploads".to_owned()).await.unwrap();
             let mut paths = Vec::new();
@@ -157,8 +157,8 @@ mod tests {
             }
             assert_eq!(paths, ["a.txt", "b", "b/x", "b/x/1", "b/y", "b.txt", "c"]);
             walk.entries = ENTRIES;
-            let one = sandbox.list(confined("/mnt/user-data")).await.unwrap();
-            assert_eq!(walk.push("", one).unwrap_err().code, Code::TooLarge);
+            let one = sandbox.list(confine_path("/mnt/user-data")).await.unwrap();
+            assert_eq!(walk.push_entries("", one).unwrap_err().code, Code::TooLarge);
         });
     }
 }

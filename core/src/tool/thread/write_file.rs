@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::place::Given;
-use super::{Told, cut, reply, sandbox};
+use super::{Told, cut, open_sandbox, to_reply};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::sandbox::{Sandbox, Write};
@@ -51,15 +51,15 @@ impl Tool for WriteFile {
     }
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        let told = write(session, input).await;
-        Ok(reply(told.map_err(|text| cut::middle(text, 0, MAX_ERROR - "Error: ".len()))))
+        let told = write_content(session, input).await;
+        Ok(to_reply(told.map_err(|text| cut::keep_ends(text, 0, MAX_ERROR - "Error: ".len()))))
     }
 }
 
-async fn write<P: Provider>(session: &Session<P>, input: Input) -> Told {
+async fn write_content<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let Input { path, content, append, .. } = input;
     let given = Given::new(&path)?;
-    if let Some(limit) = limit(session).filter(|limit| !append && content.len() > *limit) {
+    if let Some(limit) = declared_limit(session).filter(|limit| !append && content.len() > *limit) {
         return Err(format!(
             "write_file content has {} bytes, and one call writes at most {limit}. Write the first part, then the others \
              with append set to true. To change a part of an existing file, use str_replace.",
@@ -67,7 +67,7 @@ async fn write<P: Provider>(session: &Session<P>, input: Input) -> Told {
         ));
     }
     let how = if append { Write::Append } else { Write::Replace };
-    let written = sandbox(session).await?.write(given.place(), content.into_bytes(), how).await;
+    let written = open_sandbox(session).await?.write(given.to_place(), content.into_bytes(), how).await;
     match written {
         Ok(_) => Ok("OK".to_owned()),
         Err(error) => {
@@ -76,13 +76,13 @@ async fn write<P: Provider>(session: &Session<P>, input: Input) -> Told {
                 Code::IsDirectory => Some(format!("Path is a directory, not a file: {path}")),
                 _ => None,
             };
-            Err(given.failed(&error, &format!("Failed to write file '{path}'"), named))
+            Err(given.failure_text(&error, &format!("Failed to write file '{path}'"), named))
         }
     }
 }
 
 /// Returns the limit that the sandbox's attribute declares, if it declares one.
-fn limit<P: Provider>(session: &Session<P>) -> Option<usize> {
+fn declared_limit<P: Provider>(session: &Session<P>) -> Option<usize> {
     let env = &session.profiles().default_profile().env;
     let (_, value) = env.iter().find(|(name, _)| name == LIMIT)?;
     value.parse().ok().filter(|limit| *limit > 0)

@@ -92,9 +92,9 @@ impl Operation for RunCode {
     type Input = Source;
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: Source) -> Result<Reply> {
-        let timeout = timeout(input.timeout_ms)?;
-        let run = workspace.code()?.run(&input.code, language(&input.language)?, Some(timeout)).await?;
-        told(run, false)
+        let timeout = parse_timeout(input.timeout_ms)?;
+        let run = workspace.code()?.run(&input.code, parse_language(&input.language)?, Some(timeout)).await?;
+        to_reply(run, false)
     }
 }
 
@@ -108,7 +108,7 @@ impl Operation for CreateContext {
     type Input = NewContext;
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: NewContext) -> Result<Reply> {
-        let id = workspace.code()?.create_context(language(&input.language)?).await?;
+        let id = workspace.code()?.create_context(parse_language(&input.language)?).await?;
         Reply::ok(serde_json::json!({ "context_id": id }))
     }
 }
@@ -123,9 +123,9 @@ impl Operation for RunInContext {
     type Input = SourceInContext;
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: SourceInContext) -> Result<Reply> {
-        let timeout = timeout(input.timeout_ms)?;
+        let timeout = parse_timeout(input.timeout_ms)?;
         let run = workspace.code()?.run_in_context(&input.context_id, &input.code, Some(timeout)).await?;
-        told(run, true)
+        to_reply(run, true)
     }
 }
 
@@ -148,18 +148,18 @@ impl Operation for DeleteContext {
     }
 }
 
-fn timeout(ms: u64) -> Result<Duration> {
-    Ok(Duration::from_millis(input::within("timeout_ms", ms, 1..=600_000)?))
+fn parse_timeout(ms: u64) -> Result<Duration> {
+    Ok(Duration::from_millis(input::check_range("timeout_ms", ms, 1..=600_000)?))
 }
 
-fn language(name: &str) -> Result<Language> {
+fn parse_language(name: &str) -> Result<Language> {
     Language::find(name).ok_or_else(|| {
         let known = Language::ALL.map(Language::name).join(" or ");
         Error::new(Code::InvalidInput, format!("unknown language `{name}`: use {known}"))
     })
 }
 
-fn told(run: CodeRun, in_context: bool) -> Result<Reply> {
+fn to_reply(run: CodeRun, in_context: bool) -> Result<Reply> {
     let in_question = in_context && (run.timed_out || !run.survived);
     let told = Told {
         exit_code: run.exit_code,

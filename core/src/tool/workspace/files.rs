@@ -43,7 +43,7 @@ impl Operation for ReadFile {
     type Input = Read;
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: Read) -> Result<Reply> {
-        let limit = input::within("limit", input.limit, 1..=MAX_READ)?;
+        let limit = input::check_range("limit", input.limit, 1..=MAX_READ)?;
         let fs = workspace.fs()?;
         // With three bytes more, a character that the limit cuts is there whole.
         let piece = fs.read_part(&input.path, input.offset, limit + 3).await?;

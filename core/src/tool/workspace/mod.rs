@@ -55,7 +55,7 @@ trait Operation {
 macro_rules! operations {
     ($($operation:path),* $(,)?) => {
         /// Returns the names of a workspace's operations, in the order in which a model reads them.
-        fn operations(config: &WorkspaceConfig) -> Vec<&'static str> {
+        fn declared_operations(config: &WorkspaceConfig) -> Vec<&'static str> {
             let capabilities = config.capabilities();
             let stateful = config.code.as_ref().is_some_and(|code| code.stateful);
             let all = [$((<$operation>::NAME, <$operation>::CAPABILITY, <$operation>::STATEFUL)),*];
@@ -63,24 +63,24 @@ macro_rules! operations {
             all.into_iter().filter(is_declared).map(|(name, ..)| name).collect()
         }
 
-        fn definition(config: &WorkspaceConfig, name: &str, schemas: &Schemas) -> Option<Definition> {
+        fn find_definition(config: &WorkspaceConfig, name: &str, schemas: &Schemas) -> Option<Definition> {
             match name {
-                $(<$operation>::NAME => Some(define::<$operation>(config, schemas)),)*
+                $(<$operation>::NAME => Some(define_operation::<$operation>(config, schemas)),)*
                 _ => None,
             }
         }
 
-        async fn operate<S: Sandbox>(workspace: &Workspace<S>, name: &str, input: Input) -> Result<Reply> {
+        async fn call_operation<S: Sandbox>(workspace: &Workspace<S>, name: &str, input: Input) -> Result<Reply> {
             match name {
                 $(<$operation>::NAME => <$operation>::call(workspace, input.decode()?).await,)*
-                _ => Err(unknown_tool(name, &operations(workspace.config()))),
+                _ => Err(unknown_tool(name, &declared_operations(workspace.config()))),
             }
         }
 
         #[cfg(test)]
-        fn derived() -> serde_json::Map<String, Value> {
-            use crate::tool::schema::derived::schema;
-            let schemas = [$((<$operation>::NAME.to_owned(), schema::<<$operation as Operation>::Input>())),*];
+        fn derive_schemas() -> serde_json::Map<String, Value> {
+            use crate::tool::schema::derived::generate_schema;
+            let schemas = [$((<$operation>::NAME.to_owned(), generate_schema::<<$operation as Operation>::Input>())),*];
             schemas.into_iter().collect()
         }
     };
@@ -105,7 +105,7 @@ operations!(
     snapshots::Branch,
 );
 
-fn define<T: Operation>(config: &WorkspaceConfig, schemas: &Schemas) -> Definition {
+fn define_operation<T: Operation>(config: &WorkspaceConfig, schemas: &Schemas) -> Definition {
     let place = match T::CAPABILITY {
         _ if !T::NAMES_DIRECTORY => String::new(),
         Capability::Shell | Capability::Code => format!(" It starts in {}.", config.dir),
@@ -124,7 +124,7 @@ fn define<T: Operation>(config: &WorkspaceConfig, schemas: &Schemas) -> Definiti
     Definition {
         name: tool_name(&config.name, T::NAME).into(),
         description: format!("{}{place}{allowed}", T::DESCRIPTION).into(),
-        schema: with_snapshots(with_languages(schemas.of(T::NAME), config), config),
+        schema: with_snapshots(with_languages(schemas.schema_of(T::NAME), config), config),
         scope: Scope::Session,
     }
 }
@@ -157,18 +157,18 @@ fn with_snapshots(mut schema: Value, config: &WorkspaceConfig) -> Value {
 }
 
 /// Takes the restored workspace from the input of a tool.
-fn restored(input: &mut Input, config: &WorkspaceConfig) -> Result<Option<String>> {
+fn take_restored(input: &mut Input, config: &WorkspaceConfig) -> Result<Option<String>> {
     if config.snapshot.is_none() {
         return Ok(None);
     }
-    let Some(sandbox) = input.take(RESTORED) else { return Ok(None) };
+    let Some(sandbox) = input.take_member(RESTORED) else { return Ok(None) };
     serde_json::from_str(sandbox.get()).map(Some).map_err(|error| {
         let message = format!("`{RESTORED}` must be a text that `restore` or `branch` returned");
         Error::new(Code::InvalidInput, message).with_source(error)
     })
 }
 
-fn schemas() -> Schemas {
+fn parse_schemas() -> Schemas {
     Schemas::parse(include_str!("schemas.json"))
 }
 
@@ -176,7 +176,7 @@ fn tool_name(workspace: &str, operation: &str) -> String {
     format!("{PREFIX}{workspace}__{operation}")
 }
 
-fn configs(profiles: &Profiles) -> impl Iterator<Item = WorkspaceConfig> {
+fn served_configs(profiles: &Profiles) -> impl Iterator<Item = WorkspaceConfig> {
     profiles.list().iter().filter_map(crate::provider::Profile::served_workspace)
 }
 
@@ -191,36 +191,36 @@ impl ToolFamily for WorkspaceTools {
     fn names(profiles: &Profiles) -> Vec<Cow<'static, str>> {
         let of = |config: WorkspaceConfig| {
             let name = |operation| Cow::Owned(tool_name(&config.name, operation));
-            operations(&config).into_iter().map(name).collect::<Vec<_>>()
+            declared_operations(&config).into_iter().map(name).collect::<Vec<_>>()
         };
-        configs(profiles).flat_map(of).collect()
+        served_configs(profiles).flat_map(of).collect()
     }
 
     fn definitions(profiles: &Profiles) -> Vec<Definition> {
-        let schemas = schemas();
+        let schemas = parse_schemas();
         let of = |config: WorkspaceConfig| {
-            let definition = |name| definition(&config, name, &schemas);
-            operations(&config).into_iter().filter_map(definition).collect::<Vec<_>>()
+            let definition = |name| find_definition(&config, name, &schemas);
+            declared_operations(&config).into_iter().filter_map(definition).collect::<Vec<_>>()
         };
-        configs(profiles).flat_map(of).collect()
+        served_configs(profiles).flat_map(of).collect()
     }
 
     async fn call<P: Provider>(session: &Session<P>, name: &str, mut input: Input) -> Result<Reply> {
         let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once("__"));
         let config = parts.and_then(|(workspace, operation)| {
-            let config = configs(session.profiles()).find(|config| config.name == workspace)?;
-            operations(&config).contains(&operation).then_some((config, operation))
+            let config = served_configs(session.profiles()).find(|config| config.name == workspace)?;
+            declared_operations(&config).contains(&operation).then_some((config, operation))
         });
         let Some((config, operation)) = config else {
             let names = Self::names(session.profiles());
             let names: Vec<&str> = names.iter().map(|name| &**name).collect();
             return Err(unknown_tool(name, &names));
         };
-        let workspace = match restored(&mut input, &config)? {
+        let workspace = match take_restored(&mut input, &config)? {
             Some(sandbox) => session.workspaces().restored(&config.name, &sandbox).await?,
             None => session.workspaces().get(&config.name).await?,
         };
-        operate(&workspace.reporting(session.progress()), operation, input).await
+        call_operation(&workspace.with_progress(session.progress()), operation, input).await
     }
 }
 
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_committed_schemas_are_those_of_the_types() {
-        crate::tool::schema::derived::check("workspace", &derived());
+        crate::tool::schema::derived::check_committed("workspace", &derive_schemas());
     }
 
     /// The providers of models accept names of up to 64 characters.
@@ -242,10 +242,10 @@ mod tests {
             snapshot: Some(crate::workspace::SnapshotConfig::default()),
             ..WorkspaceConfig::new("a".repeat(20))
         };
-        for operation in operations(&config) {
+        for operation in declared_operations(&config) {
             assert!(tool_name(&config.name, operation).len() <= 64);
             assert_eq!(
-                definition(&config, operation, &schemas()).unwrap().name,
+                find_definition(&config, operation, &parse_schemas()).unwrap().name,
                 tool_name(&config.name, operation)
             );
         }

@@ -10,7 +10,7 @@ use crate::sandbox::Sandbox;
 use crate::tool::{Reply, input};
 use crate::workspace::{Capability, Listed, Workspace};
 
-fn here() -> String {
+fn default_path() -> String {
     ".".to_owned()
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Ls;
 #[serde(deny_unknown_fields)]
 pub(super) struct Directory {
     /// The directory to list.
-    #[serde(default = "here")]
+    #[serde(default = "default_path")]
     path: String,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Pattern {
     /// The pattern, relative to path: `**/*.rs`, `src/{a,b}/[0-9]*`.
     pattern: String,
     /// The directory to search.
-    #[serde(default = "here")]
+    #[serde(default = "default_path")]
     path: String,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Searched {
     /// The regular expression to search for in each line.
     pattern: String,
     /// The file or directory to search.
-    #[serde(default = "here")]
+    #[serde(default = "default_path")]
     path: String,
     /// Ignore the difference between upper and lower case.
     #[serde(default)]
@@ -131,8 +131,8 @@ impl Operation for Grep {
     type Input = Searched;
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: Searched) -> Result<Reply> {
-        let max_results = input::within("max_results", input.max_results, 1..=10_000)?;
-        let size = input::within("max_file_size_mb", input.max_file_size_mb, 1..=16)?;
+        let max_results = input::check_range("max_results", input.max_results, 1..=10_000)?;
+        let size = input::check_range("max_file_size_mb", input.max_file_size_mb, 1..=16)?;
         let grep = crate::workspace::Grep {
             pattern: input.pattern,
             path: input.path,

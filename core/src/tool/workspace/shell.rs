@@ -52,7 +52,9 @@ impl Operation for Run {
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: Command) -> Result<Reply> {
         let timeout = match input.timeout_ms {
-            Some(timeout) => Some(Duration::from_millis(input::within("timeout_ms", timeout, 1..=600_000)?)),
+            Some(timeout) => {
+                Some(Duration::from_millis(input::check_range("timeout_ms", timeout, 1..=600_000)?))
+            }
             None => None,
         };
         let shell = workspace.shell()?;
@@ -60,12 +62,12 @@ impl Operation for Run {
             None => shell.run(&input.command, timeout).await?,
             // On the heap, because every layer of futures counts towards the compiler's recursion limit.
             Some(progress) => {
-                Box::pin(shell.run_streaming(&input.command, timeout, progress.reporter())).await?
+                Box::pin(shell.run_streaming(&input.command, timeout, progress.to_reporter())).await?
             }
         };
         let output = ran.output;
-        let (stdout, binary_out) = input::text(output.stdout);
-        let (stderr, binary_err) = input::text(output.stderr);
+        let (stdout, binary_out) = input::encode_bytes(output.stdout);
+        let (stderr, binary_err) = input::encode_bytes(output.stderr);
         let encoding = |binary: bool| binary.then_some("base64");
         let told = Told {
             stdout,

@@ -78,7 +78,7 @@ impl Operation for Restore {
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: Origin) -> Result<Reply> {
         let id = SnapshotId::new(input.snapshot)?;
-        told(&workspace.snapshot()?.restore(&id, input.session.as_deref()).await?)
+        to_reply(&workspace.snapshot()?.restore(&id, input.session.as_deref()).await?)
     }
 }
 
@@ -92,11 +92,11 @@ impl Operation for Branch {
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: Origin) -> Result<Reply> {
         let id = SnapshotId::new(input.snapshot)?;
-        told(&workspace.snapshot()?.branch(&id, input.session.as_deref()).await?)
+        to_reply(&workspace.snapshot()?.branch(&id, input.session.as_deref()).await?)
     }
 }
 
-fn told(restored: &Restored) -> Result<Reply> {
+fn to_reply(restored: &Restored) -> Result<Reply> {
     let Restored { workspace, contents, .. } = restored;
     Reply::ok(json!({ "workspace": workspace, "entries": contents.entries, "bytes": contents.bytes }))
 }

@@ -58,20 +58,20 @@ impl FromStr for ContextId {
 }
 
 /// Finds a context among the processes of a sandbox.
-pub(super) async fn find<S: Sandbox>(sandbox: &S, id: &ContextId) -> crate::Result<S::Process> {
+pub(super) async fn find_driver<S: Sandbox>(sandbox: &S, id: &ContextId) -> crate::Result<S::Process> {
     let all = sandbox.processes().await?;
     match all.into_iter().find(|info| info.id == id.process) {
         Some(info) if info.label.as_deref() != Some(LABEL) => {
             Err(not_one("the ID belongs to a process that is not a context"))
         }
-        Some(info) if info.exit.is_some() => Err(ended()),
-        Some(_) => sandbox.process(&id.process).await?.ok_or_else(ended),
-        None => Err(lost(sandbox, id).await),
+        Some(info) if info.exit.is_some() => Err(ended_error()),
+        Some(_) => sandbox.process(&id.process).await?.ok_or_else(ended_error),
+        None => Err(lost_error(sandbox, id).await),
     }
 }
 
 /// Ends the interpreter of a context, as the end of its input does. Returns whether it has ended in time.
-pub(super) async fn end<P: Process>(driver: &P) -> crate::Result<bool> {
+pub(super) async fn end_interpreter<P: Process>(driver: &P) -> crate::Result<bool> {
     driver.close_stdin().await?;
     let start = Start::now();
     let mut cursor = 0;
@@ -91,27 +91,27 @@ pub(super) async fn end<P: Process>(driver: &P) -> crate::Result<bool> {
 /// Returns the error for a context that ended while it was in use.
 pub(super) async fn lost_during<S: Sandbox>(sandbox: &S, driver: &S::Process, id: &ContextId) -> Error {
     match sandbox.process(driver.id()).await {
-        Ok(Some(_)) => ended(),
-        Ok(None) => lost(sandbox, id).await,
+        Ok(Some(_)) => ended_error(),
+        Ok(None) => lost_error(sandbox, id).await,
         Err(error) => error,
     }
 }
 
 /// Returns the error for a context whose interpreter has ended.
-pub(super) fn ended() -> Error {
-    gone(
+pub(super) fn ended_error() -> Error {
+    gone_error(
         "the context has ended: it was deleted, its code ended the interpreter, or it was killed after a timeout",
     )
 }
 
 /// Returns the error for a context that the sandbox does not know.
-async fn lost<S: Sandbox>(sandbox: &S, id: &ContextId) -> Error {
-    match started(sandbox).await {
-        Some(started) if started > id.created => gone(
+async fn lost_error<S: Sandbox>(sandbox: &S, id: &ContextId) -> Error {
+    match read_start_time(sandbox).await {
+        Some(started) if started > id.created => gone_error(
             "the sandbox went to sleep or was restarted after the context was created, which ends all contexts",
         ),
         // The first process of a sandbox on this machine may have been started ahead, so its age proves nothing.
-        _ => gone(
+        _ => gone_error(
             "the context has ended: the sandbox went to sleep or was restarted, which ends all contexts, or it needed the room for \
              other processes",
         ),
@@ -123,12 +123,12 @@ fn not_one(why: &str) -> Error {
     Error::new(Code::NotFound, message)
 }
 
-fn gone(why: &str) -> Error {
+fn gone_error(why: &str) -> Error {
     Error::new(Code::NotFound, format!("{why}. Create another context, and run what it needs again"))
 }
 
 /// Returns when a sandbox has started, in milliseconds since 1970, by the age of its first process.
-async fn started<S: Sandbox>(sandbox: &S) -> Option<u64> {
+async fn read_start_time<S: Sandbox>(sandbox: &S) -> Option<u64> {
     // Only programs in the sandbox can read `/proc` of processes; file tools cannot.
     let command = Command {
         argv: ["cat", "/proc/1/stat", "/proc/uptime"].map(str::to_owned).to_vec(),
@@ -140,11 +140,11 @@ async fn started<S: Sandbox>(sandbox: &S) -> Option<u64> {
     let output = sandbox.exec(command).await.ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let (stat, uptime) = text.trim_end().rsplit_once('\n')?;
-    Some(now().saturating_sub(age(stat, uptime)?))
+    Some(now().saturating_sub(process_age(stat, uptime)?))
 }
 
 /// Returns the age of a process in milliseconds.
-fn age(stat: &str, uptime: &str) -> Option<u64> {
+fn process_age(stat: &str, uptime: &str) -> Option<u64> {
     // The name may contain anything, so the fields begin after the last `)`.
     let (_, fields) = stat.rsplit_once(')')?;
     let started: u64 = fields.split_whitespace().nth(STARTED)?.parse().ok()?;
@@ -172,11 +172,11 @@ mod tests {
     #[test]
     fn ages() {
         let stat = "1 (a) b) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 250 12345 67";
-        assert_eq!(age(stat, "10.05 20.00\n"), Some(7550));
+        assert_eq!(process_age(stat, "10.05 20.00\n"), Some(7550));
         for (stat, uptime) in
             [(stat, "1.00 1.00"), (stat, ""), ("", "10.05 1.00"), ("1 (a) S 1", "10.05 1.00")]
         {
-            assert_eq!(age(stat, uptime), None);
+            assert_eq!(process_age(stat, uptime), None);
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) enum Then {
 }
 
 /// Runs code in a driver that is at `position`, which follows what was read, also if the caller drops the future.
-pub(super) async fn run<P: Process>(
+pub(super) async fn run_code<P: Process>(
     driver: &P,
     position: &mut Position,
     code: &str,
@@ -60,7 +60,7 @@ pub(super) async fn run<P: Process>(
     position.settled = false;
     let start = Start::now();
     let interrupt = SignalOnDrop::new(driver, Signal::Interrupt);
-    let sent = send(driver, request.into_bytes(), timeout, start).await;
+    let sent = send_request(driver, request.into_bytes(), timeout, start).await;
     interrupt.release();
     let mut answer = Answer::new(id, then);
     let mut phase = Phase::Running;
@@ -73,7 +73,7 @@ pub(super) async fn run<P: Process>(
             let read = driver.read_attending(position.cursor, PIECE, left, abandoned).await?;
             position.cursor = read.next;
             for chunk in read.chunks {
-                answer.take(chunk.stream, &chunk.bytes);
+                answer.take_output(chunk.stream, &chunk.bytes);
             }
             if answer.is_whole() {
                 answer.whole_in.get_or_insert(phase);
@@ -107,15 +107,15 @@ pub(super) async fn run<P: Process>(
             until = start.elapsed() + wait;
         },
         // It has ended, and no longer reads.
-        Err(error) if error.code == Code::InvalidInput => return Err(super::context::ended()),
+        Err(error) if error.code == Code::InvalidInput => return Err(super::context::ended_error()),
         Err(error) => return Err(error),
     };
     position.settled = phase == Phase::Running;
-    Ok(answer.finish(phase, ended, timeout))
+    Ok(answer.into_code_run(phase, ended, timeout))
 }
 
 /// Writes a request. The driver reads while it runs nothing.
-async fn send<P: Process>(driver: &P, bytes: Vec<u8>, timeout: Duration, start: Start) -> Result<()> {
+async fn send_request<P: Process>(driver: &P, bytes: Vec<u8>, timeout: Duration, start: Start) -> Result<()> {
     let mut sent = 0;
     while sent < bytes.len() {
         let left = timeout.saturating_sub(start.elapsed());
@@ -165,9 +165,9 @@ impl Answer {
     }
 
     /// Takes output of the driver. What precedes the answer belongs to earlier calls.
-    fn take(&mut self, stream: Stream, bytes: &[u8]) {
+    fn take_output(&mut self, stream: Stream, bytes: &[u8]) {
         let index = usize::from(stream == Stream::Stderr);
-        for part in self.streams[index].split(bytes) {
+        for part in self.streams[index].split_parts(bytes) {
             match part {
                 Part::Message(Message::Begin { id }) if id == self.id => self.begun[index] = true,
                 Part::Message(Message::End { id, exit_code, error }) if id == self.id => {
@@ -177,22 +177,22 @@ impl Answer {
                     }
                 }
                 _ if !self.begun[index] || (self.ended[index] && self.then == Then::Wait) => {}
-                Part::Raw(bytes) => self.outputs.print(stream, &bytes),
+                Part::Raw(bytes) => self.outputs.push_bytes(stream, &bytes),
                 Part::Message(Message::Stdout { text }) => {
-                    self.outputs.print(Stream::Stdout, text.as_bytes());
+                    self.outputs.push_bytes(Stream::Stdout, text.as_bytes());
                 }
                 Part::Message(Message::Stderr { text }) => {
-                    self.outputs.print(Stream::Stderr, text.as_bytes());
+                    self.outputs.push_bytes(Stream::Stderr, text.as_bytes());
                 }
-                Part::Message(Message::Display { mime, data }) => self.outputs.display(mime, data),
-                Part::Message(Message::Result { text }) => self.outputs.result(&text),
+                Part::Message(Message::Display { mime, data }) => self.outputs.push_display(mime, data),
+                Part::Message(Message::Result { text }) => self.outputs.push_result(&text),
                 Part::Message(Message::Ready | Message::Begin { .. } | Message::End { .. }) => {}
             }
         }
     }
 
     /// Returns the result: by how the interpreter ended, or `None` if it has not, and how far the run was.
-    fn finish(self, phase: Phase, ended: Option<Exit>, timeout: Duration) -> CodeRun {
+    fn into_code_run(self, phase: Phase, ended: Option<Exit>, timeout: Duration) -> CodeRun {
         let late = format!("the code ran longer than {} ms", millis(timeout));
         let killed =
             "did not stop when it was interrupted, and was killed: what it had not written yet is lost";
@@ -203,10 +203,10 @@ impl Answer {
                 || (self.then == Then::Wait && (at == Phase::Running || self.error.is_none()))
         };
         let verdict = match self.whole_in {
-            None if phase == Phase::Killed => Verdict::timeout(format!("{late}, {killed}"), None, false),
-            None => Verdict { timed_out: phase != Phase::Running, ..Verdict::ended(code, 0, None) },
+            None if phase == Phase::Killed => Verdict::from_timeout(format!("{late}, {killed}"), None, false),
+            None => Verdict { timed_out: phase != Phase::Running, ..Verdict::from_exit(code, 0, None) },
             Some(at) if is_in_time(at) => {
-                Verdict { survived: true, ..Verdict::ended(code, self.exit_code, self.error) }
+                Verdict { survived: true, ..Verdict::from_exit(code, self.exit_code, self.error) }
             }
             Some(at) => {
                 let how = if phase == Phase::Killed { killed } else { "was interrupted" };
@@ -218,7 +218,7 @@ impl Answer {
                     _ if phase == Phase::Killed => format!("{late}, {how}"),
                     _ => format!("{late}, and {how}"),
                 };
-                Verdict::timeout(message, self.error, phase != Phase::Killed)
+                Verdict::from_timeout(message, self.error, phase != Phase::Killed)
             }
         };
         let Verdict { exit_code, error, timed_out, survived } = verdict;
@@ -236,14 +236,14 @@ struct Verdict {
 
 impl Verdict {
     /// A timeout, with the place where the code was.
-    fn timeout(message: String, interrupted: Option<CodeError>, survived: bool) -> Self {
+    fn from_timeout(message: String, interrupted: Option<CodeError>, survived: bool) -> Self {
         let traceback = interrupted.map(|error| error.traceback).unwrap_or_default();
         let error = CodeError { name: "Timeout".into(), message, traceback };
         Verdict { exit_code: TIMED_OUT, error: Some(error), timed_out: true, survived }
     }
 
     /// The end of code, with its own exit code and error, or that of its interpreter.
-    fn ended(interpreter: i32, exit_code: i32, error: Option<CodeError>) -> Self {
+    fn from_exit(interpreter: i32, exit_code: i32, error: Option<CodeError>) -> Self {
         let exit_code = if interpreter == 0 { exit_code } else { interpreter };
         let error = error.or_else(|| {
             // The sandbox says on standard error if a limit was the reason.

@@ -51,7 +51,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// Returns the parts that are complete with these bytes. A frame that is interrupted by another one is dropped.
-    pub(super) fn split(&mut self, mut bytes: &[u8]) -> Vec<Part> {
+    pub(super) fn split_parts(&mut self, mut bytes: &[u8]) -> Vec<Part> {
         let mut parts = Vec::new();
         while !bytes.is_empty() {
             let is_end = |byte: &u8| *byte == RS || (self.frame.is_some() && *byte == b'\n');
@@ -91,17 +91,17 @@ mod tests {
             Part::Raw(b"more".to_vec()),
             Part::Message(Message::Begin { id: "1".into() }),
         ];
-        assert_eq!(Frames::default().split(stream), expected);
+        assert_eq!(Frames::default().split_parts(stream), expected);
         // The same, byte by byte.
         let mut frames = Frames::default();
         let mut parts: Vec<Part> = Vec::new();
-        for part in stream.chunks(1).flat_map(|byte| frames.split(byte)) {
+        for part in stream.chunks(1).flat_map(|byte| frames.split_parts(byte)) {
             match (parts.last_mut(), part) {
                 (Some(Part::Raw(raw)), Part::Raw(more)) => raw.extend(more),
                 (_, part) => parts.push(part),
             }
         }
         assert_eq!(parts, expected);
-        assert_eq!(Frames::default().split(b"\x1enonsense\n"), []);
+        assert_eq!(Frames::default().split_parts(b"\x1enonsense\n"), []);
     }
 }

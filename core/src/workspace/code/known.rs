@@ -54,31 +54,31 @@ static KNOWN: LazyLock<Mutex<HashMap<ProcessId, Known>>> = LazyLock::new(Mutex::
 
 /// Waits until no other call of the context runs in this process.
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) async fn turn(id: &ProcessId) -> Turn {
-    let Known { position, pulse } = find(id);
+pub(super) async fn wait_for_turn(id: &ProcessId) -> Turn {
+    let Known { position, pulse } = find_or_insert(id);
     Turn { position: position.lock_owned().await, pulse }
 }
 
 /// Waits until no other call of the context runs in this isolate. In a Worker, one request cannot wake another, so each
 /// polls. A request that was terminated with its client has not released its turn.
 #[cfg(target_arch = "wasm32")]
-pub(super) async fn turn(id: &ProcessId) -> Turn {
+pub(super) async fn wait_for_turn(id: &ProcessId) -> Turn {
     loop {
-        let Known { position, pulse } = find(id);
+        let Known { position, pulse } = find_or_insert(id);
         if let Ok(position) = position.try_lock_owned() {
             pulse.beat();
             return Turn { position, pulse };
         }
         if pulse.is_lost() {
-            forget(id);
+            forget_driver(id);
             continue;
         }
         crate::time::sleep(pulse::LOOK).await;
     }
 }
 
-fn find(id: &ProcessId) -> Known {
-    let mut known = known();
+fn find_or_insert(id: &ProcessId) -> Known {
+    let mut known = lock_known();
     if known.len() >= MOST && !known.contains_key(id) {
         // Those in use are kept.
         known.retain(|_, one| Arc::strong_count(&one.position) > 1);
@@ -86,11 +86,11 @@ fn find(id: &ProcessId) -> Known {
     known.entry(id.clone()).or_default().clone()
 }
 
-pub(super) fn forget(id: &ProcessId) {
-    known().remove(id);
+pub(super) fn forget_driver(id: &ProcessId) {
+    lock_known().remove(id);
 }
 
-fn known() -> MutexGuard<'static, HashMap<ProcessId, Known>> {
+fn lock_known() -> MutexGuard<'static, HashMap<ProcessId, Known>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -101,7 +101,7 @@ mod pulse {
     pub(in super::super) struct Pulse;
 
     impl Pulse {
-        pub(in super::super) async fn during<T>(&self, call: impl Future<Output = T>) -> T {
+        pub(in super::super) async fn beat_during<T>(&self, call: impl Future<Output = T>) -> T {
             call.await
         }
     }
@@ -140,14 +140,14 @@ mod pulse {
         }
 
         /// Runs a call, and shows meanwhile that it runs.
-        pub(in super::super) async fn during<T>(&self, call: impl Future<Output = T>) -> T {
-            match select(pin!(call), pin!(self.beats())).await {
+        pub(in super::super) async fn beat_during<T>(&self, call: impl Future<Output = T>) -> T {
+            match select(pin!(call), pin!(self.beat_forever())).await {
                 Either::Left((done, _)) => done,
                 Either::Right((never, _)) => match never {},
             }
         }
 
-        async fn beats(&self) -> Infallible {
+        async fn beat_forever(&self) -> Infallible {
             loop {
                 self.beat();
                 sleep(BEAT).await;

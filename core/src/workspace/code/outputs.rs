@@ -26,10 +26,10 @@ impl Outputs {
         Outputs { done: Vec::new(), open: None, left: [MAX_OUTPUT; 2], displays: 0 }
     }
 
-    pub(super) fn print(&mut self, stream: Stream, bytes: &[u8]) {
+    pub(super) fn push_bytes(&mut self, stream: Stream, bytes: &[u8]) {
         if self.open.as_ref().is_none_or(|(open, _)| *open != stream) {
-            self.close();
-            let kept = Kept::new(self.left[index(stream)].max(LEAST));
+            self.close_open();
+            let kept = Kept::new(self.left[stream_index(stream)].max(LEAST));
             self.open = Some((stream, kept));
         }
         if let Some((_, kept)) = &mut self.open {
@@ -37,37 +37,37 @@ impl Outputs {
         }
     }
 
-    pub(super) fn display(&mut self, mime: String, data: String) {
+    pub(super) fn push_display(&mut self, mime: String, data: String) {
         if self.displays + data.len() > MAX_DISPLAYS {
             let text = format!(
                 "koze: a display of {} bytes was left out: the displays of one run can have {MAX_DISPLAYS} bytes. Write it to a \
                  file\n",
                 data.len()
             );
-            self.print(Stream::Stderr, text.as_bytes());
+            self.push_bytes(Stream::Stderr, text.as_bytes());
             return;
         }
         self.displays += data.len();
-        self.close();
+        self.close_open();
         self.done.push(CodeOutput::Display { mime, data });
     }
 
-    pub(super) fn result(&mut self, text: &str) {
+    pub(super) fn push_result(&mut self, text: &str) {
         let mut kept = Kept::new(MAX_OUTPUT);
         kept.push(text.as_bytes());
-        self.close();
-        self.done.push(CodeOutput::Result { text: self::text(kept) });
+        self.close_open();
+        self.done.push(CodeOutput::Result { text: decode_kept(kept) });
     }
 
     pub(super) fn finish(mut self) -> Vec<CodeOutput> {
-        self.close();
+        self.close_open();
         self.done
     }
 
-    fn close(&mut self) {
+    fn close_open(&mut self) {
         let Some((stream, kept)) = self.open.take() else { return };
-        let text = text(kept);
-        let left = &mut self.left[index(stream)];
+        let text = decode_kept(kept);
+        let left = &mut self.left[stream_index(stream)];
         *left = left.saturating_sub(text.len());
         self.done.push(match stream {
             Stream::Stdout => CodeOutput::Stdout { text },
@@ -76,10 +76,10 @@ impl Outputs {
     }
 }
 
-fn text(kept: Kept) -> String {
+fn decode_kept(kept: Kept) -> String {
     String::from_utf8_lossy(&kept.finish()).into_owned()
 }
 
-fn index(stream: Stream) -> usize {
+fn stream_index(stream: Stream) -> usize {
     usize::from(stream == Stream::Stderr)
 }

@@ -80,15 +80,21 @@ pub struct Match {
     pub line: String,
 }
 
-pub(super) async fn run<S: Sandbox>(sandbox: &S, root: &str, start: &str, grep: &Grep) -> Result<Grepped> {
-    let found = sandbox.search(Place { root, path: start }, &search(grep)?).await?;
+pub(super) async fn search_files<S: Sandbox>(
+    sandbox: &S,
+    root: &str,
+    start: &str,
+    grep: &Grep,
+) -> Result<Grepped> {
+    let found = sandbox.search(Place { root, path: start }, &to_search(grep)?).await?;
     if found.end == End::TooMany {
         let message = format!(
             "there are more than {DIRECTORIES} directories or {ENTRIES} files: pass a directory with fewer of them as `path`"
         );
         return Err(Error::new(Code::TooLarge, message));
     }
-    let whole = |path: String| if path.is_empty() { start.to_owned() } else { super::below(start, &path) };
+    let whole =
+        |path: String| if path.is_empty() { start.to_owned() } else { super::join_path(start, &path) };
     let mut matches: Vec<Match> = found
         .matches
         .into_iter()
@@ -104,7 +110,7 @@ pub(super) async fn run<S: Sandbox>(sandbox: &S, root: &str, start: &str, grep: 
 }
 
 /// Returns what the sandbox searches for.
-fn search(grep: &Grep) -> Result<Search> {
+fn to_search(grep: &Grep) -> Result<Search> {
     let wrong = |why: String| Error::new(Code::InvalidInput, format!("`pattern` {why}"));
     if grep.pattern.is_empty() || grep.pattern.len() > LONGEST {
         return Err(wrong(format!("must have 1 to {LONGEST} bytes")));
@@ -129,7 +135,7 @@ fn search(grep: &Grep) -> Result<Search> {
     };
     Matcher::new(&search).map_err(|error| wrong(format!("is not a valid regular expression: {error}")))?;
     if let Some(include) = &grep.include {
-        let regex = glob::compile("include", include)?.regex().to_owned();
+        let regex = glob::compile_pattern("include", include)?.as_regex().to_owned();
         search.include = Some(Include { regex, by_name: !include.contains('/') });
     }
     Ok(search)
@@ -144,10 +150,10 @@ mod tests {
         for pattern in
             ["", "(", "[z-a]", &"a".repeat(LONGEST + 1), &format!("(?:{}){{999}}", "a".repeat(900))]
         {
-            let error = search(&Grep::new(pattern)).unwrap_err();
+            let error = to_search(&Grep::new(pattern)).unwrap_err();
             assert_eq!(error.code, Code::InvalidInput, "{pattern:?}");
         }
-        let error = search(&Grep { include: Some("[".into()), ..Grep::new("a") }).unwrap_err();
+        let error = to_search(&Grep { include: Some("[".into()), ..Grep::new("a") }).unwrap_err();
         assert_eq!(error.message, "`include` has an unclosed `[`");
     }
 }

@@ -14,14 +14,14 @@ const LONGEST: usize = 64 << 10;
 ///
 /// # Errors
 /// [`Code::PermissionDenied`] if it runs another program, and [`Code::InvalidInput`] if that cannot be determined.
-pub(super) fn check(command: &str, allow: &[String]) -> Result<()> {
+pub(super) fn check_command(command: &str, allow: &[String]) -> Result<()> {
     if command.len() > LONGEST {
         let message = format!(
             "with an allowlist, `command` must have at most {LONGEST} bytes: write a file and run it"
         );
         return Err(Error::new(Code::TooLarge, message));
     }
-    commands::read(command, &|program| {
+    commands::visit_programs(command, &|program| {
         if allow.iter().any(|allowed| allowed == program) {
             return Ok(());
         }
@@ -37,7 +37,7 @@ mod tests {
 
     fn refusal(command: &str) -> Option<Code> {
         let allow = ["git", "npm", "/usr/bin/env", "time", "coproc"].map(str::to_owned);
-        check(command, &allow).err().map(|error| error.code)
+        check_command(command, &allow).err().map(|error| error.code)
     }
 
     #[test]
@@ -62,7 +62,7 @@ mod tests {
             "git commit -m 'two\nlines'",
         ] {
             assert_eq!(
-                check(command, &["git", "npm", "/usr/bin/env"].map(str::to_owned)),
+                check_command(command, &["git", "npm", "/usr/bin/env"].map(str::to_owned)),
                 Ok(()),
                 "{command}"
             );

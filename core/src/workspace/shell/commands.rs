@@ -4,7 +4,7 @@
 //! stack is bounded: groups are kept in a list, and only a substitution begins a reader within a reader, at most [`DEEPEST`]
 //! times. A parser of the whole language calls itself for every reserved word, so a text of 1.5 kB could overflow the stack.
 
-use super::{lexical, refused};
+use super::{ambiguous_command, lexical};
 use crate::error::Result;
 
 /// How deep substitutions may be nested.
@@ -21,8 +21,8 @@ const RESERVED: &[&str] = &[
 /// # Errors
 /// [`Code::InvalidInput`](crate::Code::InvalidInput) if it is not certain which programs the command line runs, and the errors
 /// of `program`.
-pub(super) fn read(source: &str, program: &dyn Fn(&str) -> Result<()>) -> Result<()> {
-    Reader { source, at: 0, depth: 0, program }.whole()
+pub(super) fn visit_programs(source: &str, program: &dyn Fn(&str) -> Result<()>) -> Result<()> {
+    Reader { source, at: 0, depth: 0, program }.read_all()
 }
 
 struct Reader<'a> {
@@ -56,26 +56,26 @@ enum Place {
 
 impl Place {
     /// Returns whether a command can begin here.
-    fn begins(self) -> bool {
+    fn can_begin(self) -> bool {
         matches!(self, Place::Start | Place::Needed | Place::Piped | Place::Negated)
     }
 
     /// Returns whether a command can end here.
-    fn ends(self) -> bool {
+    fn can_end(self) -> bool {
         matches!(self, Place::Words | Place::Ended | Place::Closed)
     }
 }
 
 impl<'a> Reader<'a> {
     /// Reads a text that is a list of commands.
-    fn whole(&mut self) -> Result<()> {
-        lexical::check(self.source)?;
-        self.list()?;
-        if self.peek().is_some() { Err(unparsed()) } else { Ok(()) }
+    fn read_all(&mut self) -> Result<()> {
+        lexical::check_source(self.source)?;
+        self.read_list()?;
+        if self.peek().is_some() { Err(syntax_error()) } else { Ok(()) }
     }
 
     /// Reads commands up to the end of the text, or up to a `)` that closes no group of theirs.
-    fn list(&mut self) -> Result<()> {
+    fn read_list(&mut self) -> Result<()> {
         let mut place = Place::Start;
         // The closing characters of the open groups.
         let mut groups = Vec::new();
@@ -86,36 +86,38 @@ impl<'a> Reader<'a> {
                 break;
             }
             place = match byte {
-                b'\n' | b';' | b'&' | b'|' if !self.rest().starts_with(b"&>") => self.separator(place)?,
-                b'(' if place.begins() && !self.rest().starts_with(b"((") => {
+                b'\n' | b';' | b'&' | b'|' if !self.rest().starts_with(b"&>") => {
+                    self.read_separator(place)?
+                }
+                b'(' if place.can_begin() && !self.rest().starts_with(b"((") => {
                     self.at += 1;
                     groups.push(b')');
                     Place::Needed
                 }
-                b')' if (place.ends() || place == Place::Start) && groups.pop() == Some(b')') => {
+                b')' if (place.can_end() || place == Place::Start) && groups.pop() == Some(b')') => {
                     self.at += 1;
                     Place::Closed
                 }
-                b'(' | b')' => return Err(unparsed()),
-                _ if self.is_redirection(place) => self.redirection(place)?,
+                b'(' | b')' => return Err(syntax_error()),
+                _ if self.is_redirection(place) => self.read_redirection(place)?,
                 _ => self.word_at(place, &mut groups)?,
             };
         }
-        let is_complete = place.ends() || place == Place::Start;
-        if is_complete && groups.is_empty() { Ok(()) } else { Err(unparsed()) }
+        let is_complete = place.can_end() || place == Place::Start;
+        if is_complete && groups.is_empty() { Ok(()) } else { Err(syntax_error()) }
     }
 
     /// Reads what separates commands.
-    fn separator(&mut self, place: Place) -> Result<Place> {
+    fn read_separator(&mut self, place: Place) -> Result<Place> {
         let (length, next) = match self.rest() {
-            [b'\n', ..] if matches!(place, Place::Negated | Place::Redirected) => return Err(unparsed()),
-            [b'\n', ..] if !place.ends() => (1, place),
+            [b'\n', ..] if matches!(place, Place::Negated | Place::Redirected) => return Err(syntax_error()),
+            [b'\n', ..] if !place.can_end() => (1, place),
             [b'\n', ..] => (1, Place::Start),
             _ if place == Place::Redirected => {
-                return Err(refused("it has a redirection without a program"));
+                return Err(ambiguous_command("it has a redirection without a program"));
             }
-            _ if !place.ends() => return Err(unparsed()),
-            [b';', b';' | b'&', ..] => return Err(unparsed()),
+            _ if !place.can_end() => return Err(syntax_error()),
+            [b';', b';' | b'&', ..] => return Err(syntax_error()),
             [b'&', b'&', ..] | [b'|', b'|', ..] => (2, Place::Needed),
             [b'|', b'&', ..] => (2, Place::Piped),
             [b'|', ..] => (1, Place::Piped),
@@ -127,18 +129,20 @@ impl<'a> Reader<'a> {
 
     /// Reads a word: a program, an argument, or one of the reserved words that are accepted.
     fn word_at(&mut self, place: Place, groups: &mut Vec<u8>) -> Result<Place> {
-        let word = self.word()?;
+        let word = self.read_word()?;
         Ok(match (word, place) {
             ("}", Place::Start | Place::Closed) if groups.last() == Some(&b'}') => {
                 groups.pop();
                 Place::Closed
             }
-            (_, Place::Closed) => return Err(unparsed()),
+            (_, Place::Closed) => return Err(syntax_error()),
             (_, Place::Ended) => {
-                return Err(refused("a word follows `&> FILE`, which not every shell knows: write it last"));
+                return Err(ambiguous_command(
+                    "a word follows `&> FILE`, which not every shell knows: write it last",
+                ));
             }
             (_, Place::Words) => Place::Words,
-            ("{", place) if place.begins() => {
+            ("{", place) if place.can_begin() => {
                 groups.push(b'}');
                 Place::Needed
             }
@@ -156,10 +160,10 @@ impl<'a> Reader<'a> {
     fn check_program(&self, word: &str) -> Result<()> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-/".contains(&byte);
         if RESERVED.contains(&word) {
-            return Err(refused(&format!("it uses `{word}`, which is syntax of the shell")));
+            return Err(ambiguous_command(&format!("it uses `{word}`, which is syntax of the shell")));
         }
         if !word.bytes().all(plain) {
-            return Err(refused(&format!(
+            return Err(ambiguous_command(&format!(
                 "`{}` is not the plain name of a program, such as `git` (variables cannot be assigned)",
                 word.chars().take(100).collect::<String>()
             )));
@@ -172,66 +176,66 @@ impl<'a> Reader<'a> {
         let rest = self.rest();
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         // In the place of a program, some shells read several digits as one.
-        let is_number = digits <= 1 || !(place.begins() || place == Place::Redirected);
+        let is_number = digits <= 1 || !(place.can_begin() || place == Place::Redirected);
         is_number && matches!(rest[digits..], [b'<' | b'>', ..]) || rest.starts_with(b"&>")
     }
 
-    fn redirection(&mut self, place: Place) -> Result<Place> {
+    fn read_redirection(&mut self, place: Place) -> Result<Place> {
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
         }
         let (length, next) = match (self.rest(), place) {
-            ([b'<' | b'>', b'(', ..], _) => return Err(refused("it uses a process substitution")),
-            ([b'&', b'>', ..], place) if !place.ends() => return Err(unparsed()),
+            ([b'<' | b'>', b'(', ..], _) => return Err(ambiguous_command("it uses a process substitution")),
+            ([b'&', b'>', ..], place) if !place.can_end() => return Err(syntax_error()),
             ([b'&', b'>', b'>', ..], _) => (3, Place::Ended),
             ([b'&', b'>', ..], _) => (2, Place::Ended),
             ([b'<', b'<', b'<', ..], place) => (3, place),
             ([b'<', b'<', ..], _) => {
-                return Err(refused("it has a here-document: write a file instead"));
+                return Err(ambiguous_command("it has a here-document: write a file instead"));
             }
             ([b'<', b'&' | b'>', ..] | [b'>', b'>' | b'&' | b'|', ..], place) => (2, place),
             (_, place) => (1, place),
         };
         self.at += length;
         self.skip_blanks();
-        if self.word()?.is_empty() {
-            return Err(unparsed());
+        if self.read_word()?.is_empty() {
+            return Err(syntax_error());
         }
-        Ok(if next.begins() { Place::Redirected } else { next })
+        Ok(if next.can_begin() { Place::Redirected } else { next })
     }
 
     /// Reads a word with its quotes. It is empty if none begins here.
-    fn word(&mut self) -> Result<&'a str> {
+    fn read_word(&mut self) -> Result<&'a str> {
         let start = self.at;
         while let Some(byte) = self.peek() {
             match byte {
                 b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')' => break,
-                b'\'' => self.at = self.find(b'\'')?,
-                b'"' => self.quoted()?,
-                b'\\' => self.escape()?,
-                b'$' => self.dollar(false)?,
-                b'`' => self.backquoted()?,
+                b'\'' => self.at = self.offset_after(b'\'')?,
+                b'"' => self.read_quoted()?,
+                b'\\' => self.read_escape()?,
+                b'$' => self.read_expansion(false)?,
+                b'`' => self.read_backquoted()?,
                 b'#' => {
-                    return Err(refused(
+                    return Err(ambiguous_command(
                         "it has a `#` outside of quotes: leave out comments, or quote the `#`",
                     ));
                 }
                 _ => self.at += 1,
             }
         }
-        self.source.get(start..self.at).ok_or_else(unparsed)
+        self.source.get(start..self.at).ok_or_else(syntax_error)
     }
 
     /// Reads a text in double quotes.
-    fn quoted(&mut self) -> Result<()> {
+    fn read_quoted(&mut self) -> Result<()> {
         self.at += 1;
         loop {
             match self.peek() {
-                None => return Err(unparsed()),
+                None => return Err(syntax_error()),
                 Some(b'"') => break,
-                Some(b'\\') => self.escape()?,
-                Some(b'$') => self.dollar(true)?,
-                Some(b'`') => self.backquoted()?,
+                Some(b'\\') => self.read_escape()?,
+                Some(b'$') => self.read_expansion(true)?,
+                Some(b'`') => self.read_backquoted()?,
                 Some(_) => self.at += 1,
             }
         }
@@ -239,24 +243,24 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn escape(&mut self) -> Result<()> {
+    fn read_escape(&mut self) -> Result<()> {
         self.at += 2;
-        if self.at > self.source.len() { Err(unparsed()) } else { Ok(()) }
+        if self.at > self.source.len() { Err(syntax_error()) } else { Ok(()) }
     }
 
     /// Reads what a `$` begins.
-    fn dollar(&mut self, is_quoted: bool) -> Result<()> {
+    fn read_expansion(&mut self, is_quoted: bool) -> Result<()> {
         self.at += 1;
         match self.peek() {
-            Some(b'\'' | b'"') if !is_quoted => Err(refused("it uses `$'` or `$\"`")),
-            Some(b'(') => self.substitution(),
+            Some(b'\'' | b'"') if !is_quoted => Err(ambiguous_command("it uses `$'` or `$\"`")),
+            Some(b'(') => self.read_substitution(),
             Some(b'{') => {
                 let start = self.at + 1;
-                self.at = self.find(b'}')?;
+                self.at = self.offset_after(b'}')?;
                 if is_parameter(&self.source.as_bytes()[start..self.at - 1]) {
                     return Ok(());
                 }
-                Err(refused(
+                Err(ambiguous_command(
                     "it uses an expansion other than `$NAME` and `${NAME}`, which can assign variables",
                 ))
             }
@@ -265,45 +269,45 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn substitution(&mut self) -> Result<()> {
+    fn read_substitution(&mut self) -> Result<()> {
         self.at += 1;
         let start = self.at;
-        self.descend()?;
-        self.list()?;
+        self.enter_substitution()?;
+        self.read_list()?;
         self.depth -= 1;
         if self.peek() != Some(b')') {
-            return Err(unparsed());
+            return Err(syntax_error());
         }
-        lexical::check(&self.source[start..self.at])?;
+        lexical::check_source(&self.source[start..self.at])?;
         self.at += 1;
         Ok(())
     }
 
     /// Reads a substitution in backquotes. It contains no backslashes: see [`lexical`].
-    fn backquoted(&mut self) -> Result<()> {
+    fn read_backquoted(&mut self) -> Result<()> {
         let start = self.at + 1;
-        self.at = self.find(b'`')?;
-        self.descend()?;
+        self.at = self.offset_after(b'`')?;
+        self.enter_substitution()?;
         let source = &self.source[start..self.at - 1];
-        Reader { source, at: 0, depth: self.depth, program: self.program }.whole()?;
+        Reader { source, at: 0, depth: self.depth, program: self.program }.read_all()?;
         self.depth -= 1;
         Ok(())
     }
 
-    fn descend(&mut self) -> Result<()> {
+    fn enter_substitution(&mut self) -> Result<()> {
         self.depth += 1;
         if self.depth > DEEPEST {
             let why = format!("its substitutions are nested deeper than {DEEPEST} levels");
-            return Err(refused(&why));
+            return Err(ambiguous_command(&why));
         }
         Ok(())
     }
 
     /// Returns the offset behind the next such byte after this one.
-    fn find(&self, byte: u8) -> Result<usize> {
+    fn offset_after(&self, byte: u8) -> Result<usize> {
         let from = self.at + 1;
         let found = self.source.as_bytes()[from..].iter().position(|other| *other == byte);
-        found.map(|found| from + found + 1).ok_or_else(unparsed)
+        found.map(|found| from + found + 1).ok_or_else(syntax_error)
     }
 
     fn skip_blanks(&mut self) {
@@ -331,8 +335,8 @@ fn is_parameter(text: &[u8]) -> bool {
     }
 }
 
-fn unparsed() -> crate::error::Error {
-    refused("it cannot be parsed")
+fn syntax_error() -> crate::error::Error {
+    ambiguous_command("it cannot be parsed")
 }
 
 #[cfg(test)]
@@ -344,7 +348,7 @@ mod tests {
 
     /// Reads texts on a small stack. Returns how many were accepted.
     fn accepted(texts: Vec<String>) -> usize {
-        let read = move || texts.iter().filter(|text| read(text, &|_| Ok(())).is_ok()).count();
+        let read = move || texts.iter().filter(|text| visit_programs(text, &|_| Ok(())).is_ok()).count();
         std::thread::Builder::new().stack_size(STACK).spawn(read).unwrap().join().unwrap()
     }
 

@@ -33,12 +33,12 @@ impl<S: Sandbox> WorkspaceShell<S> {
         F: Future<Output = std::result::Result<(), E>> + MaybeSend,
         E: MaybeSend,
     {
-        let timeout = self.admit(command, timeout)?;
+        let timeout = self.check_command(command, timeout)?;
         let start = Start::now();
         let prelude = match &self.config.allow {
             None => None,
             Some(programs) => {
-                allow::check(command, programs)?;
+                allow::check_command(command, programs)?;
                 Some(CLEAN_PATH)
             }
         };
@@ -56,7 +56,7 @@ impl<S: Sandbox> WorkspaceShell<S> {
     ) -> impl Events<Item = RunEvent> + MaybeSend + 'static {
         let (progress, reports) = Progress::channel();
         let (shell, command) = (self.clone(), command.to_owned());
-        let run = async move { shell.run_streaming(&command, timeout, progress.reporter()).await };
+        let run = async move { shell.run_streaming(&command, timeout, progress.to_reporter()).await };
         progress::follow(run, reports).fuse()
     }
 }

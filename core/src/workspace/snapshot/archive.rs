@@ -7,7 +7,7 @@ use futures_util::stream::{Stream, StreamExt as _, TryStreamExt as _, try_unfold
 use koze_protocol::tar::{Part, Reader, What};
 use sha2::{Digest, Sha256};
 
-use super::frames::{CONTENT, Frames, content, damaged, frame};
+use super::frames::{CONTENT, Frames, damaged_error, decode_frame, encode_frame};
 use super::manifest::Snapshot;
 use crate::archive::{self, Bytes, Contents, Names, Tar};
 use crate::error::{Code, Error, Result};
@@ -38,13 +38,13 @@ struct Sum {
 }
 
 impl Written {
-    fn with<T>(&self, work: impl FnOnce(&mut Sum) -> T) -> T {
+    fn with_sum<T>(&self, work: impl FnOnce(&mut Sum) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the contents, the size of the archive and its hash.
     pub(super) fn sums(&self) -> (Contents, u64, String) {
-        self.with(|sum| (sum.contents, sum.bytes, digits(sum.hash.clone())))
+        self.with_sum(|sum| (sum.contents, sum.bytes, hex_digest(sum.hash.clone())))
     }
 }
 
@@ -57,14 +57,16 @@ pub(super) fn of_tar(
 ) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static {
     let counted = written.clone();
     let tar = tar.map_ok(move |(bytes, contents)| {
-        counted.with(|sum| sum.contents = contents);
+        counted.with_sum(|sum| sum.contents = contents);
         bytes
     });
-    let frames = chunks(Box::pin(tar)).map_ok(|chunk| aside(move || frame(&chunk))).try_buffered(AT_ONCE);
+    let frames = frame_chunks(Box::pin(tar))
+        .map_ok(|chunk| run_blocking(move || encode_frame(&chunk)))
+        .try_buffered(AT_ONCE);
     let mut full = Some(full);
     frames.map(move |frame| {
         let frame = frame?;
-        let bytes = written.with(|sum| {
+        let bytes = written.with_sum(|sum| {
             sum.hash.update(&frame);
             sum.bytes += frame.len() as u64;
             sum.bytes
@@ -77,7 +79,7 @@ pub(super) fn of_tar(
 }
 
 /// Returns bytes in parts of the size of a frame.
-fn chunks(bytes: Bytes<'static>) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static {
+fn frame_chunks(bytes: Bytes<'static>) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static {
     try_unfold((Some(bytes), Vec::new()), |(mut bytes, mut collected)| async move {
         while collected.len() < CONTENT
             && let Some(left) = &mut bytes
@@ -94,24 +96,24 @@ fn chunks(bytes: Bytes<'static>) -> impl Stream<Item = Result<Vec<u8>>> + MaybeS
 }
 
 /// Returns the content of an archive.
-pub(super) fn contents(archive: Bytes<'_>) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + use<'_> {
+pub(super) fn read_contents(archive: Bytes<'_>) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + use<'_> {
     let frames = try_unfold((archive, Frames::default()), |(mut archive, mut frames)| async move {
         loop {
-            if let Some(frame) = frames.next()? {
+            if let Some(frame) = frames.next_frame()? {
                 return Ok(Some((frame, (archive, frames))));
             }
             match archive.try_next().await? {
-                Some(bytes) => frames.add(&bytes),
-                None => return frames.finish().map(|()| None),
+                Some(bytes) => frames.add_bytes(&bytes),
+                None => return frames.check_end().map(|()| None),
             }
         }
     });
-    frames.map_ok(|frame| aside(move || content(&frame))).try_buffered(AT_ONCE)
+    frames.map_ok(|frame| run_blocking(move || decode_frame(&frame))).try_buffered(AT_ONCE)
 }
 
 /// Works on another thread.
 #[cfg(not(target_arch = "wasm32"))]
-async fn aside(work: impl FnOnce() -> Result<Vec<u8>> + Send + 'static) -> Result<Vec<u8>> {
+async fn run_blocking(work: impl FnOnce() -> Result<Vec<u8>> + Send + 'static) -> Result<Vec<u8>> {
     // Outside of tokio there is only one caller.
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work() };
     runtime.spawn_blocking(work).await.map_err(|error| {
@@ -121,7 +123,7 @@ async fn aside(work: impl FnOnce() -> Result<Vec<u8>> + Send + 'static) -> Resul
 
 /// A Worker has one thread.
 #[cfg(target_arch = "wasm32")]
-async fn aside(work: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+async fn run_blocking(work: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
     work()
 }
 
@@ -134,9 +136,9 @@ pub(super) fn of_store<T: Store>(
     let check = Check::new(snapshot);
     try_unfold((store, key, 0, Some(check)), |(store, key, offset, check)| async move {
         let Some(mut check) = check else { return Ok(None) };
-        let lost = || damaged("the store no longer has it");
+        let lost = || damaged_error("the store no longer has it");
         let piece = store.read_blob(&key, offset, PIECE).await?.ok_or_else(lost)?;
-        check.add(&piece.bytes)?;
+        check.add_bytes(&piece.bytes)?;
         let next = offset + piece.bytes.len() as u64;
         if next >= piece.size || piece.bytes.is_empty() {
             check.finish()?;
@@ -158,20 +160,20 @@ impl Check {
         Check { hash: Sha256::new(), bytes: 0, expected: (snapshot.archive_bytes, snapshot.sha256.clone()) }
     }
 
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(super) fn add_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
         if self.bytes > self.expected.0 {
-            return Err(damaged("it is longer than its manifest says"));
+            return Err(damaged_error("it is longer than its manifest says"));
         }
         Ok(())
     }
 
     pub(super) fn finish(self) -> Result<()> {
-        if (self.bytes, Some(digits(self.hash))) == self.expected {
+        if (self.bytes, Some(hex_digest(self.hash))) == self.expected {
             return Ok(());
         }
-        Err(damaged("its SHA-256 is not the one in its manifest"))
+        Err(damaged_error("its SHA-256 is not the one in its manifest"))
     }
 }
 
@@ -185,18 +187,18 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<()> {
-        self.frames.add(bytes);
-        while let Some(frame) = self.frames.next()? {
-            let content = content(&frame)?;
+    pub(super) fn add_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.frames.add_bytes(bytes);
+        while let Some(frame) = self.frames.next_frame()? {
+            let content = decode_frame(&frame)?;
             // What follows the end is not kept.
             if self.tar.finish().is_ok() {
                 continue;
             }
             self.tar.add(&content);
-            while let Some(part) = self.tar.part().map_err(archive::damaged)? {
+            while let Some(part) = self.tar.part().map_err(archive::damaged_error)? {
                 let Part::Entry(entry) = part else { continue };
-                self.names.check(&entry)?;
+                self.names.check_entry(&entry)?;
                 self.contents.entries += u64::from(!entry.name.is_empty());
                 if let What::File(size) = entry.what {
                     self.contents.bytes = self.contents.bytes.saturating_add(size);
@@ -207,18 +209,18 @@ impl Verifier {
     }
 
     pub(super) fn finish(self, expected: &Contents) -> Result<()> {
-        self.frames.finish()?;
-        self.tar.finish().map_err(archive::damaged)?;
-        same(&self.contents, expected)
+        self.frames.check_end()?;
+        self.tar.finish().map_err(archive::damaged_error)?;
+        check_contents(&self.contents, expected)
     }
 }
 
 /// Checks that an archive had what its manifest says.
-pub(super) fn same(contents: &Contents, expected: &Contents) -> Result<()> {
+pub(super) fn check_contents(contents: &Contents, expected: &Contents) -> Result<()> {
     if (contents.entries, contents.bytes) == (expected.entries, expected.bytes) {
         return Ok(());
     }
-    Err(damaged("it does not have the files that its manifest counts"))
+    Err(damaged_error("it does not have the files that its manifest counts"))
 }
 
 /// Reads the file of an exported snapshot. Returns the snapshot and its archive, which fails at the end unless it is whole.
@@ -246,14 +248,14 @@ pub(super) async fn of_file(mut file: Pieces) -> Result<(Snapshot, Pieces)> {
             verifier.finish(&contents)?;
             return Ok(None);
         };
-        check.add(&bytes)?;
-        verifier.add(&bytes)?;
+        check.add_bytes(&bytes)?;
+        verifier.add_bytes(&bytes)?;
         Ok(Some((bytes, Some((file, None, check, verifier, contents)))))
     });
     Ok((snapshot, Box::pin(archive)))
 }
 
-fn digits(hash: Sha256) -> String {
+fn hex_digest(hash: Sha256) -> String {
     use std::fmt::Write as _;
     hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

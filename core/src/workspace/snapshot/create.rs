@@ -7,7 +7,7 @@ use super::index::{self, Index};
 use super::manifest::FORMAT;
 use super::{Snapshot, SnapshotId, Source};
 use crate::archive::Tar;
-use crate::detach::detach;
+use crate::detach::run_detached;
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
 use crate::maybe_send::MaybeSend;
@@ -21,35 +21,35 @@ use crate::workspace::config::SnapshotConfig;
 impl<P: Provider> Source<P> {
     /// Returns the store of a session's snapshots.
     pub(super) fn store_of(&self, session: &SessionId) -> Result<P::Store> {
-        self.session.provider().snapshot_store(session, self.snapshots().bucket.as_deref())
+        self.session.provider().snapshot_store(session, self.snapshot_config().bucket.as_deref())
     }
 
-    fn store(&self) -> Result<P::Store> {
+    fn session_store(&self) -> Result<P::Store> {
         self.store_of(&self.id.session)
     }
 
     pub(super) async fn create_snapshot(&self) -> Result<Snapshot> {
-        let (store, created) = (self.store()?, now());
-        let list = self.before(&store, created).await?;
+        let (store, created) = (self.session_store()?, now());
+        let list = self.sweep_and_list(&store, created).await?;
         let sandbox = match &self.sandbox {
             Some(sandbox) => sandbox.clone(),
             None => self.session.workspaces().get(&self.config.name).await?.sandbox().clone(),
         };
         let id = SnapshotId::random();
-        let key = index::archive(&id, created)?;
-        let room = index::room(&list, self.snapshots(), 0)?;
-        let full = index::full(index::used(&list), self.snapshots());
+        let key = index::archive_key(&id, created)?;
+        let room = index::check_room(&list, self.snapshot_config(), 0)?;
+        let full = index::full_error(index::used_bytes(&list), self.snapshot_config());
         let mut unlisted = Unlisted::new(store.clone(), key.clone());
         let provider = self.session.provider();
         let (contents, archive_bytes, sha256) =
-            if let Some(layer) = provider.take_layer(&sandbox, self.dir(), &store, &key).await? {
+            if let Some(layer) = provider.take_layer(&sandbox, self.archived_dir(), &store, &key).await? {
                 if layer.bytes > room {
-                    unlisted.remove().await;
+                    unlisted.remove_blob().await;
                     return Err(full);
                 }
                 (layer.contents, layer.bytes, None)
             } else {
-                let tar = sandbox.archive(Place { root: self.dir(), path: self.dir() });
+                let tar = sandbox.archive(Place { root: self.archived_dir(), path: self.archived_dir() });
                 let written = Written::default();
                 store.put_blob(&key, archive::of_tar(tar, room, full, written.clone())).await?;
                 let (contents, bytes, sha256) = written.sums();
@@ -60,26 +60,26 @@ impl<P: Provider> Source<P> {
             id,
             workspace: self.config.name.clone(),
             session: self.id.session.session().to_owned(),
-            dir: self.dir().to_owned(),
+            dir: self.archived_dir().to_owned(),
             created,
-            expires: expires(self.snapshots(), created),
+            expires: expiry_time(self.snapshot_config(), created),
             parent: self.parent.clone(),
             contents,
             archive_bytes,
             sha256,
         };
-        self.add(unlisted, &snapshot).await?;
+        self.add_to_index(unlisted, &snapshot).await?;
         Ok(snapshot)
     }
 
     pub(super) async fn list_snapshots(&self) -> Result<Vec<Snapshot>> {
-        let mut list = Index(&self.store()?).list().await?;
+        let mut list = Index(&self.session_store()?).list().await?;
         list.retain(|snapshot| snapshot.workspace == self.config.name);
         Ok(list)
     }
 
     pub(super) async fn remove_snapshot(&self, id: &SnapshotId) -> Result<bool> {
-        let store = self.store()?;
+        let store = self.session_store()?;
         let is_ours = self.list_snapshots().await?.iter().any(|snapshot| snapshot.id == *id);
         let removed = is_ours && Index(&store).remove(id).await?;
         if removed {
@@ -90,66 +90,66 @@ impl<P: Provider> Source<P> {
 
     pub(super) async fn export_snapshot(&self, id: &SnapshotId) -> Result<Pieces> {
         let (store, snapshot) = self.find_snapshot(id, None).await?;
-        let key = index::archive(&snapshot.id, snapshot.created)?;
+        let key = index::archive_key(&snapshot.id, snapshot.created)?;
         match self.session.provider().read_layer(&store, &key).await? {
-            None => exported(archive::of_store(store, key, &snapshot), &snapshot),
+            None => export_pieces(archive::of_store(store, key, &snapshot), &snapshot),
             Some(tar) => self.export_layer(tar, store, snapshot).await,
         }
     }
 
     /// Exports a layer. Archives it first, because the file begins with the size and the hash of the archive.
     async fn export_layer(&self, tar: Tar, store: P::Store, snapshot: Snapshot) -> Result<Pieces> {
-        let key = index::archive(&SnapshotId::random(), now())?;
+        let key = index::archive_key(&SnapshotId::random(), now())?;
         let archive = Unlisted::new(store.clone(), key.clone());
         let written = Written::default();
-        let full = index::full(u64::MAX, self.snapshots());
+        let full = index::full_error(u64::MAX, self.snapshot_config());
         store.put_blob(&key, archive::of_tar(tar, u64::MAX, full, written.clone())).await?;
         let (contents, archive_bytes, sha256) = written.sums();
-        archive::same(&contents, &snapshot.contents)?;
+        archive::check_contents(&contents, &snapshot.contents)?;
         let snapshot = Snapshot { archive_bytes, sha256: Some(sha256), ..snapshot };
         let content = archive::of_store(store, key, &snapshot);
         // The temporary archive is deleted with the stream.
-        exported(content.inspect(move |_| _ = &archive), &snapshot)
+        export_pieces(content.inspect(move |_| _ = &archive), &snapshot)
     }
 
     pub(super) async fn import_snapshot(&self, file: Pieces) -> Result<Snapshot> {
-        let (store, now) = (self.store()?, now());
-        let list = self.before(&store, now).await?;
+        let (store, now) = (self.session_store()?, now());
+        let list = self.sweep_and_list(&store, now).await?;
         let (origin, archive) = archive::of_file(file).await?;
-        index::room(&list, self.snapshots(), origin.archive_bytes)?;
+        index::check_room(&list, self.snapshot_config(), origin.archive_bytes)?;
         let snapshot = Snapshot {
             id: SnapshotId::random(),
             workspace: self.config.name.clone(),
-            expires: expires(self.snapshots(), now),
+            expires: expiry_time(self.snapshot_config(), now),
             // The parent is in the store that the file is from.
             parent: None,
             created: origin.created.min(now),
             ..origin
         };
-        let key = index::archive(&snapshot.id, snapshot.created)?;
+        let key = index::archive_key(&snapshot.id, snapshot.created)?;
         let unlisted = Unlisted::new(store.clone(), key.clone());
         store.put_blob(&key, archive).await?;
-        self.add(unlisted, &snapshot).await?;
+        self.add_to_index(unlisted, &snapshot).await?;
         Ok(snapshot)
     }
 
     /// Removes what has expired or was left behind. Returns the snapshots of the session.
-    async fn before(&self, store: &P::Store, now: u64) -> Result<Vec<Snapshot>> {
-        Index(store).sweep(now).await?;
+    async fn sweep_and_list(&self, store: &P::Store, now: u64) -> Result<Vec<Snapshot>> {
+        Index(store).remove_stale(now).await?;
         self.sweep_derived(now).await?;
         let list = Index(store).list().await?;
         // Check this before anything is read.
-        index::room(&list, self.snapshots(), 0)?;
+        index::check_room(&list, self.snapshot_config(), 0)?;
         Ok(list)
     }
 
     /// Lists a snapshot whose archive is complete.
-    async fn add(&self, mut unlisted: Unlisted<P::Store>, snapshot: &Snapshot) -> Result<()> {
-        if let Err(error) = Index(&self.store()?).add(snapshot, self.snapshots()).await {
-            unlisted.remove().await;
+    async fn add_to_index(&self, mut unlisted: Unlisted<P::Store>, snapshot: &Snapshot) -> Result<()> {
+        if let Err(error) = Index(&self.session_store()?).add(snapshot, self.snapshot_config()).await {
+            unlisted.remove_blob().await;
             return Err(error);
         }
-        unlisted.keep();
+        unlisted.keep_blob();
         event!(info "snapshot created" {
             workspace = self.config.name.as_str(),
             snapshot = snapshot.id.as_str(),
@@ -167,7 +167,7 @@ impl<P: Provider> Source<P> {
         let own = &self.id.session;
         let session = match session {
             Some(other) if other != own.session() => {
-                if !self.snapshots().allow_cross_session {
+                if !self.snapshot_config().allow_cross_session {
                     let message = format!(
                         "the snapshot `{id}` belongs to another session: set `snapshot(allow_cross_session = true)` in \
                          `workspace(..)` if sessions of a tenant may restore each other's snapshots"
@@ -197,12 +197,12 @@ impl<P: Provider> Source<P> {
     }
 }
 
-fn expires(config: &SnapshotConfig, now: u64) -> Option<u64> {
+fn expiry_time(config: &SnapshotConfig, now: u64) -> Option<u64> {
     config.expires_after.map(|after| now.saturating_add(millis(after)))
 }
 
 /// Returns the content of a file with a snapshot.
-fn exported(
+fn export_pieces(
     archive: impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static,
     snapshot: &Snapshot,
 ) -> Result<Pieces> {
@@ -218,11 +218,11 @@ impl<T: Store> Unlisted<T> {
         Unlisted(Some((store, key)))
     }
 
-    fn keep(&mut self) {
+    fn keep_blob(&mut self) {
         self.0 = None;
     }
 
-    async fn remove(&mut self) {
+    async fn remove_blob(&mut self) {
         if let Some((store, key)) = self.0.take() {
             // If that fails, a later snapshot removes it.
             let _ = store.delete_blob(&key).await;
@@ -233,7 +233,7 @@ impl<T: Store> Unlisted<T> {
 impl<T: Store> Drop for Unlisted<T> {
     fn drop(&mut self) {
         if let Some((store, key)) = self.0.take() {
-            detach(async move {
+            run_detached(async move {
                 let _ = store.delete_blob(&key).await;
             });
         }

@@ -38,7 +38,7 @@ pub(super) enum How {
 
 /// Returns a name that is probably not used: the beginning of the workspace's name, what it is, and four random digits. The
 /// names of sandboxes have at most 20 characters.
-pub(super) fn name(workspace: &str, how: How) -> Result<SandboxName> {
+pub(super) fn random_name(workspace: &str, how: How) -> Result<SandboxName> {
     let how = match how {
         How::Restored => "restored",
         How::Branch => "branch",
@@ -49,18 +49,22 @@ pub(super) fn name(workspace: &str, how: How) -> Result<SandboxName> {
 }
 
 /// Records a sandbox that is about to be created. Returns the version of the record, or `None` if the name is used.
-pub(super) async fn begin<T: Store>(store: &T, name: &SandboxName, derived: &Derived) -> Result<Option<u64>> {
-    store.put(&key(name)?, bytes(derived)?, Expected::Absent).await
+pub(super) async fn add_record<T: Store>(
+    store: &T,
+    name: &SandboxName,
+    derived: &Derived,
+) -> Result<Option<u64>> {
+    store.put(&record_key(name)?, encode_record(derived)?, Expected::Absent).await
 }
 
 /// Renews or completes the record of a version. Returns its new version.
-pub(super) async fn update<T: Store>(
+pub(super) async fn update_record<T: Store>(
     store: &T,
     name: &SandboxName,
     derived: &Derived,
     version: u64,
 ) -> Result<u64> {
-    let written = store.put(&key(name)?, bytes(derived)?, Expected::Version(version)).await?;
+    let written = store.put(&record_key(name)?, encode_record(derived)?, Expected::Version(version)).await?;
     written.ok_or_else(|| {
         Error::new(
             Code::Unavailable,
@@ -70,20 +74,23 @@ pub(super) async fn update<T: Store>(
 }
 
 /// Forgets a sandbox.
-pub(super) async fn forget<T: Store>(store: &T, name: &SandboxName) -> Result<()> {
-    store.delete(&key(name)?, Expected::Any).await.map(drop)
+pub(super) async fn delete_record<T: Store>(store: &T, name: &SandboxName) -> Result<()> {
+    store.delete(&record_key(name)?, Expected::Any).await.map(drop)
 }
 
 /// Returns the record of a complete sandbox.
-pub(in crate::workspace) async fn find<T: Store>(store: &T, name: &SandboxName) -> Result<Option<Derived>> {
-    Ok(read(store, &key(name)?).await?.filter(|derived| derived.complete))
+pub(in crate::workspace) async fn find_derived<T: Store>(
+    store: &T,
+    name: &SandboxName,
+) -> Result<Option<Derived>> {
+    Ok(read_record(store, &record_key(name)?).await?.filter(|derived| derived.complete))
 }
 
 /// Returns the sandboxes that were abandoned before they were complete.
-pub(super) async fn abandoned<T: Store>(store: &T, now: u64) -> Result<Vec<SandboxName>> {
+pub(super) async fn list_abandoned<T: Store>(store: &T, now: u64) -> Result<Vec<SandboxName>> {
     let mut names = Vec::new();
     for listed in store.list(&Range::of(PREFIX)).await? {
-        let derived = read(store, &Key::new(listed.key.as_str())?).await?;
+        let derived = read_record(store, &Key::new(listed.key.as_str())?).await?;
         let is_old = |derived: Derived| !derived.complete && derived.written.saturating_add(LEASE) < now;
         if derived.is_some_and(is_old) {
             names.push(SandboxName::new(&listed.key[PREFIX.len()..])?);
@@ -92,7 +99,7 @@ pub(super) async fn abandoned<T: Store>(store: &T, now: u64) -> Result<Vec<Sandb
     Ok(names)
 }
 
-async fn read<T: Store>(store: &T, key: &Key) -> Result<Option<Derived>> {
+async fn read_record<T: Store>(store: &T, key: &Key) -> Result<Option<Derived>> {
     let Some(value) = store.get(key).await? else { return Ok(None) };
     let derived = serde_json::from_slice(&value.bytes);
     derived.map(Some).map_err(|error| {
@@ -100,11 +107,11 @@ async fn read<T: Store>(store: &T, key: &Key) -> Result<Option<Derived>> {
     })
 }
 
-fn key(name: &SandboxName) -> Result<Key> {
+fn record_key(name: &SandboxName) -> Result<Key> {
     Key::new(format!("{PREFIX}{name}"))
 }
 
-fn bytes(derived: &Derived) -> Result<Vec<u8>> {
+fn encode_record(derived: &Derived) -> Result<Vec<u8>> {
     serde_json::to_vec(derived).map_err(|error| {
         Error::new(Code::Internal, "the record of a sandbox cannot be written").with_source(error)
     })
@@ -121,8 +128,8 @@ mod tests {
             ("a-long-workspace-box", "a-long-restored-", "a-long-w-branch-"),
             ("abcde-fgh", "abcde-restored-", "abcde-fg-branch-"),
         ] {
-            assert!(name(workspace, How::Restored).unwrap().as_str().starts_with(restored));
-            assert!(name(workspace, How::Branch).unwrap().as_str().starts_with(branch));
+            assert!(random_name(workspace, How::Restored).unwrap().as_str().starts_with(restored));
+            assert!(random_name(workspace, How::Branch).unwrap().as_str().starts_with(branch));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use koze_protocol::tar::Damaged;
 
-use super::codec::{compress, decompress};
+use super::codec::{compress_content, decompress_frame};
 use crate::error::{Code, Error, Result};
 
 /// The magic number of the skippable frames that hold a length.
@@ -16,8 +16,8 @@ pub(super) const CONTENT: usize = 1 << 20;
 const MAX_FRAME: usize = CONTENT + (64 << 10);
 
 /// Returns content as a frame, with the skippable one before it.
-pub(super) fn frame(content: &[u8]) -> Result<Vec<u8>> {
-    let compressed = compress(content).map_err(|why| {
+pub(super) fn encode_frame(content: &[u8]) -> Result<Vec<u8>> {
+    let compressed = compress_content(content).map_err(|why| {
         Error::new(Code::Internal, "the snapshot cannot be compressed")
             .with_source(std::io::Error::other(why))
     })?;
@@ -33,12 +33,12 @@ pub(super) fn frame(content: &[u8]) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// [`Code::InvalidInput`] if it cannot be decompressed.
-pub(super) fn content(frame: &[u8]) -> Result<Vec<u8>> {
+pub(super) fn decode_frame(frame: &[u8]) -> Result<Vec<u8>> {
     // One byte more, so that a longer content is noticed.
-    let content = decompress(frame, CONTENT + 1).map_err(|why| {
-        damaged("a part of it cannot be decompressed").with_source(std::io::Error::other(why))
+    let content = decompress_frame(frame, CONTENT + 1).map_err(|why| {
+        damaged_error("a part of it cannot be decompressed").with_source(std::io::Error::other(why))
     })?;
-    if content.len() > CONTENT { Err(damaged("a part of it is too large")) } else { Ok(content) }
+    if content.len() > CONTENT { Err(damaged_error("a part of it is too large")) } else { Ok(content) }
 }
 
 /// Takes apart frames that arrive in pieces.
@@ -49,7 +49,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// Adds bytes of the archive.
-    pub(super) fn add(&mut self, bytes: &[u8]) {
+    pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
         self.collected.extend_from_slice(bytes);
     }
 
@@ -57,12 +57,12 @@ impl Frames {
     ///
     /// # Errors
     /// [`Code::InvalidInput`] if the bytes are not frames.
-    pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>> {
+    pub(super) fn next_frame(&mut self) -> Result<Option<Vec<u8>>> {
         let Some(head) = self.collected.get(..HEAD) else { return Ok(None) };
         let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let length = usize::try_from(word(8)).unwrap_or(usize::MAX);
         if word(0) != LENGTH || word(4) != 4 || length > MAX_FRAME {
-            return Err(damaged("it is not a koze archive"));
+            return Err(damaged_error("it is not a koze archive"));
         }
         let Some(frame) = self.collected.get(HEAD..HEAD + length) else { return Ok(None) };
         let frame = frame.to_vec();
@@ -74,14 +74,14 @@ impl Frames {
     ///
     /// # Errors
     /// [`Code::InvalidInput`] if one is.
-    pub(super) fn finish(&self) -> Result<()> {
-        if self.collected.is_empty() { Ok(()) } else { Err(damaged("its end is missing")) }
+    pub(super) fn check_end(&self) -> Result<()> {
+        if self.collected.is_empty() { Ok(()) } else { Err(damaged_error("its end is missing")) }
     }
 }
 
 /// Returns the error for an archive that cannot be read.
-pub(super) fn damaged(why: &'static str) -> Error {
-    crate::archive::damaged(Damaged(why))
+pub(super) fn damaged_error(why: &'static str) -> Error {
+    crate::archive::damaged_error(Damaged(why))
 }
 
 #[cfg(test)]
@@ -103,18 +103,18 @@ mod tests {
     }
 
     fn compressed(content: &[u8]) -> Vec<u8> {
-        content.chunks(CONTENT).flat_map(|content| frame(content).unwrap()).collect()
+        content.chunks(CONTENT).flat_map(|content| encode_frame(content).unwrap()).collect()
     }
 
     fn decompressed(bytes: &[u8], piece: usize) -> Result<Vec<u8>> {
         let (mut frames, mut all) = (Frames::default(), Vec::new());
         for bytes in bytes.chunks(piece) {
-            frames.add(bytes);
-            while let Some(frame) = frames.next()? {
-                all.extend(content(&frame)?);
+            frames.add_bytes(bytes);
+            while let Some(frame) = frames.next_frame()? {
+                all.extend(decode_frame(&frame)?);
             }
         }
-        frames.finish().map(|()| all)
+        frames.check_end().map(|()| all)
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
         let content = mixed();
         let parts = content.chunks(CONTENT).map(|part| compress_to_vec(part, CompressionLevel::Fastest));
         for (frame, part) in parts.zip(content.chunks(CONTENT)) {
-            assert!(super::content(&frame).unwrap() == part);
+            assert!(super::decode_frame(&frame).unwrap() == part);
         }
     }
 

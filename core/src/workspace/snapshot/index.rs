@@ -27,13 +27,13 @@ pub(super) struct Index<'a, T>(pub(super) &'a T);
 impl<T: Store> Index<'_, T> {
     /// Returns the snapshots, the oldest first.
     pub(super) async fn list(&self) -> Result<Vec<Snapshot>> {
-        Ok(self.read().await?.0.snapshots)
+        Ok(self.read_content().await?.0.snapshots)
     }
 
     /// Adds a snapshot, if the limits allow it now.
     pub(super) async fn add(&self, snapshot: &Snapshot, config: &SnapshotConfig) -> Result<()> {
-        self.change(|list| {
-            room(list, config, snapshot.archive_bytes)?;
+        self.update_list(|list| {
+            check_room(list, config, snapshot.archive_bytes)?;
             list.push(snapshot.clone());
             Ok(())
         })
@@ -42,17 +42,17 @@ impl<T: Store> Index<'_, T> {
 
     /// Removes a snapshot and its archive. Returns whether it was listed.
     pub(super) async fn remove(&self, id: &SnapshotId) -> Result<bool> {
-        let removed = self.change(|list| {
+        let removed = self.update_list(|list| {
             let found = list.iter().position(|snapshot| snapshot.id == *id);
             Ok(found.map(|at| list.remove(at)))
         });
         let Some(snapshot) = removed.await? else { return Ok(false) };
-        self.0.delete_blob(&archive(&snapshot.id, snapshot.created)?).await?;
+        self.0.delete_blob(&archive_key(&snapshot.id, snapshot.created)?).await?;
         Ok(true)
     }
 
     /// Removes what has expired, and archives that killed programs have left.
-    pub(super) async fn sweep(&self, now: u64) -> Result<()> {
+    pub(super) async fn remove_stale(&self, now: u64) -> Result<()> {
         let list = self.list().await?;
         for expired in list.iter().filter(|snapshot| snapshot.is_expired(now)) {
             self.remove(&expired.id).await?;
@@ -71,9 +71,9 @@ impl<T: Store> Index<'_, T> {
         Ok(())
     }
 
-    async fn change<R>(&self, mut change: impl FnMut(&mut Vec<Snapshot>) -> Result<R>) -> Result<R> {
+    async fn update_list<R>(&self, mut change: impl FnMut(&mut Vec<Snapshot>) -> Result<R>) -> Result<R> {
         for _ in 0..TURNS {
-            let (mut content, version) = self.read().await?;
+            let (mut content, version) = self.read_content().await?;
             let result = change(&mut content.snapshots)?;
             let bytes = serde_json::to_vec(&content).map_err(|error| {
                 Error::new(Code::Internal, "the list of snapshots cannot be written").with_source(error)
@@ -86,7 +86,7 @@ impl<T: Store> Index<'_, T> {
         Err(Error::new(Code::Unavailable, "the list of snapshots keeps changing: try again"))
     }
 
-    async fn read(&self) -> Result<(Content, Option<u64>)> {
+    async fn read_content(&self) -> Result<(Content, Option<u64>)> {
         let Some(value) = self.0.get(&Key::new(KEY)?).await? else { return Ok((Content::default(), None)) };
         let content = serde_json::from_slice(&value.bytes).map_err(|error| {
             Error::new(Code::Internal, "the list of snapshots in the store is not valid").with_source(error)
@@ -96,7 +96,7 @@ impl<T: Store> Index<'_, T> {
 }
 
 /// Returns the key of an archive.
-pub(super) fn archive(id: &SnapshotId, created: u64) -> Result<Key> {
+pub(super) fn archive_key(id: &SnapshotId, created: u64) -> Result<Key> {
     Key::new(format!("{ARCHIVES}{created:012x}-{id}"))
 }
 
@@ -105,7 +105,7 @@ pub(super) fn archive(id: &SnapshotId, created: u64) -> Result<Key> {
 /// # Errors
 /// [`Code::Unavailable`] if there are as many snapshots as the limits allow, [`Code::TooLarge`] if it needs more than there is
 /// room for.
-pub(super) fn room(list: &[Snapshot], config: &SnapshotConfig, needs: u64) -> Result<u64> {
+pub(super) fn check_room(list: &[Snapshot], config: &SnapshotConfig, needs: u64) -> Result<u64> {
     let (count, most) = (list.len(), config.max_count);
     if u32::try_from(count).unwrap_or(u32::MAX) >= most {
         let message = format!(
@@ -113,17 +113,17 @@ pub(super) fn room(list: &[Snapshot], config: &SnapshotConfig, needs: u64) -> Re
         );
         return Err(Error::new(Code::Unavailable, message));
     }
-    let used = used(list);
+    let used = used_bytes(list);
     let room = config.max_bytes.saturating_sub(used);
-    if needs > room || room == 0 { Err(full(used, config)) } else { Ok(room) }
+    if needs > room || room == 0 { Err(full_error(used, config)) } else { Ok(room) }
 }
 
 /// Returns the size of all archives in bytes.
-pub(super) fn used(list: &[Snapshot]) -> u64 {
+pub(super) fn used_bytes(list: &[Snapshot]) -> u64 {
     list.iter().map(|snapshot| snapshot.archive_bytes).sum()
 }
 
-pub(super) fn full(used: u64, config: &SnapshotConfig) -> Error {
+pub(super) fn full_error(used: u64, config: &SnapshotConfig) -> Error {
     let message = format!(
         "the snapshot does not fit: those of this session have {used} bytes, and their limit is {} bytes (`max_mb`): remove one \
          with `koze snapshot rm`",

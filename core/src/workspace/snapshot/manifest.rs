@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::frames::damaged;
+use super::frames::damaged_error;
 use super::{Contents, SnapshotId};
 use crate::error::{Code, Error, Result};
 
@@ -75,10 +75,12 @@ impl Snapshot {
         let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let length = usize::try_from(word(4)).unwrap_or(usize::MAX);
         if word(0) != MANIFEST || length > MAX_MANIFEST {
-            return Err(damaged("the file does not begin with a manifest, so koze has not exported it"));
+            return Err(damaged_error(
+                "the file does not begin with a manifest, so koze has not exported it",
+            ));
         }
         let Some(manifest) = bytes.get(HEAD..HEAD + length) else { return Ok(None) };
-        let wrong = |error| damaged("its manifest is not valid").with_source(error);
+        let wrong = |error| damaged_error("its manifest is not valid").with_source(error);
         let Format { format } = serde_json::from_slice(manifest).map_err(wrong)?;
         if format != FORMAT {
             let message = format!(

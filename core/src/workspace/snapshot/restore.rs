@@ -2,12 +2,12 @@
 
 use futures_util::stream::{TryStreamExt as _, try_unfold};
 
-use super::archive::{self, same};
+use super::archive::{self, check_contents};
 use super::derived::{self, Derived, How, RENEW};
 use super::index;
 use super::{Contents, Restored, Snapshot, SnapshotId, Source};
 use crate::archive::Bytes;
-use crate::detach::detach;
+use crate::detach::run_detached;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName};
 use crate::provider::Provider;
@@ -36,12 +36,12 @@ impl<P: Provider> Source<P> {
             complete: false,
             written: now(),
         };
-        let (name, version) = self.reserve(&records, &derived, how).await?;
+        let (name, version) = self.reserve_name(&records, &derived, how).await?;
         let mut half = Half { records: Some(records.clone()), name: name.clone(), sandbox: None };
         let mut lease = Lease { records: &records, name: &name, derived: &mut derived, version };
-        match self.fill(&mut half, &store, &snapshot, &mut lease).await {
+        match self.fill_sandbox(&mut half, &store, &snapshot, &mut lease).await {
             Ok(contents) => {
-                lease.complete().await?;
+                lease.mark_complete().await?;
                 half.records = None;
                 event!(info "snapshot restored" {
                     workspace = self.config.name.as_str(),
@@ -58,11 +58,16 @@ impl<P: Provider> Source<P> {
     }
 
     /// Records a name that is not used.
-    async fn reserve(&self, records: &P::Store, derived: &Derived, how: How) -> Result<(SandboxName, u64)> {
+    async fn reserve_name(
+        &self,
+        records: &P::Store,
+        derived: &Derived,
+        how: How,
+    ) -> Result<(SandboxName, u64)> {
         for _ in 0..TURNS {
-            let name = derived::name(&self.config.name, how)?;
-            if self.session.find(&name).await?.is_none()
-                && let Some(version) = derived::begin(records, &name, derived).await?
+            let name = derived::random_name(&self.config.name, how)?;
+            if self.session.find_sandbox(&name).await?.is_none()
+                && let Some(version) = derived::add_record(records, &name, derived).await?
             {
                 return Ok((name, version));
             }
@@ -74,15 +79,15 @@ impl<P: Provider> Source<P> {
     }
 
     /// Creates the sandbox and its files.
-    async fn fill(
+    async fn fill_sandbox(
         &self,
         half: &mut Half<P::Sandbox, P::Store>,
         store: &P::Store,
         snapshot: &Snapshot,
         lease: &mut Lease<'_, P::Store>,
     ) -> Result<Contents> {
-        let dir = self.dir();
-        let key = index::archive(&snapshot.id, snapshot.created)?;
+        let dir = self.archived_dir();
+        let key = index::archive_key(&snapshot.id, snapshot.created)?;
         let (name, profile) = (half.name.clone(), self.profile.clone());
         if snapshot.sha256.is_none()
             && let Some(opened) =
@@ -91,30 +96,32 @@ impl<P: Provider> Source<P> {
             half.sandbox = Some(opened.sandbox);
             return Ok(snapshot.contents);
         }
-        let opened = self.session.open(name, profile, None).await?;
+        let opened = self.session.open_sandbox(name, profile, None).await?;
         if !opened.created {
             let message = format!("the sandbox `{}` was created meanwhile: try again", half.name);
             return Err(Error::new(Code::Unavailable, message));
         }
         let sandbox = opened.sandbox;
         half.sandbox = Some(sandbox.clone());
-        self.empty(&sandbox, dir).await?;
+        self.create_empty_dir(&sandbox, dir).await?;
         let tar: Bytes<'_> = match self.session.provider().read_layer(store, &key).await? {
             Some(tar) => Box::pin(tar.map_ok(|(bytes, _)| bytes)),
-            None => Box::pin(archive::contents(Box::pin(archive::of_store(store.clone(), key, snapshot)))),
+            None => {
+                Box::pin(archive::read_contents(Box::pin(archive::of_store(store.clone(), key, snapshot))))
+            }
         };
         let renewing = try_unfold((tar, lease), |(mut tar, lease)| async move {
             let next = tar.try_next().await?;
-            lease.renew().await?;
+            lease.renew_if_due().await?;
             Ok(next.map(|bytes| (bytes, (tar, lease))))
         });
         let contents = sandbox.extract(Place { root: dir, path: dir }, Box::pin(renewing)).await?;
-        same(&contents, &snapshot.contents)?;
+        check_contents(&contents, &snapshot.contents)?;
         Ok(contents)
     }
 
     /// Creates the directory, without what the image has in it.
-    async fn empty(&self, sandbox: &P::Sandbox, dir: &str) -> Result<()> {
+    async fn create_empty_dir(&self, sandbox: &P::Sandbox, dir: &str) -> Result<()> {
         sandbox.make_dir(Place { root: "/", path: dir }).await?;
         let entries = match sandbox.list(Place { root: dir, path: dir }).await {
             // A provider without empty directories creates it with its first file.
@@ -131,12 +138,12 @@ impl<P: Provider> Source<P> {
     /// Destroys the sandboxes that a killed program has left half.
     pub(super) async fn sweep_derived(&self, now: u64) -> Result<()> {
         let records = self.session.store()?;
-        for name in derived::abandoned(&records, now).await? {
+        for name in derived::list_abandoned(&records, now).await? {
             let id = SandboxId { session: self.session.id().clone(), name };
             if let Some(opened) = self.session.provider().find(&id).await? {
                 opened.sandbox.destroy().await?;
             }
-            derived::forget(&records, &id.name).await?;
+            derived::delete_record(&records, &id.name).await?;
         }
         Ok(())
     }
@@ -152,18 +159,18 @@ struct Lease<'a, T> {
 
 impl<T: Store> Lease<'_, T> {
     /// Renews the record if that is due.
-    async fn renew(&mut self) -> Result<()> {
-        if now() < self.derived.written + RENEW { Ok(()) } else { self.write().await }
+    async fn renew_if_due(&mut self) -> Result<()> {
+        if now() < self.derived.written + RENEW { Ok(()) } else { self.write_record().await }
     }
 
-    async fn complete(&mut self) -> Result<()> {
+    async fn mark_complete(&mut self) -> Result<()> {
         self.derived.complete = true;
-        self.write().await
+        self.write_record().await
     }
 
-    async fn write(&mut self) -> Result<()> {
+    async fn write_record(&mut self) -> Result<()> {
         self.derived.written = now();
-        self.version = derived::update(self.records, self.name, self.derived, self.version).await?;
+        self.version = derived::update_record(self.records, self.name, self.derived, self.version).await?;
         Ok(())
     }
 }
@@ -178,7 +185,7 @@ struct Half<S: Sandbox, T: Store> {
 impl<S: Sandbox, T: Store> Half<S, T> {
     async fn destroy(&mut self) {
         if let Some(records) = self.records.take() {
-            destroy(&records, &self.name, self.sandbox.take()).await;
+            destroy_sandbox(&records, &self.name, self.sandbox.take()).await;
         }
     }
 }
@@ -187,17 +194,17 @@ impl<S: Sandbox, T: Store> Drop for Half<S, T> {
     fn drop(&mut self) {
         if let Some(records) = self.records.take() {
             let (name, sandbox) = (self.name.clone(), self.sandbox.take());
-            detach(async move { destroy(&records, &name, sandbox).await });
+            run_detached(async move { destroy_sandbox(&records, &name, sandbox).await });
         }
     }
 }
 
-async fn destroy<S: Sandbox, T: Store>(records: &T, name: &SandboxName, sandbox: Option<S>) {
+async fn destroy_sandbox<S: Sandbox, T: Store>(records: &T, name: &SandboxName, sandbox: Option<S>) {
     if let Some(sandbox) = sandbox
         && sandbox.destroy().await.is_err()
     {
         // The record stays, and a later call destroys the sandbox.
         return;
     }
-    let _ = derived::forget(records, name).await;
+    let _ = derived::delete_record(records, name).await;
 }
