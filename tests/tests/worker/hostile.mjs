@@ -39,7 +39,8 @@ async function sandbox(query) {
   const calls = new Calls(storage, { taken: [], settle: async () => {}, thrown: (error) => known(error) ?? new Fault("internal", SILENT) });
   await calls.load();
   const guest = { answer: () => {} };
-  return { guest, methods: new Operations(calls, async () => guest.answer()) };
+  const host = { calls, ask: async () => guest.answer(), isRunning: () => true, destroy: async () => {} };
+  return { guest, operations: new Operations(host) };
 }
 
 const HOSTILE = ["constructor", "__proto__", "toString", "hasOwnProperty", "valueOf"];
@@ -47,15 +48,15 @@ const place = { root: "/", path: "/x" };
 
 /** Returns what a sandbox makes of a hostile guest's answers: error codes, and kinds of files. @param {string} query */
 async function answers(query) {
-  const { guest, methods } = await sandbox(query);
+  const { guest, operations } = await sandbox(query);
   const all = [];
   for (const word of HOSTILE) {
     guest.answer = () => {
       throw new Refused(word, "text");
     };
-    const failed = await methods.makeDir(place);
+    const failed = await operations.answer({ change: { make_dir: place } });
     guest.answer = () => ({ ok: { kind: word, target: null, size: 3, mode: 0o644 } });
-    const found = await methods.stat(place);
+    const found = await operations.answer({ stat: place });
     all.push([failed.error?.code, failed.error?.message, found.value?.kind]);
   }
   return all;
@@ -66,7 +67,7 @@ const honest = await sandbox("");
 honest.guest.answer = () => {
   throw new Refused("not_found", "/x is not there");
 };
-assert.equal((await honest.methods.makeDir(place)).error.code, "not_found");
+assert.equal((await honest.operations.answer({ change: { make_dir: place } })).error.code, "not_found");
 const weak = await answers("?control");
 assert.ok(weak.every(([code, , kind]) => code !== "internal" && kind !== "other"), JSON.stringify(weak));
 
