@@ -30,7 +30,7 @@ impl Remote {
         let mut request = url.replacen("http:", "ws:", 1).into_client_request().unwrap();
         for (name, value) in [
             ("koze-token", objects.token()),
-            ("koze-method", "kozeBrowser"),
+            ("koze-operation", "kozeBrowser"),
             ("koze-agent", agent),
             ("koze-browser", &input),
         ] {

@@ -317,7 +317,7 @@ fn headers_do_not_reach_the_control_port() {
         "cf-container-target-port: 3000",
         "Cf-Container-Target-Port: 3000\r\nx-sandbox-name: other",
         "x-forwarded-port: 3000\r\nx-forwarded-host: localhost:3000",
-        "koze-object: ShellSandbox/0\r\nkoze-method: kozeDestroy\r\nkoze-token: x\r\nkoze-host: localhost:3000",
+        "koze-object: ShellSandbox/0\r\nkoze-operation: destroy\r\nkoze-token: x\r\nkoze-host: localhost:3000",
         "x-koze-port: 3000\r\nkoze-scheme: https",
     ] {
         let head = format!("GET /?a HTTP/1.1\r\nhost: {name}\r\nconnection: close\r\n{lines}\r\n\r\n");
