@@ -149,13 +149,13 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
 
     /// Creates a symbolic link to `target`, which may be any text and need not exist.
     fn make_link(&self, path: Place<'_>, target: &str) -> impl Future<Output = Result<()>> + MaybeSend {
-        let (root, path) = (path.root.to_owned(), path.path.to_owned());
+        let koze_protocol::Place { root, path } = path.owned();
         self.change(Change::MakeLink { root, path, target: target.to_owned() })
     }
 
     /// Sets the permission bits of a file or directory.
     fn set_mode(&self, path: Place<'_>, mode: u32) -> impl Future<Output = Result<()>> + MaybeSend {
-        let (root, path) = (path.root.to_owned(), path.path.to_owned());
+        let koze_protocol::Place { root, path } = path.owned();
         self.change(Change::SetMode { root, path, mode })
     }
 

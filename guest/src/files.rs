@@ -354,8 +354,8 @@ fn version(stat: &rustix::fs::Stat) -> u64 {
 pub(crate) fn change(change: &Change) -> Result<(), Fault> {
     match change {
         Change::MakeDir(place) => make_dir(place),
-        Change::MakeLink { root, path, target } => make_link(&within(root, path), target),
-        Change::SetMode { root, path, mode } => set_mode(&within(root, path), *mode),
+        Change::MakeLink { root, path, target } => make_link(&to_place(root, path), target),
+        Change::SetMode { root, path, mode } => set_mode(&to_place(root, path), *mode),
         Change::Remove(place) => remove(place),
         Change::Rename { from, to } => {
             let is_renamed = rename(from, to)?;
@@ -364,7 +364,7 @@ pub(crate) fn change(change: &Change) -> Result<(), Fault> {
     }
 }
 
-fn within(root: &str, path: &str) -> Place {
+fn to_place(root: &str, path: &str) -> Place {
     Place { root, path }.owned()
 }
 

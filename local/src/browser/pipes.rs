@@ -99,7 +99,7 @@ impl Pipes {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.running.ended() || self.shared.has_ended.load(Ordering::Acquire)
+        self.running.has_ended() || self.shared.has_ended.load(Ordering::Acquire)
     }
 
     /// Connects to the browser. There is only one connection at a time.

@@ -14,6 +14,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use super::frame::{self, Answer};
 use super::reply::{answer, failure, read, unopened};
 use super::{Object, Shared, framed, text};
+use crate::LocalSandbox;
 use crate::errors::unexpected;
 use crate::network::http::Body;
 use crate::sandbox::archive;
@@ -108,15 +109,24 @@ async fn next(pipe: &mut Receiver) -> Bytes {
     bytes.into()
 }
 
+/// Returns the sandbox of an object, and the path at which the files of a stream are to be created.
+async fn find_target(
+    shared: &Shared,
+    object: &Object,
+    input: &[u8],
+) -> Result<(LocalSandbox, Path), Failure> {
+    let Unpack { root, path, call: _ } = read(input)?;
+    let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
+    Ok((sandbox, Path { root, path }))
+}
+
 async fn unpack(
     shared: &Shared,
     object: &Object,
     input: &[u8],
     body: &mut Incoming,
 ) -> Result<Answer, Failure> {
-    let Unpack { root, path, call: _ } = read(input)?;
-    let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
-    let to = Path { root, path };
+    let (sandbox, to) = find_target(shared, object, input).await?;
     let (pipe, outcome) = transfer::unpack(&sandbox.0, to).await.map_err(failure)?;
     pour(body, pipe).await?;
     let bytes = outcome.unpacked().await.map_err(failure)?;
@@ -129,9 +139,7 @@ async fn extract(
     input: &[u8],
     body: &mut Incoming,
 ) -> Result<Answer, Failure> {
-    let Unpack { root, path, call: _ } = read(input)?;
-    let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
-    let to = Path { root, path };
+    let (sandbox, to) = find_target(shared, object, input).await?;
     let (pipe, outcome) = archive::unpacking(&sandbox.0, to).await.map_err(failure)?;
     pour(body, pipe).await?;
     let Contents { entries, bytes, .. } = outcome.extracted().await.map_err(failure)?;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Layer, Layers, failed};
+use super::{Layer, Layers, layer_error};
 use crate::errors::state_failed;
 use crate::host::layout::Own;
 use crate::host::removal;
@@ -83,10 +83,10 @@ impl Layers {
         sandbox: &Path,
         is_listed: impl FnOnce() -> Result<bool>,
     ) -> Result<bool> {
-        if !layer.checked().map_err(failed)??.is_of(own) {
+        if !layer.checked().map_err(layer_error)??.is_of(own) {
             return Ok(false);
         }
-        let _one = self.lock().map_err(failed)?;
+        let _one = self.lock().map_err(layer_error)?;
         if !is_listed()? {
             return Err(Error::new(Code::NotFound, "the snapshot was removed in the meantime"));
         }
@@ -99,7 +99,7 @@ impl Layers {
             let base = Base { layer: layer.name.clone(), own: own.path.into(), target: own.target.into() };
             super::write(&sandbox.join(RECORD), &serde_json::to_vec(&base)?)
         };
-        begin().map_err(failed)?;
+        begin().map_err(layer_error)?;
         Ok(true)
     }
 
@@ -112,7 +112,7 @@ impl Layers {
     ) -> Result<()> {
         let (Some(layer), Some(name)) = (self.find(&base.layer), sandbox.file_name()) else { return Ok(()) };
         let _ = fs::remove_file(layer.directory.join("users").join(name));
-        if is_listed()? { Ok(()) } else { self.release(&base.layer).map_err(failed) }
+        if is_listed()? { Ok(()) } else { self.release(&base.layer).map_err(layer_error) }
     }
 }
 

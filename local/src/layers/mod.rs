@@ -132,9 +132,9 @@ impl Layers {
     pub(super) fn sweep(&self, is_listed: impl Fn(&str) -> Result<bool>) -> Result<()> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            entries => entries.map_err(failed)?,
+            entries => entries.map_err(layer_error)?,
         };
-        let _one = self.lock().map_err(failed)?;
+        let _one = self.lock().map_err(layer_error)?;
         for entry in entries.flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let layer = Layer { directory: entry.path(), name };
@@ -142,7 +142,7 @@ impl Layers {
                 continue;
             }
             if !is_listed(&layer.name)? && !self.has_users(&layer) {
-                self.remove(&layer).map_err(failed)?;
+                self.remove(&layer).map_err(layer_error)?;
             }
         }
         Ok(())
@@ -193,7 +193,7 @@ impl Layer {
 
     /// Returns the directory with its files, to archive them.
     pub(super) fn place(&self) -> Result<Place> {
-        let about = self.checked().map_err(failed)??;
+        let about = self.checked().map_err(layer_error)??;
         let path = self.files().join(about.below);
         let path = path.into_os_string().into_string().map_err(|_| {
             Error::new(Code::Unsupported, "the path of the state directory is not UTF-8: choose another one")
@@ -255,7 +255,7 @@ fn boot() -> io::Result<String> {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "it is used with `map_err`")]
-pub(super) fn failed(error: io::Error) -> Error {
+pub(super) fn layer_error(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("the files of a snapshot cannot be used: {}", error.kind()))
         .with_source(error)
 }

@@ -14,7 +14,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::copies::{Batch, Copies, Failure, with_copies};
 use super::files::Files;
 use super::known::{self, Previous};
-use super::{About, Indexed, Layer, Layers, failed};
+use super::{About, Indexed, Layer, Layers, layer_error};
 use crate::errors::{gone, reported, unexpected};
 use crate::host::layout::Own;
 use crate::launch::USER;
@@ -86,9 +86,9 @@ pub(crate) fn fill(
     let Plan { draft, previous, .. } = plan;
     // The user inside all sandboxes, which each sandbox's user namespace maps to its own host user.
     let owner = rustix::process::geteuid().is_root().then_some(USER);
-    let top = directories(&draft.layer, own, owner).map_err(failed)?;
+    let top = directories(&draft.layer, own, owner).map_err(layer_error)?;
     let previous = previous.layer.map(|layer| layer.files().join(&own.below));
-    let mut files = Files::new(top, previous.as_deref(), owner).map_err(failed)?;
+    let mut files = Files::new(top, previous.as_deref(), owner).map_err(layer_error)?;
     let ((mut index, contents, mapped), bytes) =
         with_copies(most, not_copied, |copies| receive(&mut files, copies, dir, socket, cancelled))?;
     for file in &mut index {
@@ -101,7 +101,7 @@ pub(crate) fn fill(
         let about = About { own: own.path.into(), below: own.below.clone(), boot: super::boot()? };
         draft.layer.write("about", &about)
     };
-    finish().map_err(failed)?;
+    finish().map_err(layer_error)?;
     Ok((draft, contents, bytes))
 }
 
@@ -147,14 +147,14 @@ fn create(
     dir: &str,
 ) -> Result<()> {
     match entry {
-        Entry::Directory { path, mode } => files.directory(path, mode).map_err(failed),
-        Entry::Link { path, target } => files.link(&path, &target).map_err(failed),
+        Entry::Directory { path, mode } => files.directory(path, mode).map_err(layer_error),
+        Entry::Link { path, target } => files.link(&path, &target).map_err(layer_error),
         Entry::File { path, mode, size, mark, same } => {
             let copy = if same {
                 files.same(&path, mode).map_err(removed)?
             } else {
                 let from = descriptors.next().ok_or_else(unexpected)?;
-                Some(files.file(&path, mode, from, size).map_err(failed)?)
+                Some(files.file(&path, mode, from, size).map_err(layer_error)?)
             };
             batch.extend(copy.map(|copy| (copy, format!("{dir}/{path}"))));
             index.push(Indexed { path, size, mark });
@@ -166,7 +166,7 @@ fn create(
 /// Returns the error for a file that was not copied.
 fn not_copied((error, path): Failure) -> Error {
     if error.kind() != io::ErrorKind::UnexpectedEof {
-        return failed(error);
+        return layer_error(error);
     }
     let message = format!("`{path}` was changed while it was archived: try again");
     Error::new(Code::Unavailable, message).with_source(error)
@@ -175,7 +175,7 @@ fn not_copied((error, path): Failure) -> Error {
 /// Returns the error for a file of an earlier layer that cannot be linked.
 fn removed(error: io::Error) -> Error {
     if error.kind() != io::ErrorKind::NotFound {
-        return failed(error);
+        return layer_error(error);
     }
     Error::new(Code::Unavailable, "an earlier snapshot was removed in the meantime: try again")
         .with_source(error)

@@ -57,7 +57,7 @@ async fn connect(running: &Running, port: u16) -> Result<TcpStream> {
 async fn connect_to(running: &Running, to: SocketAddr) -> Result<Option<TcpStream>> {
     let socket = match socket(running, &Request::Connect(to)).await {
         Ok(socket) => std::net::TcpStream::from(socket),
-        Err(_) if !running.ended() => return Ok(None),
+        Err(_) if !running.has_ended() => return Ok(None),
         Err(error) => return Err(error),
     };
     let arriving = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket));

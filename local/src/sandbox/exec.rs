@@ -168,13 +168,13 @@ async fn run(
                     running.kill();
                 } else {
                     late = true;
-                    running.tell(number, &kill, &[]).await?;
+                    running.send_request(number, &kill, &[]).await?;
                 }
                 until = Instant::now() + KILL_TIMEOUT;
             }
             () = done.closed(), if !abandoned => {
                 abandoned = true;
-                running.tell(number, &kill, &[]).await?;
+                running.send_request(number, &kill, &[]).await?;
                 until = Instant::now() + KILL_TIMEOUT;
             }
             () = sleep_until(start + UNWATCHED), if !watched => {
@@ -182,7 +182,7 @@ async fn run(
                 match (stdout.watch(), stderr.watch()) {
                     (Ok(out), Ok(err)) => (stdout, stderr) = (out, err),
                     (Err(error), _) | (_, Err(error)) => {
-                        running.tell(number, &kill, &[]).await?;
+                        running.send_request(number, &kill, &[]).await?;
                         return Err(failed(error));
                     }
                 }
@@ -200,7 +200,7 @@ async fn run(
         Ok(Answer::Ended(code)) => code,
         Ok(Answer::Failed(fault)) => return Err(reported(fault)),
         Ok(_) => return Err(Error::new(Code::Internal, "the guest returned an unexpected answer")),
-        Err(_) => return Err(running.gone()),
+        Err(_) => return Err(running.gone_error()),
     };
     let note = running.judgements.reason(judged_before, exit_code);
     let background = &running.background;

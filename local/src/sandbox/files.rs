@@ -192,7 +192,7 @@ pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<
     match written {
         Ok(size) => running.call(&Request::Commit { create }).await.map(|_| size),
         Err(error) => {
-            running.tell(running.number(), &Request::Abort { create }, &[]).await?;
+            running.send_request(running.number(), &Request::Abort { create }, &[]).await?;
             Err(error)
         }
     }
@@ -223,7 +223,7 @@ pub(super) async fn append(
     .await;
     match written {
         Ok(_) if made => drop(running.call(&Request::Commit { create }).await?),
-        Err(_) if made => running.tell(running.number(), &Request::Abort { create }, &[]).await?,
+        Err(_) if made => running.send_request(running.number(), &Request::Abort { create }, &[]).await?,
         _ => {}
     }
     written

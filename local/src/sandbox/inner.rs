@@ -137,7 +137,7 @@ impl Inner {
     pub(crate) async fn wake(&self) -> Result<Arc<Running>> {
         let mut state = self.state.lock().await;
         match &*state {
-            State::Awake(running) if !running.ended() => return Ok(Arc::clone(running)),
+            State::Awake(running) if !running.has_ended() => return Ok(Arc::clone(running)),
             State::Awake(running) => running.end().await,
             State::Asleep => {}
             State::Destroyed => return Err(destroyed()),
@@ -226,7 +226,7 @@ impl Inner {
     /// Returns the running sandbox, if it runs in this program.
     pub(crate) async fn awake(&self) -> Result<Option<Arc<Running>>> {
         match &*self.state.lock().await {
-            State::Awake(running) if !running.ended() => return Ok(Some(Arc::clone(running))),
+            State::Awake(running) if !running.has_ended() => return Ok(Some(Arc::clone(running))),
             State::Awake(_) => return Ok(None),
             State::Destroyed => return Err(destroyed()),
             State::Asleep => {}
@@ -252,7 +252,7 @@ impl Inner {
     pub(crate) async fn rest(&self) {
         let mut state = self.state.lock().await;
         if let State::Awake(running) = &*state
-            && (running.ended() || self.idle())
+            && (running.has_ended() || self.idle())
         {
             end_contexts(running).await;
             running.end().await;
@@ -296,7 +296,7 @@ impl Inner {
     /// Returns the running sandbox, unless it sleeps or is changing its state.
     pub(crate) fn running(&self) -> Option<Arc<Running>> {
         match &*self.state.try_lock().ok()? {
-            State::Awake(running) if !running.ended() => Some(Arc::clone(running)),
+            State::Awake(running) if !running.has_ended() => Some(Arc::clone(running)),
             _ => None,
         }
     }

@@ -13,7 +13,7 @@ use super::transfer::Outcome;
 use crate::engine;
 use crate::errors::gone;
 use crate::host::layout::Own;
-use crate::layers::{self, failed};
+use crate::layers::{self, layer_error};
 use crate::store::LocalStore;
 use koze_core::archive::Contents;
 use koze_core::error::Result;
@@ -34,10 +34,10 @@ pub(crate) async fn take(
     let (layers, sandbox) = (store.layers(), from.directory.clone());
     let plan = {
         let (layers, own, sandbox) = (layers.clone(), own.clone(), sandbox.clone());
-        engine::block(move || layers::prepare(&layers, &sandbox, &own).map_err(failed)).await?
+        engine::block(move || layers::prepare(&layers, &sandbox, &own).map_err(layer_error)).await?
     };
     let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|error| failed(error.into()))?;
+        .map_err(|error| layer_error(error.into()))?;
     let request = Request::HandOver(Place { root: dir.clone(), path: dir.clone() });
     let passed = [theirs.as_fd(), plan.known.as_fd()];
     let answer = guest.ask(guest.number(), &request, &passed).await?;

@@ -266,7 +266,7 @@ impl Sandbox for LocalSandbox {
         let inner = Arc::clone(&self.0);
         engine::run(async move {
             match &*inner.state.lock().await {
-                State::Awake(running) if !running.ended() => return Ok(Status::Running),
+                State::Awake(running) if !running.has_ended() => return Ok(Status::Running),
                 State::Destroyed => return Err(destroyed()),
                 _ => {}
             }

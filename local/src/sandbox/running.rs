@@ -129,7 +129,7 @@ impl Running {
     }
 
     /// Returns whether it has ended.
-    pub(crate) fn ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         *self.ended.borrow() || self.wire.closed()
     }
 
@@ -162,7 +162,7 @@ impl Running {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<oneshot::Receiver<Received<Answer>>> {
         let coming = self.expect(number)?;
-        self.tell(number, request, descriptors).await?;
+        self.send_request(number, request, descriptors).await?;
         Ok(coming)
     }
 
@@ -171,7 +171,7 @@ impl Running {
         let (answer, coming) = oneshot::channel();
         match lock(&self.wire.waiting).as_mut() {
             Some(waiting) => waiting.insert(number, answer),
-            None => return Err(self.gone()),
+            None => return Err(self.gone_error()),
         };
         Ok(coming)
     }
@@ -184,7 +184,7 @@ impl Running {
     }
 
     /// Sends a request without an answer.
-    pub(crate) async fn tell(
+    pub(crate) async fn send_request(
         &self,
         number: u64,
         request: &Request,
@@ -196,7 +196,7 @@ impl Running {
             match packet.send(self.wire.socket.get_ref(), descriptors) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
-                Err(_) => return Err(self.gone()),
+                Err(_) => return Err(self.gone_error()),
             }
         }
     }
@@ -214,7 +214,7 @@ impl Running {
     }
 
     /// Returns the error for a call that was pending when the sandbox ended.
-    pub(crate) fn gone(&self) -> Error {
+    pub(crate) fn gone_error(&self) -> Error {
         match self.ended_for.get() {
             Some(why) => Error::new(
                 Code::Unavailable,
@@ -240,7 +240,7 @@ impl Running {
             let _engine = engine().map_err(io::Error::other)?.enter();
             watched(socket, Interest::WRITABLE)
         };
-        watched().map_err(|_| self.gone())?.writable().await.map(drop).map_err(|_| self.gone())
+        watched().map_err(|_| self.gone_error())?.writable().await.map(drop).map_err(|_| self.gone_error())
     }
 
     /// Sends a request and waits for the answer.
@@ -254,7 +254,8 @@ impl Running {
         request: &Request,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<Received<Answer>> {
-        let received = self.ask(self.number(), request, descriptors).await?.await.map_err(|_| self.gone())?;
+        let received =
+            self.ask(self.number(), request, descriptors).await?.await.map_err(|_| self.gone_error())?;
         match received.message {
             Answer::Failed(fault) => Err(reported(fault)),
             _ => Ok(received),

@@ -36,11 +36,11 @@ async fn run(
     let answer = tokio::select! {
         answer = &mut coming => answer,
         () = done.closed() => {
-            running.tell(number, &Request::Kill { exec: number }, &[]).await?;
+            running.send_request(number, &Request::Kill { exec: number }, &[]).await?;
             coming.await
         }
     };
-    match answer.map_err(|_| running.gone())?.message {
+    match answer.map_err(|_| running.gone_error())?.message {
         Answer::Searched(found) => Ok(found),
         Answer::Failed(fault) => Err(reported(fault)),
         _ => Err(unexpected()),

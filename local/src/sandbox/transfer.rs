@@ -58,11 +58,11 @@ async fn run(
         both = &mut both => both,
         () = done.closed() => {
             // The stream ends early, and the receiving guest removes the partial copy.
-            source_guest.tell(pack, &Request::Kill { exec: pack }, &[]).await?;
+            source_guest.send_request(pack, &Request::Kill { exec: pack }, &[]).await?;
             if let Ok(both) = tokio::time::timeout(GRACE_PERIOD, &mut both).await {
                 both
             } else {
-                target_guest.tell(unpack, &Request::Kill { exec: unpack }, &[]).await?;
+                target_guest.send_request(unpack, &Request::Kill { exec: unpack }, &[]).await?;
                 both.await
             }
         }

@@ -70,7 +70,7 @@ fn begin(sandbox: &Arc<Inner>, running: &Arc<Running>) -> std::io::Result<Watche
     std::thread::Builder::new().name("koze-watch".into()).spawn(move || {
         loop {
             let (Some(sandbox), Some(running)) = (sandbox.upgrade(), watched.upgrade()) else { return };
-            if running.ended() {
+            if running.has_ended() {
                 return;
             }
             follower.look(&sandbox, &running);

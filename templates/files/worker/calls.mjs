@@ -199,6 +199,18 @@ export class Calls {
 }
 
 /**
+ * Returns the operation that a request names, its input, and what a table has for it.
+ *
+ * @param {object} request
+ * @param {object} table
+ * @returns {{ name: string, input: any, run: ((input: any, waiting?: koze.Waiting) => any) | undefined }}
+ */
+export function lookUp(request, table) {
+  const [[name, input] = ["nothing", {}]] = Object.entries(request);
+  return { name, input, run: Object.hasOwn(table, name) ? Reflect.get(table, name) : undefined };
+}
+
+/**
  * The operations, and changes of files, that had methods of their own until koze 0.2, such as `kozeStat`. While a deployment is
  * rolled out, an older version of the Worker calls these.
  */
@@ -209,16 +221,20 @@ const OLD_METHODS = [
 ];
 const OLD_CHANGES = ["make_dir", "make_link", "set_mode", "remove", "rename"];
 
+/** Returns the name of an operation's own method, such as `kozeUnpack`. @param {string} operation */
+export function methodOf(operation) {
+  return `koze_${operation}`.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
+}
+
 /** Adds these methods to a class. @param {{ prototype: Pick<koze.Contract, "koze"> }} Class */
 export function addOldMethods({ prototype }) {
   for (const name of [...OLD_METHODS, ...OLD_CHANGES]) {
-    const method = `koze_${name}`.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
     /** @this {Pick<koze.Contract, "koze">} @param {any} input @param {koze.Waiting} [waiting] */
     const value = function (input, waiting) {
       const request = { [name]: input };
       return this.koze(/** @type {any} */ (OLD_CHANGES.includes(name) ? { change: request } : request), waiting);
     };
-    Object.defineProperty(prototype, method, { value });
+    Object.defineProperty(prototype, methodOf(name), { value });
   }
 }
 

@@ -4,7 +4,7 @@
 // the loopback interface and runs the sandbox.
 
 import { DurableObject } from "cloudflare:workers";
-import { addOldMethods, askedPort, newNonce } from "./calls.mjs";
+import { addOldMethods, askedPort, joined, lookUp, newNonce } from "./calls.mjs";
 import { Canceled, Unattended, Waiting } from "./waiting.mjs";
 
 /** @import * as koze from "./contract" */
@@ -54,11 +54,8 @@ export class KozeSandbox extends DurableObject {
    * @returns {Promise<koze.Reply<koze.Result<R>>>}
    */
   async koze(request, waiting) {
-    /** @type {[string, any][]} */
-    const [[name, input] = ["nothing", {}]] = Object.entries(request);
-    /** @type {Record<string, (input: any, waiting?: koze.Waiting) => any>} */
-    const special = this.#special;
-    return special[name]?.(input, waiting) ?? this.#call(name, input);
+    const { name, input, run } = lookUp(request, this.#special);
+    return run ? run(input, waiting) : this.#call(name, input);
   }
 
   /**
@@ -99,12 +96,8 @@ export class KozeSandbox extends DurableObject {
       return this.#wait("write_process", { ...input, bytes: [] }, { call, waiting }, bytes);
     },
     write: (input) => this.#call("write", { ...input, bytes: [] }, { bytes: input.bytes }),
-    edit: ({ old, new: replacement, ...input }) => {
-      const bytes = new Uint8Array(old.length + replacement.length);
-      bytes.set(old);
-      bytes.set(replacement, old.length);
-      return this.#call("edit", { ...input, old: old.length }, { bytes });
-    },
+    edit: ({ old, new: replacement, ...input }) =>
+      this.#call("edit", { ...input, old: old.length }, { bytes: joined(old, replacement) }),
     pack: (input) => this.#outflow("pack", input),
     archive: (input) => this.#outflow("archive", input),
     expose: async (input) => {

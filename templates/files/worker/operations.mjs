@@ -2,7 +2,7 @@
 //
 // The requests of a sandbox class to koze's guest, independent of how the container is started.
 
-import { Fault, LARGEST_PIECE, joined, log, notUp, piece } from "./calls.mjs";
+import { Fault, LARGEST_PIECE, joined, log, lookUp, notUp, piece } from "./calls.mjs";
 import { checkPath, checkPiece, checkProgram } from "./calls.mjs";
 import { Lost, Refused } from "./guest.mjs";
 import { Trees, dropped, ifTooOld } from "./trees.mjs";
@@ -124,11 +124,8 @@ export class Operations {
    * @returns {Promise<koze.Reply<koze.Result<R>>>}
    */
   async answer(request, waiting) {
-    /** @type {[string, any][]} */
-    const [[name, input] = ["nothing", {}]] = Object.entries(request);
-    /** @type {Record<string, (input: any, waiting?: koze.Waiting) => any>} */
-    const operations = this.#operations;
-    if (Object.hasOwn(operations, name)) return operations[name]?.(input, waiting);
+    const { name, input, run } = lookUp(request, this.#operations);
+    if (run) return run(input, waiting);
     return this.#calls.answer(async () => {
       throw new Fault("unsupported", `the sandbox's class cannot do \`${name}\`: run \`koze build\`, and deploy again`);
     });
@@ -256,10 +253,7 @@ export class Operations {
   /** @param {koze.Edit} input @returns {Promise<koze.Reply<koze.Edited>>} */
   async #edit({ root, path, old, new: replacement, all }) {
     return this.#calls.files([path], async () => {
-      const data = new Uint8Array(old.length + replacement.length);
-      data.set(old);
-      data.set(replacement, old.length);
-      const { ok } = await this.#ask({ edit: { root, path, old: old.length, all } }, { data });
+      const { ok } = await this.#ask({ edit: { root, path, old: old.length, all } }, { data: joined(old, replacement) });
       return edited(ok);
     });
   }

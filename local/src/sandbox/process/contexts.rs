@@ -17,7 +17,7 @@ const PIECE: usize = 256 << 10;
 
 /// Ends their interpreters, as the end of their input does, so that they write what is buffered.
 pub(crate) async fn end_contexts(running: &Running) {
-    if running.ended() {
+    if running.has_ended() {
         return;
     }
     let records: Vec<_> = {

@@ -53,7 +53,7 @@ impl LocalProcess {
     }
 
     fn running(&self) -> Result<Arc<Running>> {
-        self.running.upgrade().filter(|running| !running.ended()).ok_or_else(not_found)
+        self.running.upgrade().filter(|running| !running.has_ended()).ok_or_else(not_found)
     }
 
     fn record(&self) -> Result<Arc<Record>> {

@@ -57,11 +57,12 @@ impl Sent {
     /// Sends the call to the method that only this operation has, as older classes have for every operation, and for every
     /// change of files.
     pub(super) fn send_to_own_method(&self, remote: &Remote) -> Result<Promise, JsValue> {
-        let (mut operation, mut input) = (self.operation.to_owned(), self.input.clone());
+        let mut operation = self.operation.to_owned();
+        let mut input = self.input.clone();
         if operation == "change" {
-            let change = Object::entries(input.unchecked_ref());
-            let change: Array = change.get(0).unchecked_into();
-            (operation, input) = (change.get(0).as_string().unwrap_or_default(), change.get(1));
+            let change: Array = Object::entries(input.unchecked_ref()).get(0).unchecked_into();
+            operation = change.get(0).as_string().unwrap_or_default();
+            input = change.get(1);
         }
         let method = Reflect::get(remote, &method_of(&operation).into())?;
         let arguments: Array = std::iter::once(&input).chain(&self.more).collect();

@@ -282,6 +282,7 @@ fn wrong_inputs(dev: &Dev) {
     let wrong = [
         json!(["expose", { "port": 65_536 }]),
         json!(["exec", {}]),
+        json!(["constructor", {}]),
         json!(["stat", { "root": 1, "path": [] }]),
         json!(["open", { "sleepAfterMs": -1 }]),
     ];

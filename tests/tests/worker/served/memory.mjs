@@ -2,7 +2,7 @@
 // calls. One implements `contract.d.ts`; the other has a method for each operation, as classes had before koze 0.2.
 
 import { DurableObject } from "cloudflare:workers";
-import { askedPort, newNonce } from "./calls.mjs";
+import { askedPort, methodOf, newNonce } from "./calls.mjs";
 import { Waiting } from "./waiting.mjs";
 
 /** @import * as contract from "./contract.js" */
@@ -415,9 +415,8 @@ export class Memory extends Plain {
     const [[name, input] = ["none", {}]] = Object.entries(request);
     // A change has the method of its own name.
     const [[operation, given] = [name, input]] = name === "change" ? Object.entries(input) : [];
-    const method = `koze_${operation}`.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
     const methods = /** @type {Record<string, (input: any, waiting?: contract.Waiting) => any>} */ (/** @type {unknown} */ (this));
-    return methods[method]?.(given, waiting);
+    return methods[methodOf(operation)]?.(given, waiting);
   }
 
   /** @param {contract.Pack} input @returns {Promise<contract.Reply<contract.Packed>>} */
