@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
 
-const TEMPLATE: &str = "files/worker/koze-guest.mjs";
+const TEMPLATE: &str = "files/generated/koze/koze-guest.mjs";
 const PACKED: &str = "files/guest/koze-guest-x86_64.gz";
 
 fn main() {

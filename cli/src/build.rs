@@ -186,10 +186,12 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
             // Without a record, the next run asks for `--config` again.
             let _ = home::remember_config(&project.dir, &config.target);
         }
-        // This run, or one that was killed, may have deleted the last file in it.
-        let native = project.dir.join(generate::DIR).join(guest::DIR);
-        let native: Vec<PathBuf> = beneath::resolve(&project.dir, &native).into_iter().collect();
-        write::remove_empty(native.as_slice());
+        // This run, or one that was killed, may have deleted the last file in them.
+        let generated = project.dir.join(generate::DIR);
+        let dirs = [generated.join(generate::KOZE), generated.join(guest::DIR)];
+        let dirs: Vec<PathBuf> =
+            dirs.iter().filter_map(|dir| beneath::resolve(&project.dir, dir).ok()).collect();
+        write::remove_empty(&dirs);
         build.hidden = ignored::hidden(&project.dir, &plan.changes);
     }
     build.plan = Some(plan);

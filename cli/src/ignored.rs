@@ -32,7 +32,7 @@ pub fn hidden(package: &Path, changes: &[Change]) -> Vec<Hidden> {
     let lock = created().find(|change| change.shown == lock::FILE);
     let hides = |change: Option<&Change>, what: &str| find_pattern(package, &change?.path, what);
     // Patterns such as `*.wasm` exclude it alone.
-    let engine = format!("{}/{}", generate::DIR, generate::ENGINE);
+    let engine = format!("{}/{}/{}", generate::DIR, generate::KOZE, generate::ENGINE);
     let engine = || hides(created().find(|change| change.shown == engine), &engine);
     hides(generated, generate::DIR).or_else(engine).into_iter().chain(hides(lock, lock::FILE)).collect()
 }

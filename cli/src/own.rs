@@ -63,14 +63,6 @@ impl Own {
         }
     }
 
-    /// Returns the generated file that exports it, and the line that does.
-    pub fn generated(self) -> (&'static str, &'static str) {
-        match self {
-            Own::Registry => ("worker.mjs", "export { KozeSessions } from \"./sessions.mjs\";"),
-            Own::Scripts => ("worker.mjs", "export { KozeScripts } from \"./script-object.mjs\";"),
-        }
-    }
-
     /// Returns what it is for, for messages.
     pub fn noun(self) -> &'static str {
         match self {

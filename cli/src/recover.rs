@@ -18,17 +18,15 @@ use crate::write::input;
 
 /// Adds the undeclared classes to the lock if there was no lock file.
 pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, config: &Config) {
+    let entry = project.dir.join(generate::ENTRY);
+    let Ok(text) = input::read_text_in(&project.dir, &entry) else { return };
     for own in Own::ALL {
-        let (file, line) = own.generated();
-        let path = project.dir.join(generate::DIR).join(file);
-        let text = input::read_text_in(&project.dir, &path).unwrap_or_default();
-        if !own.is_enabled(project) && text.lines().any(|other| other == line) {
-            let (class, binding) = (own.class().to_owned(), own.binding().to_owned());
+        let (class, binding) = (own.class().to_owned(), own.binding().to_owned());
+        let exported = format!("export {{ {class} }} from ");
+        if !own.is_enabled(project) && text.lines().any(|line| line.starts_with(&exported)) {
             own.lock(lock, Some(lock::Own { class, binding, migration: None }));
         }
     }
-    let entry = project.dir.join(generate::ENTRY);
-    let Ok(text) = input::read_text_in(&project.dir, &entry) else { return };
     let mut before = "";
     for line in text.lines() {
         let doc = std::mem::replace(&mut before, line);

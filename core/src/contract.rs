@@ -434,7 +434,7 @@ export interface Contract {{
     #[test]
     fn javascript_is_checked_against_the_same_types() {
         let text = declaration(operations!(declare));
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/files/worker/contract.d.ts");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/files/generated/koze/contract.d.ts");
         if std::env::var_os("KOZE_BLESS").is_some() {
             std::fs::write(path, &text).unwrap();
         }

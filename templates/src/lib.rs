@@ -13,98 +13,101 @@ pub const ENV: &str = include_str!("../files/generated/env.rs");
 pub const TOOLS: &str = include_str!("../files/generated/tools.rs");
 
 /// The Worker's entry point, `src/generated/worker.mjs`.
-pub const WORKER: &str = include_str!("../files/worker/worker.mjs");
+pub const WORKER: &str = include_str!("../files/generated/worker.mjs");
 
 /// The types of the entry point, `src/generated/worker.d.mts`.
-pub const WORKER_TYPES: &str = include_str!("../files/worker/worker.d.mts");
+pub const WORKER_TYPES: &str = include_str!("../files/generated/worker.d.mts");
 
-/// The code shared by the base classes of all backends, `src/generated/calls.mjs`.
-pub const CALLS: &str = include_str!("../files/worker/calls.mjs");
+/// The attributes of the generated files for Git, `src/generated/.gitattributes`.
+pub const GIT_ATTRIBUTES: &str = include_str!("../files/generated/gitattributes");
 
-/// The base class of sandboxes with the backend `sdk`, `src/generated/sdk.mjs`.
-pub const SDK: &str = include_str!("../files/worker/sdk.mjs");
+/// The code shared by the base classes of all backends, `src/generated/koze/calls.mjs`.
+pub const CALLS: &str = include_str!("../files/generated/koze/calls.mjs");
 
-/// The types of [`SDK`], `src/generated/sdk.d.mts`.
-pub const SDK_TYPES: &str = include_str!("../files/worker/sdk.d.mts");
+/// The base class of sandboxes with the backend `sdk`, `src/generated/koze/sdk.mjs`.
+pub const SDK: &str = include_str!("../files/generated/koze/sdk.mjs");
 
-/// The code that runs the guest in the SDK's container, `src/generated/placed.mjs`.
-pub const PLACED: &str = include_str!("../files/worker/placed.mjs");
+/// The types of [`SDK`], `src/generated/koze/sdk.d.mts`.
+pub const SDK_TYPES: &str = include_str!("../files/generated/koze/sdk.d.mts");
 
-/// The guest as a module, `src/generated/koze-guest.mjs`, with [`PACKED_GUEST`] in base64.
+/// The code that runs the guest in the SDK's container, `src/generated/koze/placed.mjs`.
+pub const PLACED: &str = include_str!("../files/generated/koze/placed.mjs");
+
+/// The guest as a module, `src/generated/koze/koze-guest.mjs`, with [`PACKED_GUEST`] in base64.
 pub const GUEST_MODULE: &str = include_str!(concat!(env!("OUT_DIR"), "/koze-guest.mjs"));
 
-/// The requests of all backends' classes to the guest, `src/generated/operations.mjs`.
-pub const OPERATIONS: &str = include_str!("../files/worker/operations.mjs");
+/// The requests of all backends' classes to the guest, `src/generated/koze/operations.mjs`.
+pub const OPERATIONS: &str = include_str!("../files/generated/koze/operations.mjs");
 
-/// The base class of sandboxes with the backend `native`, `src/generated/native.mjs`.
-pub const NATIVE: &str = include_str!("../files/worker/native.mjs");
+/// The base class of sandboxes with the backend `native`, `src/generated/koze/native.mjs`.
+pub const NATIVE: &str = include_str!("../files/generated/koze/native.mjs");
 
-/// The types of [`NATIVE`], `src/generated/native.d.mts`.
-pub const NATIVE_TYPES: &str = include_str!("../files/worker/native.d.mts");
+/// The types of [`NATIVE`], `src/generated/koze/native.d.mts`.
+pub const NATIVE_TYPES: &str = include_str!("../files/generated/koze/native.d.mts");
 
-/// The container of [`NATIVE`], `src/generated/container.mjs`.
-pub const NATIVE_CONTAINER: &str = include_str!("../files/worker/container.mjs");
+/// The container of [`NATIVE`], `src/generated/koze/container.mjs`.
+pub const NATIVE_CONTAINER: &str = include_str!("../files/generated/koze/container.mjs");
 
-/// The tracking of callers that wait for programs, `src/generated/waiting.mjs`. `koze dev --local` uses it, too.
-pub const WAITING: &str = include_str!("../files/worker/waiting.mjs");
+/// The tracking of callers that wait for programs, `src/generated/koze/waiting.mjs`. `koze dev --local` uses it, too.
+pub const WAITING: &str = include_str!("../files/generated/koze/waiting.mjs");
 
-/// The streams of files and trees between sandboxes, `src/generated/trees.mjs`.
-pub const TREES: &str = include_str!("../files/worker/trees.mjs");
+/// The streams of files and trees between sandboxes, `src/generated/koze/trees.mjs`.
+pub const TREES: &str = include_str!("../files/generated/koze/trees.mjs");
 
-/// The connection to the guest, `src/generated/guest.mjs`.
-pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");
+/// The connection to the guest, `src/generated/koze/guest.mjs`.
+pub const GUEST_CONNECTION: &str = include_str!("../files/generated/koze/guest.mjs");
 
 /// The class of the objects that record the sandboxes of sessions and keep the values of their stores,
-/// `src/generated/sessions.mjs`.
-pub const SESSIONS: &str = include_str!("../files/worker/sessions.mjs");
+/// `src/generated/koze/sessions.mjs`.
+pub const SESSIONS: &str = include_str!("../files/generated/koze/sessions.mjs");
 
-/// The types of [`SESSIONS`], `src/generated/sessions.d.mts`.
-pub const SESSIONS_TYPES: &str = include_str!("../files/worker/sessions.d.mts");
+/// The types of [`SESSIONS`], `src/generated/koze/sessions.d.mts`.
+pub const SESSIONS_TYPES: &str = include_str!("../files/generated/koze/sessions.d.mts");
 
-/// The class of the objects that run agents' scripts, `src/generated/script-object.mjs`. The region `isolated` is kept where
+/// The class of the objects that run agents' scripts, `src/generated/koze/script-object.mjs`. The region `isolated` is kept where
 /// the Worker has a binding `__KOZE_LOADER__` (a text) to load dynamic Workers, and the region `browser` where scripts have a browser:
 /// `__KOZE_BROWSERS__` is a list of the names of its bindings.
-pub const SCRIPT_OBJECT: &str = include_str!("../files/worker/script-object.mjs");
+pub const SCRIPT_OBJECT: &str = include_str!("../files/generated/koze/script-object.mjs");
 
-/// The types of [`SCRIPT_OBJECT`], `src/generated/script-object.d.mts`.
-pub const SCRIPT_OBJECT_TYPES: &str = include_str!("../files/worker/script-object.d.mts");
+/// The types of [`SCRIPT_OBJECT`], `src/generated/koze/script-object.d.mts`.
+pub const SCRIPT_OBJECT_TYPES: &str = include_str!("../files/generated/koze/script-object.d.mts");
 
-/// The databases of [`SCRIPT_OBJECT`], `src/generated/script-database.mjs`.
-pub const SCRIPT_DATABASE: &str = include_str!("../files/worker/script-database.mjs");
+/// The databases of [`SCRIPT_OBJECT`], `src/generated/koze/script-database.mjs`.
+pub const SCRIPT_DATABASE: &str = include_str!("../files/generated/koze/script-database.mjs");
 
-/// The `fetch` of [`SCRIPT_OBJECT`], `src/generated/script-fetch.mjs`. It uses [`EGRESS`].
-pub const SCRIPT_FETCH: &str = include_str!("../files/worker/script-fetch.mjs");
+/// The `fetch` of [`SCRIPT_OBJECT`], `src/generated/koze/script-fetch.mjs`. It uses [`EGRESS`].
+pub const SCRIPT_FETCH: &str = include_str!("../files/generated/koze/script-fetch.mjs");
 
-/// The browsers of [`SCRIPT_OBJECT`], `src/generated/script-browser.mjs`, over the binding `browser`.
-pub const SCRIPT_BROWSER: &str = include_str!("../files/worker/script-browser.mjs");
+/// The browsers of [`SCRIPT_OBJECT`], `src/generated/koze/script-browser.mjs`, over the binding `browser`.
+pub const SCRIPT_BROWSER: &str = include_str!("../files/generated/koze/script-browser.mjs");
 
-/// The guard of [`SCRIPT_BROWSER`], `src/generated/script-guard.mjs`. It uses [`SCRIPT_FETCH`].
-pub const SCRIPT_GUARD: &str = include_str!("../files/worker/script-guard.mjs");
+/// The guard of [`SCRIPT_BROWSER`], `src/generated/koze/script-guard.mjs`. It uses [`SCRIPT_FETCH`].
+pub const SCRIPT_GUARD: &str = include_str!("../files/generated/koze/script-guard.mjs");
 
-/// The host of scripts, `src/generated/scripts.mjs`.
-pub const SCRIPTS: &str = include_str!("../files/worker/scripts.mjs");
+/// The host of scripts, `src/generated/koze/scripts.mjs`.
+pub const SCRIPTS: &str = include_str!("../files/generated/koze/scripts.mjs");
 
-/// The types of [`SCRIPTS`], `src/generated/scripts.d.mts`.
-pub const SCRIPTS_TYPES: &str = include_str!("../files/worker/scripts.d.mts");
+/// The types of [`SCRIPTS`], `src/generated/koze/scripts.d.mts`.
+pub const SCRIPTS_TYPES: &str = include_str!("../files/generated/koze/scripts.d.mts");
 
-/// The host of scripts in a dynamic Worker, `src/generated/isolated.mjs`. `__KOZE_SCRIPTS_NAME__` and
+/// The host of scripts in a dynamic Worker, `src/generated/koze/isolated.mjs`. `__KOZE_SCRIPTS_NAME__` and
 /// `__KOZE_SCRIPTS_SOURCE__` are texts: the name of that Worker, which no other code has, and [`SCRIPTS`].
-pub const ISOLATED_SCRIPTS: &str = include_str!("../files/worker/isolated.mjs");
+pub const ISOLATED_SCRIPTS: &str = include_str!("../files/generated/koze/isolated.mjs");
 
 /// The engine that [`SCRIPTS`] runs, a module of WebAssembly. `cargo xtask script` builds it from `koze-script`.
 pub const SCRIPT_ENGINE: &[u8] = include_bytes!("../files/script/koze-script.wasm");
 
-/// The egress policy, `src/generated/egress.mjs`.
-pub const EGRESS: &str = include_str!("../files/worker/egress.mjs");
+/// The egress policy, `src/generated/koze/egress.mjs`.
+pub const EGRESS: &str = include_str!("../files/generated/koze/egress.mjs");
 
-/// The types of [`EGRESS`], `src/generated/egress.d.mts`.
-pub const EGRESS_TYPES: &str = include_str!("../files/worker/egress.d.mts");
+/// The types of [`EGRESS`], `src/generated/koze/egress.d.mts`.
+pub const EGRESS_TYPES: &str = include_str!("../files/generated/koze/egress.d.mts");
 
 /// The lines of a Dockerfile that install the guest.
-pub const NATIVE_DOCKERFILE: &str = include_str!("../files/worker/native.Dockerfile");
+pub const NATIVE_DOCKERFILE: &str = include_str!("../files/guest/install.Dockerfile");
 
-/// The contract of the base classes, `src/generated/contract.d.ts`.
-pub const CONTRACT: &str = include_str!("../files/worker/contract.d.ts");
+/// The contract of the base classes, `src/generated/koze/contract.d.ts`.
+pub const CONTRACT: &str = include_str!("../files/generated/koze/contract.d.ts");
 
 /// The guest of containers (x86-64, static): the first process of a sandbox with the backend `native`, at
 /// `/.koze/guest` in its image. Its version is that of this crate; `cargo xtask guest` builds it.
@@ -121,10 +124,10 @@ pub const PACKED_GUEST: &[u8] = include_bytes!("../files/guest/koze-guest-x86_64
 pub const WRANGLER: &str = include_str!("../files/wrangler.jsonc");
 
 /// The base class of `koze dev --local`, for sandboxes on this machine.
-pub const LOCAL: &str = include_str!("../files/worker/local.mjs");
+pub const LOCAL: &str = include_str!("../files/dev/local.mjs");
 
 /// The Worker's entry point for `koze dev --local`.
-pub const LOCAL_WORKER: &str = include_str!("../files/worker/local-worker.mjs");
+pub const LOCAL_WORKER: &str = include_str!("../files/dev/local-worker.mjs");
 
 /// The sandbox of a new project.
 pub const SHELL: &str = "src/server/shell.sandbox.rs";

@@ -78,7 +78,7 @@ export default {
 };`;
 
 const generated = join(project, "src/generated");
-const texts = readdirSync(generated).filter((name) => name.endsWith(".mjs"));
+const texts = readdirSync(generated, { recursive: true }).filter((name) => name.endsWith(".mjs"));
 const miniflare = new Miniflare(
   convertV4MiniflareOptions({
     host: "127.0.0.1",

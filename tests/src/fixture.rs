@@ -24,11 +24,15 @@ pub fn shared(path: &str) -> Option<Vec<u8>> {
     if let Some(filled) = guest(path).or_else(|| scripts(path)) {
         return Some(filled);
     }
-    let name = path.strip_prefix("src/generated/").filter(|name| !name.contains('/'))?;
-    let template = fs::read_to_string(root().join("templates/files/worker").join(name)).ok()?;
+    let name = path.strip_prefix("src/generated/")?;
+    let template = match name {
+        ".gitattributes" => "gitattributes",
+        _ => name.strip_prefix("koze/").map(|_| name)?,
+    };
+    let template = fs::read_to_string(root().join("templates/files/generated").join(template)).ok()?;
     let filled = ["__KOZE_", "//#region"].iter().any(|mark| template.contains(mark));
     match name {
-        "contract.d.ts" => Some(format!("{HEAD}{template}").into()),
+        "koze/contract.d.ts" => Some(format!("{HEAD}{template}").into()),
         _ => (!filled).then(|| template.into()),
     }
 }
@@ -45,7 +49,7 @@ fn guest(path: &str) -> Option<Vec<u8>> {
         "koze-user-data.tar" | ".koze-user-data.tar" => Some(koze_templates::USER_DATA.to_vec()),
         "koze-guest.mjs" => {
             let program = STANDARD.encode(koze_templates::PACKED_GUEST);
-            let template = root().join("templates/files/worker/koze-guest.mjs");
+            let template = root().join("templates/files/generated/koze/koze-guest.mjs");
             let template = fs::read_to_string(template).expect("the template of the guest's module");
             Some(template.replace("__KOZE_PROGRAM__", &program).into())
         }
@@ -55,7 +59,7 @@ fn guest(path: &str) -> Option<Vec<u8>> {
 
 /// Returns the engine of scripts, and the module that contains the source of its host.
 fn scripts(path: &str) -> Option<Vec<u8>> {
-    match path.strip_prefix("src/generated/")? {
+    match path.strip_prefix("src/generated/koze/")? {
         "koze-script.wasm" => Some(koze_templates::SCRIPT_ENGINE.to_vec()),
         "isolated.mjs" => {
             let text = |text: &str| serde_json::Value::from(text).to_string();

@@ -2,7 +2,7 @@
 //! only what the build has changed.
 //!
 //! Generated files that are the same in every project are not repeated in each fixture: `shared.txt` lists them, and
-//! they are compared with their templates in `templates/files/worker`. Changing such a template changes no fixture.
+//! they are compared with their templates in `templates/files/generated/koze`. Changing such a template changes no fixture.
 //!
 //! `KOZE_BLESS=1 cargo test -p koze-tests --test golden` rewrites `after`; read the diff before you commit it.
 
@@ -91,7 +91,7 @@ fn every_shared_file_is_in_a_fixture_by_its_name_alone() {
             named.insert(path);
         }
     }
-    let parts = generate::PARTS.map(|part| format!("{}/{part}", generate::DIR));
+    let parts = generate::PARTS.map(|part| format!("{}/{}/{part}", generate::DIR, generate::KOZE));
     let missing: Vec<&String> = parts.iter().filter(|part| !named.contains(*part)).collect();
     assert!(missing.is_empty(), "no fixture has {missing:?}");
 }

@@ -9,15 +9,20 @@ mod tools;
 mod worker;
 
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use koze_core::Profiles;
 use koze_model::Sandbox;
+use koze_templates::GIT_ATTRIBUTES;
 
 use crate::wrangler::bindings::Bindings;
 use crate::write::Content;
 
 /// The directory, relative to the package.
 pub const DIR: &str = "src/generated";
+
+/// The directory of koze's own code in it, most of which is the same in all projects.
+pub const KOZE: &str = "koze";
 
 /// The Worker's entry point, relative to the package.
 pub const ENTRY: &str = "src/generated/worker.mjs";
@@ -67,8 +72,8 @@ fn constant_content(text: &'static str) -> Content {
     Content::from(text.as_bytes())
 }
 
-/// Renders the files, with their names.
-pub fn files(inputs: Inputs) -> Vec<(&'static str, Content)> {
+/// Renders the files, with their paths in [`DIR`].
+pub fn files(inputs: Inputs) -> Vec<(PathBuf, Content)> {
     let Inputs { sandboxes, kept, bindings, offered, registry } = inputs;
     let scripts = offered.is_some_and(|offered| offered.script_egress().is_some());
     let rust = rust::render(sandboxes, bindings, offered);
@@ -77,13 +82,21 @@ pub fn files(inputs: Inputs) -> Vec<(&'static str, Content)> {
         .into_iter()
         .chain(tools)
         .chain(worker::render(sandboxes, kept, registry, scripts))
-        .map(|(name, text)| (name, Content::from(text.into_bytes())));
+        .map(|(name, text)| (name, Content::from(text.into_bytes())))
+        .chain([(".gitattributes", constant_content(GIT_ATTRIBUTES))])
+        .map(|(name, content)| (PathBuf::from(name), content));
     let browser = offered.is_some_and(Profiles::has_script_browser);
-    rendered
-        .chain(worker::bases(sandboxes, scripts))
+    let koze = worker::bases(sandboxes, scripts)
+        .into_iter()
         .chain(registry.then(worker::registry).into_iter().flatten())
         .chain(scripts.then(|| scripts::files(bindings, browser)).into_iter().flatten())
-        .collect()
+        .map(|(name, content)| (Path::new(KOZE).join(name), content));
+    rendered.chain(koze).collect()
+}
+
+/// Returns the paths in [`DIR`] of the files that only some projects have. Until koze 0.2, they were not in [`KOZE`].
+pub fn parts() -> impl Iterator<Item = PathBuf> {
+    PARTS.iter().flat_map(|name| [Path::new(KOZE).join(name), PathBuf::from(name)])
 }
 
 /// The names of the files that only some projects have.

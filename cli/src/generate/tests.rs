@@ -14,8 +14,11 @@ fn sandbox(file: &str, text: &str) -> Sandbox {
 }
 
 /// Renders the files. Each sandbox gets an image whose reference is its directory.
-fn made(sandboxes: &[Sandbox], kept: &[&str], root: &Value) -> Vec<(&'static str, String)> {
-    let text = |(name, content): (_, Content)| (name, String::from_utf8(content.into_owned()).expect("text"));
+fn made(sandboxes: &[Sandbox], kept: &[&str], root: &Value) -> Vec<(String, String)> {
+    let text = |(path, content): (PathBuf, Content)| {
+        let text = String::from_utf8(content.into_owned()).expect("text");
+        (path.display().to_string(), text)
+    };
     let image = |sandbox: &Sandbox| Resolved::new(sandbox.file.clone(), ImageSource::Attribute);
     let first = sandboxes.iter().find(|sandbox| serves(sandbox)).map(|sandbox| sandbox.names.base.as_str());
     let offered = offered(sandboxes.iter().map(|sandbox| (sandbox, image(sandbox))), first);
@@ -40,7 +43,7 @@ fn generated_rust_parses_with_any_directory_name() {
         let file = format!("src/{dir}/type.sandbox.rs");
         let text = format!("#[sandbox] {} struct T{index};", ["pub", ""][index % 2]);
         for (name, text) in made(&[sandbox(&file, &text)], &[], &json!({})) {
-            if ["mod.rs", "env.rs", "tools.rs"].contains(&name) {
+            if ["mod.rs", "env.rs", "tools.rs"].contains(&name.as_str()) {
                 let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 if name == "mod.rs" {
                     let paths: Vec<String> = parsed.items.iter().filter_map(path).collect();
@@ -152,10 +155,10 @@ fn the_templates_are_valid_rust() {
 #[test]
 fn every_file_starts_with_the_mark() {
     for (name, text) in made(&[], &["Kept"], &json!({})) {
-        let first = if name == "tools.json" {
-            format!("{{\n  \"$comment\": \"{MARK}\",\n")
-        } else {
-            format!("// {MARK}\n")
+        let first = match name.as_str() {
+            "tools.json" => format!("{{\n  \"$comment\": \"{MARK}\",\n"),
+            ".gitattributes" => format!("# {MARK}\n"),
+            _ => format!("// {MARK}\n"),
         };
         assert!(text.starts_with(&first), "{name}");
     }
@@ -214,7 +217,7 @@ fn no_tools_without_a_sandbox_that_serves_agents() {
     let none = [sandbox("src/c.sandbox.rs", "#[sandbox(tools = [])] pub struct C;")];
     for sandboxes in [&none[..], &[]] {
         for (name, text) in made(sandboxes, &[], &json!({})) {
-            match name {
+            match name.as_str() {
                 "tools.rs" => assert!(syn::parse_file(&text).unwrap().items.is_empty(), "{text}"),
                 "tools.json" => assert!(text.ends_with("\"tools\": []\n}\n"), "{text}"),
                 _ => assert!(!text.contains("handle_tool_call"), "{text}"),

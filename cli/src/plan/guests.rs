@@ -42,7 +42,7 @@ pub(super) fn leftovers(
     let listed =
         lock.files.iter().filter(|file| !new_lock.files.contains(file)).map(|file| project.dir.join(file));
     let generated = project.dir.join(generate::DIR);
-    let parts = generate::PARTS.iter().map(|name| generated.join(name));
+    let parts = generate::parts().map(|path| generated.join(path));
     let parts = parts.filter(|path| files.iter().all(|(written, _)| written != path));
     // Most of them do not exist.
     let present = listed.chain(parts).filter(|path| path.symlink_metadata().is_ok());

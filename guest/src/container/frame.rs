@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_class_has_the_same_constants() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/files/worker/guest.mjs");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/files/generated/koze/guest.mjs");
         let text = std::fs::read_to_string(path).unwrap();
         let (before, rest) = text.split_once("// The constants of the protocol.\n").unwrap();
         let (found, after) = rest.split_once("// The limits of this client.\n").unwrap();

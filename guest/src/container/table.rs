@@ -231,7 +231,7 @@ mod tests {
         let asked = play(&[ask(1, br#"{"of_tomorrow": {}}"#)]).unwrap();
         let Err(fault) = &asked[0].request else { panic!("{asked:?}") };
         assert!(fault.text.starts_with(text), "{}", fault.text);
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/files/worker/trees.mjs");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/files/generated/koze/trees.mjs");
         let class = std::fs::read_to_string(path).unwrap();
         let unknown = class.lines().find_map(|line| line.strip_prefix("const UNKNOWN = /^"));
         let unknown = unknown.expect("the class has the expression").replace(['(', ')'], "");

@@ -82,7 +82,7 @@ fn without_the_sdk_its_version_is_not_resolved() {
     std::fs::remove_file(project.path("package.json")).expect("what says the version");
     let run = built(&project);
     assert!(run.stdout.starts_with("1 sandbox in wrangler.jsonc\n"), "{}", run.stdout);
-    assert!(!project.path("src/generated/sdk.mjs").exists());
+    assert!(!project.path("src/generated/koze/sdk.mjs").exists());
     assert!(!project.read("src/generated/worker.mjs").contains("@cloudflare/sandbox"));
 }
 
@@ -262,16 +262,16 @@ fn all_sandboxes_move() {
       src/server/shell.sandbox.rs   ShellSandbox   SHELL_SANDBOX   docker.io/cloudflare/sandbox:0.12.10, with koze's guest
     updated src/server/python.sandbox.rs
     updated src/server/shell.sandbox.rs
-    removed src/generated/sdk.mjs
-    removed src/generated/sdk.d.mts
-    removed src/generated/placed.mjs
-    removed src/generated/koze-guest.mjs
+    removed src/generated/koze/sdk.mjs
+    removed src/generated/koze/sdk.d.mts
+    removed src/generated/koze/placed.mjs
+    removed src/generated/koze/koze-guest.mjs
     updated wrangler.jsonc
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
-    created src/generated/native.mjs
-    created src/generated/native.d.mts
-    created src/generated/container.mjs
+    created src/generated/koze/native.mjs
+    created src/generated/koze/native.d.mts
+    created src/generated/koze/container.mjs
     created src/generated/native/koze-guest
     created src/generated/native/python.Dockerfile
     created src/generated/native/shell.Dockerfile
@@ -358,16 +358,16 @@ fn all_sandboxes_move_back() {
     removed src/generated/native/koze-guest
     removed src/generated/native/python.Dockerfile
     removed src/generated/native/shell.Dockerfile
-    removed src/generated/native.mjs
-    removed src/generated/native.d.mts
-    removed src/generated/container.mjs
+    removed src/generated/koze/native.mjs
+    removed src/generated/koze/native.d.mts
+    removed src/generated/koze/container.mjs
     updated wrangler.jsonc
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
-    created src/generated/sdk.mjs
-    created src/generated/sdk.d.mts
-    created src/generated/placed.mjs
-    created src/generated/koze-guest.mjs
+    created src/generated/koze/sdk.mjs
+    created src/generated/koze/sdk.d.mts
+    created src/generated/koze/placed.mjs
+    created src/generated/koze/koze-guest.mjs
     updated koze.lock
     next: commit these files, including `koze.lock`
     `PythonSandbox` now has the backend `sdk`: its image is the SDK's, and no longer docker.io/cloudflare/sandbox:0.12.10-python
@@ -393,7 +393,8 @@ fn unneeded_files_are_deleted_with_the_last_sandbox() {
     assert!(!native.exists());
     let left: Vec<String> =
         project.snapshot().into_keys().filter(|path| path.starts_with("src/generated/")).collect();
-    let always = ["env.rs", "mod.rs", "tools.json", "tools.rs", "worker.d.mts", "worker.mjs"];
+    let always =
+        [".gitattributes", "env.rs", "mod.rs", "tools.json", "tools.rs", "worker.d.mts", "worker.mjs"];
     assert_eq!(left, always.map(|name| format!("src/generated/{name}")));
 }
 
@@ -433,9 +434,9 @@ fn one_sandbox_moves_by_name_or_class() {
     updated wrangler.jsonc
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
-    created src/generated/native.mjs
-    created src/generated/native.d.mts
-    created src/generated/container.mjs
+    created src/generated/koze/native.mjs
+    created src/generated/koze/native.d.mts
+    created src/generated/koze/container.mjs
     created src/generated/native/bash.Dockerfile
     created src/server/.koze-guest
     updated koze.lock

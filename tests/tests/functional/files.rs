@@ -103,6 +103,28 @@ fn a_file_that_koze_did_not_write() {
     ");
 }
 
+/// Until koze 0.2, `src/generated/koze` did not exist: its files were in `src/generated`.
+#[test]
+fn files_move_to_the_directory_of_koze() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    built(&project);
+    for name in ["sdk.mjs", "contract.d.ts"] {
+        let text = project.read(format!("src/generated/koze/{name}"));
+        fs::remove_file(project.path(format!("src/generated/koze/{name}"))).expect("a generated file");
+        project.write(format!("src/generated/{name}"), text);
+    }
+    project.write("src/generated/calls.mjs", "export const mine = 1;\n");
+    let run = built(&project);
+    for name in ["sdk.mjs", "contract.d.ts"] {
+        assert!(run.stdout.contains(&format!("created src/generated/koze/{name}\n")), "{}", run.stdout);
+        assert!(run.stdout.contains(&format!("removed src/generated/{name}\n")), "{}", run.stdout);
+        assert!(!project.path(format!("src/generated/{name}")).exists());
+    }
+    // A file that koze did not write stays.
+    assert_eq!(project.read("src/generated/calls.mjs"), "export const mine = 1;\n");
+    assert!(built(&project).stdout.contains("nothing to do"));
+}
+
 #[test]
 fn a_read_only_configuration() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");

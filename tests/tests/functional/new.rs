@@ -39,22 +39,23 @@ fn a_project_in_an_empty_directory() {
     hello/README.md
     hello/koze.lock
     hello/package.json
-    hello/src/generated/calls.mjs
-    hello/src/generated/container.mjs
-    hello/src/generated/contract.d.ts
+    hello/src/generated/.gitattributes
     hello/src/generated/env.rs
-    hello/src/generated/guest.mjs
+    hello/src/generated/koze/calls.mjs
+    hello/src/generated/koze/container.mjs
+    hello/src/generated/koze/contract.d.ts
+    hello/src/generated/koze/guest.mjs
+    hello/src/generated/koze/native.d.mts
+    hello/src/generated/koze/native.mjs
+    hello/src/generated/koze/operations.mjs
+    hello/src/generated/koze/sessions.d.mts
+    hello/src/generated/koze/sessions.mjs
+    hello/src/generated/koze/trees.mjs
+    hello/src/generated/koze/waiting.mjs
     hello/src/generated/mod.rs
-    hello/src/generated/native.d.mts
-    hello/src/generated/native.mjs
     hello/src/generated/native/shell.Dockerfile
-    hello/src/generated/operations.mjs
-    hello/src/generated/sessions.d.mts
-    hello/src/generated/sessions.mjs
     hello/src/generated/tools.json
     hello/src/generated/tools.rs
-    hello/src/generated/trees.mjs
-    hello/src/generated/waiting.mjs
     hello/src/generated/worker.d.mts
     hello/src/generated/worker.mjs
     hello/src/lib.rs

@@ -43,16 +43,17 @@ fn hand_written_entries_are_adopted() {
     created src/generated/tools.json
     created src/generated/worker.mjs
     created src/generated/worker.d.mts
-    created src/generated/sdk.mjs
-    created src/generated/sdk.d.mts
-    created src/generated/placed.mjs
-    created src/generated/koze-guest.mjs
-    created src/generated/operations.mjs
-    created src/generated/guest.mjs
-    created src/generated/trees.mjs
-    created src/generated/calls.mjs
-    created src/generated/waiting.mjs
-    created src/generated/contract.d.ts
+    created src/generated/.gitattributes
+    created src/generated/koze/sdk.mjs
+    created src/generated/koze/sdk.d.mts
+    created src/generated/koze/placed.mjs
+    created src/generated/koze/koze-guest.mjs
+    created src/generated/koze/operations.mjs
+    created src/generated/koze/guest.mjs
+    created src/generated/koze/trees.mjs
+    created src/generated/koze/calls.mjs
+    created src/generated/koze/waiting.mjs
+    created src/generated/koze/contract.d.ts
     created koze.lock
     next: commit these files, including `koze.lock`
     ");

@@ -8,21 +8,21 @@ use crate::common::{document, refused_with};
 
 const REGISTRY: &str = "\n[package.metadata.koze]\nregistry = true\n";
 const TABLE: &str = "\n[package.metadata.koze.script]\n";
-const ENGINE: &str = "src/generated/koze-script.wasm";
+const ENGINE: &str = "src/generated/koze/koze-script.wasm";
 
-const OBJECT: &str = "src/generated/script-object.mjs";
+const OBJECT: &str = "src/generated/koze/script-object.mjs";
 
 /// The files that only scripts need.
 const FILES: [&str; 9] = [
-    "src/generated/egress.d.mts",
-    "src/generated/egress.mjs",
+    "src/generated/koze/egress.d.mts",
+    "src/generated/koze/egress.mjs",
     ENGINE,
-    "src/generated/script-database.mjs",
-    "src/generated/script-fetch.mjs",
-    "src/generated/script-object.d.mts",
-    "src/generated/script-object.mjs",
-    "src/generated/scripts.d.mts",
-    "src/generated/scripts.mjs",
+    "src/generated/koze/script-database.mjs",
+    "src/generated/koze/script-fetch.mjs",
+    "src/generated/koze/script-object.d.mts",
+    "src/generated/koze/script-object.mjs",
+    "src/generated/koze/scripts.d.mts",
+    "src/generated/koze/scripts.mjs",
 ];
 
 /// A project with one sandbox and the registry, after a build, then with scripts if `asked`.
@@ -140,9 +140,9 @@ fn it_gets_its_own_tag_and_binding() {
     +++ b/src/generated/worker.d.mts
     @@ -2,6 +2,7 @@
      
-     import type { KozeSandbox as KozeBase } from "./sdk.mjs";
-     export { KozeSessions } from "./sessions.mjs";
-    +export { KozeScripts } from "./script-object.mjs";
+     import type { KozeSandbox as KozeBase } from "./koze/sdk.mjs";
+     export { KozeSessions } from "./koze/sessions.mjs";
+    +export { KozeScripts } from "./koze/script-object.mjs";
      
      /** The Rust Worker. */
      declare const worker: ExportedHandler;
@@ -151,8 +151,8 @@ fn it_gets_its_own_tag_and_binding() {
     @@ -7,6 +7,7 @@
      export { default } from "../../build/index.js";
      export * from "../../build/index.js";
-     export { KozeSessions } from "./sessions.mjs";
-    +export { KozeScripts } from "./script-object.mjs";
+     export { KozeSessions } from "./koze/sessions.mjs";
+    +export { KozeScripts } from "./koze/script-object.mjs";
      
      /** The sandbox that `src/server/shell.sandbox.rs` declares. */
      export class ShellSandbox extends KozeBase {
@@ -550,7 +550,7 @@ fn the_feature_can_be_that_of_the_workspace() {
 #[test]
 fn with_a_loader_scripts_run_in_a_dynamic_worker() {
     let project = project(true);
-    let object = "src/generated/script-object.mjs";
+    let object = "src/generated/koze/script-object.mjs";
     assert!(!project.read(object).contains("isolated"));
     let config = project.read("wrangler.jsonc");
     let loader = "{\n  \"worker_loaders\": [{ \"binding\": \"LOADER\" }],";
@@ -559,12 +559,12 @@ fn with_a_loader_scripts_run_in_a_dynamic_worker() {
     let text = project.read(object);
     assert!(text.contains("import { isolated }") && text.contains("[\"LOADER\"]"), "{text}");
     // The name is a digest of the code: `koze_tests::shared` computes it, too.
-    let isolated = "src/generated/isolated.mjs";
+    let isolated = "src/generated/koze/isolated.mjs";
     assert_eq!(Some(project.read(isolated).into_bytes()), koze_tests::shared(isolated));
     assert!(project.koze(&["build"]).stdout.contains("nothing to do"));
     project.write("wrangler.jsonc", config);
     built(&project);
-    assert!(!project.path("src/generated/isolated.mjs").exists());
+    assert!(!project.path("src/generated/koze/isolated.mjs").exists());
     assert!(!project.read(object).contains("isolated"));
 }
 
@@ -672,8 +672,8 @@ fn a_browser_is_bound() {
     assert!(generated("tools.rs").contains(".with_script_browser(true)"));
     assert!(project.read(OBJECT).contains("[\"BROWSER\"]"));
     assert!(
-        generated("script-browser.mjs").contains("AgentBrowser")
-            && generated("script-guard.mjs").contains("Guard")
+        generated("koze/script-browser.mjs").contains("AgentBrowser")
+            && generated("koze/script-guard.mjs").contains("Guard")
     );
     assert!(project.read("koze.lock").contains("\"browser\""), "{}", project.read("koze.lock"));
     assert!(project.koze(&["build"]).stdout.contains("nothing to do"));
@@ -683,8 +683,8 @@ fn a_browser_is_bound() {
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.stdout.contains("removed `browser`: scripts have no browser anymore"), "{run:?}");
     assert_eq!(project.read("wrangler.jsonc"), before);
-    assert!(!project.path("src/generated/script-browser.mjs").exists());
-    assert!(!project.path("src/generated/script-guard.mjs").exists());
+    assert!(!project.path("src/generated/koze/script-browser.mjs").exists());
+    assert!(!project.path("src/generated/koze/script-guard.mjs").exists());
     // On this machine only, the Worker has none.
     project.write("Cargo.toml", manifest.replace("browser = true\n", "browser = true\nworker = false\n"));
     let run = project.koze(&["remove", "KozeScripts", "--never-deployed"]);
@@ -751,17 +751,18 @@ fn a_package_without_sandboxes_needs_no_sdk() {
     created src/generated/tools.json
     created src/generated/worker.mjs
     created src/generated/worker.d.mts
-    created src/generated/egress.mjs
-    created src/generated/egress.d.mts
-    created src/generated/sessions.mjs
-    created src/generated/sessions.d.mts
-    created src/generated/script-object.mjs
-    created src/generated/script-object.d.mts
-    created src/generated/script-database.mjs
-    created src/generated/script-fetch.mjs
-    created src/generated/scripts.mjs
-    created src/generated/scripts.d.mts
-    created src/generated/koze-script.wasm
+    created src/generated/.gitattributes
+    created src/generated/koze/egress.mjs
+    created src/generated/koze/egress.d.mts
+    created src/generated/koze/sessions.mjs
+    created src/generated/koze/sessions.d.mts
+    created src/generated/koze/script-object.mjs
+    created src/generated/koze/script-object.d.mts
+    created src/generated/koze/script-database.mjs
+    created src/generated/koze/script-fetch.mjs
+    created src/generated/koze/scripts.mjs
+    created src/generated/koze/scripts.d.mts
+    created src/generated/koze/koze-script.wasm
     created koze.lock
     next: commit these files, including `koze.lock`
     ");
@@ -774,7 +775,7 @@ fn a_package_without_sandboxes_needs_no_sdk() {
     let definitions: Value = serde_json::from_str(&project.read("src/generated/tools.json")).expect("JSON");
     let names = definitions["tools"].as_array().expect("tools").iter().map(|tool| tool["name"].clone());
     assert!(names.clone().any(|name| name == "run_sandbox_code"), "{definitions}");
-    assert!(!project.path("src/generated/sdk.mjs").exists());
+    assert!(!project.path("src/generated/koze/sdk.mjs").exists());
     assert!(project.koze(&["build"]).stdout.contains("nothing to do"));
     assert_eq!(project.koze(&["build", "--check"]).code, 0);
     assert_snapshot!(project.koze(&["list"]).stdout, @"

@@ -9,7 +9,7 @@ import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
 const [templates] = process.argv.slice(2);
-const { run, check } = await import(pathToFileURL(join(templates, "worker/scripts.mjs")).href);
+const { run, check } = await import(pathToFileURL(join(templates, "generated/koze/scripts.mjs")).href);
 const module = new WebAssembly.Module(readFileSync(join(templates, "script/koze-script.wasm")));
 
 /** The answers of `script/tests/native`. */

@@ -10,9 +10,9 @@ use crate::project::TIMEOUT;
 fn a_policy_checks_hosts_ports_and_embedded_addresses() {
     let mut node = node_command("node");
     node.arg(root().join("tests/tests/worker/egress.mjs"));
-    node.arg(root().join("templates/files/worker/egress.mjs"));
+    node.arg(root().join("templates/files/generated/koze/egress.mjs"));
     node.arg(root().join("local/src/network/egress/addresses.json"));
-    node.arg(root().join("templates/files/worker/script-fetch.mjs"));
+    node.arg(root().join("templates/files/generated/koze/script-fetch.mjs"));
     node.arg(root().join("local/src/network/egress/public.json"));
     let output = run(node, TIMEOUT);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -22,7 +22,7 @@ fn a_policy_checks_hosts_ports_and_embedded_addresses() {
 #[test]
 fn local_sandboxes_and_containers_say_the_same() {
     let read = |file: &str| fs_err::read_to_string(root().join(file)).expect(file);
-    let worker = read("templates/files/worker/calls.mjs");
+    let worker = read("templates/files/generated/koze/calls.mjs");
     let local = read("local/src/network/egress/mod.rs") + &read("local/src/sandbox/judgement.rs");
     for text in [
         "PIP_RETRIES",

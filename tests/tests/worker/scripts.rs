@@ -37,8 +37,8 @@ fn an_upload_with_scripts_is_little_larger() {
     let copy = |from: &str, to: &str| {
         project.write(to, fs::read(templates.join(from)).expect("a template"));
     };
-    copy("worker/scripts.mjs", "scripts.mjs");
-    let isolated = fs::read_to_string(templates.join("worker/isolated.mjs")).expect("a template");
+    copy("generated/koze/scripts.mjs", "scripts.mjs");
+    let isolated = fs::read_to_string(templates.join("generated/koze/isolated.mjs")).expect("a template");
     let isolated = isolated.replace("__KOZE_SCRIPTS_NAME__", "\"koze-scripts\"");
     let source = json!(project.read("scripts.mjs")).to_string();
     project.write("isolated.mjs", isolated.replace("__KOZE_SCRIPTS_SOURCE__", &source));

@@ -1,6 +1,7 @@
 //! TypeScript: the generated entry point and its types, and the templates.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use fs_err as fs;
 use koze_tests::{Project, root, run};
@@ -87,12 +88,18 @@ fn the_entry_point_and_its_types_pass() {
 fn templates() -> Project {
     let project = Project::new();
     project.link_node_modules();
-    let files = root().join("templates/files/worker");
-    for entry in fs::read_dir(files).expect("the templates") {
-        let path = entry.expect("a readable directory").path();
-        let name = path.file_name().expect("a name");
-        project.write(name, fs::read(&path).expect("a template"));
+    let files = root().join("templates/files");
+    let copied = [("generated", ""), ("generated/koze", "koze"), ("dev", "koze")];
+    for (from, to) in copied {
+        for entry in fs::read_dir(files.join(from)).expect("the templates") {
+            let path = entry.expect("a readable directory").path();
+            let name = path.file_name().expect("a name");
+            if path.is_file() {
+                project.write(Path::new(to).join(name), fs::read(&path).expect("a template"));
+            }
+        }
     }
+    project.write("placeholders.d.ts", fs::read(files.join("placeholders.d.ts")).expect("a template"));
     project
 }
 
@@ -100,26 +107,26 @@ const TEMPLATES: [&str; 23] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
-    "calls.mjs",
-    "sdk.mjs",
-    "sdk.d.mts",
-    "native.mjs",
-    "native.d.mts",
-    "waiting.mjs",
-    "container.mjs",
-    "guest.mjs",
-    "trees.mjs",
-    "egress.mjs",
-    "egress.d.mts",
-    "sessions.mjs",
-    "sessions.d.mts",
-    "scripts.mjs",
-    "scripts.d.mts",
-    "isolated.mjs",
-    "script-object.mjs",
-    "script-object.d.mts",
-    "script-database.mjs",
-    "script-fetch.mjs",
+    "koze/calls.mjs",
+    "koze/sdk.mjs",
+    "koze/sdk.d.mts",
+    "koze/native.mjs",
+    "koze/native.d.mts",
+    "koze/waiting.mjs",
+    "koze/container.mjs",
+    "koze/guest.mjs",
+    "koze/trees.mjs",
+    "koze/egress.mjs",
+    "koze/egress.d.mts",
+    "koze/sessions.mjs",
+    "koze/sessions.d.mts",
+    "koze/scripts.mjs",
+    "koze/scripts.d.mts",
+    "koze/isolated.mjs",
+    "koze/script-object.mjs",
+    "koze/script-object.d.mts",
+    "koze/script-database.mjs",
+    "koze/script-fetch.mjs",
 ];
 
 #[test]
@@ -132,8 +139,8 @@ fn the_templates_pass() {
 fn the_class_of_the_tests_implements_the_contract() {
     let project = templates();
     let class = fs::read(root().join("tests/tests/worker/served/memory.mjs")).expect("the class");
-    project.write("memory.mjs", class);
-    assert_eq!(tsc(&project, &["memory.mjs", "contract.d.ts"]), Ok(()));
+    project.write("koze/memory.mjs", class);
+    assert_eq!(tsc(&project, &["koze/memory.mjs", "koze/contract.d.ts"]), Ok(()));
 }
 
 /// The hand-written Workers of the benchmark use the same contract.
@@ -142,10 +149,14 @@ fn the_hand_written_workers_call_the_contract() {
     let project = templates();
     let entries = ["by-hand/http.ts", "by-hand/mcp.ts"];
     for file in ["answers.mjs", "by-hand/sandboxes.ts"].iter().chain(&entries) {
-        project.write(file, fs::read(root().join("tests/bench/worker").join(file)).expect("the benchmark"));
+        // Next to `contract.d.ts`, which they import.
+        let source = fs::read(root().join("tests/bench/worker").join(file)).expect("the benchmark");
+        project.write(Path::new("koze").join(file), source);
     }
     for entry in entries {
-        assert_eq!(tsc(&project, &[entry, "answers.mjs", "contract.d.ts"]), Ok(()), "{entry}");
+        let entry = format!("koze/{entry}");
+        let found = tsc(&project, &[&entry, "koze/answers.mjs", "koze/contract.d.ts"]);
+        assert_eq!(found, Ok(()), "{entry}");
     }
 }
 
@@ -176,7 +187,8 @@ fn a_wrong_type_in_a_placeholder_fails() {
 }
 
 /// The files that `koze dev --local` writes.
-const LOCAL: [&str; 5] = ["placeholders.d.ts", "calls.mjs", "waiting.mjs", "local.mjs", "local-worker.mjs"];
+const LOCAL: [&str; 5] =
+    ["placeholders.d.ts", "koze/calls.mjs", "koze/waiting.mjs", "koze/local.mjs", "koze/local-worker.mjs"];
 
 #[test]
 fn the_local_templates_pass() {
@@ -196,9 +208,9 @@ fn a_local_class_with_another_contract_fails() {
         ("await this.#call(\"expose\", input)", "this.#call(\"expose\", input)", "Reply<Done>"),
     ] {
         let project = templates();
-        let class = project.read("local.mjs");
+        let class = project.read("koze/local.mjs");
         assert!(class.contains(right), "{class}");
-        project.write("local.mjs", class.replace(right, wrong));
+        project.write("koze/local.mjs", class.replace(right, wrong));
         let found = tsc(&project, &LOCAL).expect_err(wrong);
         assert!(found.contains("local.mjs(") && found.contains(printed), "{found}");
     }

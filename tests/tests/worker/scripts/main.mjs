@@ -11,9 +11,9 @@ const FUEL = 100_000_000;
 
 const text = (path) => readFileSync(path, "utf8");
 const worker = join(import.meta.dirname, "worker.mjs");
-const isolated = text(join(templates, "worker/isolated.mjs"))
+const isolated = text(join(templates, "generated/koze/isolated.mjs"))
   .replace("__KOZE_SCRIPTS_NAME__", '"koze-scripts"')
-  .replace("__KOZE_SCRIPTS_SOURCE__", () => JSON.stringify(text(join(templates, "worker/scripts.mjs"))));
+  .replace("__KOZE_SCRIPTS_SOURCE__", () => JSON.stringify(text(join(templates, "generated/koze/scripts.mjs"))));
 const miniflare = new Miniflare(
   convertV4MiniflareOptions({
     host: "127.0.0.1",
@@ -24,7 +24,7 @@ const miniflare = new Miniflare(
     modulesRoot: "/",
     modules: [
       { type: "ESModule", path: "/worker.mjs", contents: text(worker) },
-      { type: "ESModule", path: "/scripts.mjs", contents: text(join(templates, "worker/scripts.mjs")) },
+      { type: "ESModule", path: "/scripts.mjs", contents: text(join(templates, "generated/koze/scripts.mjs")) },
       { type: "ESModule", path: "/isolated.mjs", contents: isolated },
       { type: "CompiledWasm", path: "/koze-script.wasm", contents: readFileSync(join(templates, "script/koze-script.wasm")) },
     ],

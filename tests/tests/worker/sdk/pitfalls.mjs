@@ -214,7 +214,7 @@ export const pitfalls = {
   },
 
   async "an empty exception of the platform is logged"(s, _, stage) {
-    const { log } = await import(stage.module(s.variant, "calls.mjs"));
+    const { log } = await import(stage.module(s.variant, "koze/calls.mjs"));
     const [before, said] = [console.error, []];
     console.error = (...all) => said.push(all.map(String).join(" "));
     try {

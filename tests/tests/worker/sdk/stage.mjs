@@ -135,16 +135,16 @@ export async function bundledSdk(project) {
   return sdk.outputFiles[0].text;
 }
 
-/** Returns the modules that `koze build` generated for a project, by name. @param {string} project */
+/** Returns the modules that `koze build` generated for a project, by path. @param {string} project */
 export function generatedFiles(project) {
   const generated = join(project, "src/generated");
-  const names = readdirSync(generated).filter((name) => name.endsWith(".mjs"));
+  const names = readdirSync(generated, { recursive: true }).filter((name) => name.endsWith(".mjs"));
   return Object.fromEntries(names.map((name) => [name, readFileSync(join(generated, name), "utf8")]));
 }
 
-/** Returns a generated module that imports the SDK from the bundle, three directories above it. @param {string} text */
+/** Returns a generated module that imports the SDK from the bundle, four directories above it. @param {string} text */
 export function withBundle(text) {
-  return text.replaceAll(`"@cloudflare/sandbox"`, `"../../../sdk-bundle.mjs"`);
+  return text.replaceAll(`"@cloudflare/sandbox"`, `"../../../../sdk-bundle.mjs"`);
 }
 
 export class Stage {

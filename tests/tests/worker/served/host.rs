@@ -27,9 +27,9 @@ const TIMEOUT: Duration = Duration::from_mins(2);
 const FILES: [(&str, &str); 5] = [
     ("tests/tests/worker/served", "entry.mjs"),
     ("tests/tests/worker/served", "memory.mjs"),
-    ("templates/files/worker", "calls.mjs"),
-    ("templates/files/worker", "waiting.mjs"),
-    ("templates/files/worker", "sessions.mjs"),
+    ("templates/files/generated/koze", "calls.mjs"),
+    ("templates/files/generated/koze", "waiting.mjs"),
+    ("templates/files/generated/koze", "sessions.mjs"),
 ];
 
 /// Returns a directory with the Worker for workerd, created once for all tests of a run.

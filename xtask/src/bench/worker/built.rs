@@ -107,7 +107,7 @@ impl Built {
 
     /// Returns wrangler's output for a dry run of the upload without the guest, which only Workers with the SDK contain.
     pub(in crate::bench) fn dry_run_bare(&self) -> Result<String> {
-        let guest = self.project.join("src/generated/koze-guest.mjs");
+        let guest = self.project.join("src/generated/koze/koze-guest.mjs");
         let whole = fs::read(&guest)?;
         fs::write(&guest, "export const PROGRAM = \"\";\n")?;
         let printed = self.dry_run(false);

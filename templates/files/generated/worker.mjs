@@ -3,10 +3,10 @@
 // The Worker that wrangler bundles: the Rust Worker built by worker-build, and a Durable Object class for each sandbox.
 
 //#region base
-import { KozeSandbox as KozeBase } from "./sdk.mjs";
+import { KozeSandbox as KozeBase } from "./koze/sdk.mjs";
 //#endregion
 //#region native-base
-import { KozeSandbox as KozeNative } from "./native.mjs";
+import { KozeSandbox as KozeNative } from "./koze/native.mjs";
 //#endregion
 //#region kept-base
 import { DurableObject as KozeKept } from "cloudflare:workers";
@@ -15,16 +15,16 @@ import { DurableObject as KozeKept } from "cloudflare:workers";
 export { default } from "__KOZE_WORKER__";
 export * from "__KOZE_WORKER__";
 //#region egress
-export { ContainerProxy } from "./egress.mjs";
+export { ContainerProxy } from "./koze/egress.mjs";
 //#endregion
 //#region native-egress
-export { KozeEgress } from "./egress.mjs";
+export { KozeEgress } from "./koze/egress.mjs";
 //#endregion
 //#region registry
-export { KozeSessions } from "./sessions.mjs";
+export { KozeSessions } from "./koze/sessions.mjs";
 //#endregion
 //#region scripts
-export { KozeScripts } from "./script-object.mjs";
+export { KozeScripts } from "./koze/script-object.mjs";
 //#endregion
 //#region class
 
