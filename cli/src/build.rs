@@ -188,7 +188,8 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         }
         // This run, or one that was killed, may have deleted the last file in them.
         let generated = project.dir.join(generate::DIR);
-        let dirs = [generated.join(generate::KOZE), generated.join(guest::DIR)];
+        let koze = generated.join(generate::KOZE);
+        let dirs = [koze.clone(), koze.join(generate::SDK), generated.join(guest::DIR)];
         let dirs: Vec<PathBuf> =
             dirs.iter().filter_map(|dir| beneath::resolve(&project.dir, dir).ok()).collect();
         write::remove_empty(&dirs);

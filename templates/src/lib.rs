@@ -24,14 +24,14 @@ pub const GIT_ATTRIBUTES: &str = include_str!("../files/generated/gitattributes"
 /// The code shared by the base classes of all backends, `src/generated/koze/calls.mjs`.
 pub const CALLS: &str = include_str!("../files/generated/koze/calls.mjs");
 
-/// The base class of sandboxes with the backend `sdk`, `src/generated/koze/sdk.mjs`.
-pub const SDK: &str = include_str!("../files/generated/koze/sdk.mjs");
+/// The base class of sandboxes with the backend `sdk`, `src/generated/koze/sdk/sdk.mjs`.
+pub const SDK: &str = include_str!("../files/generated/koze/sdk/sdk.mjs");
 
-/// The types of [`SDK`], `src/generated/koze/sdk.d.mts`.
-pub const SDK_TYPES: &str = include_str!("../files/generated/koze/sdk.d.mts");
+/// The types of [`SDK`], `src/generated/koze/sdk/sdk.d.mts`.
+pub const SDK_TYPES: &str = include_str!("../files/generated/koze/sdk/sdk.d.mts");
 
-/// The code that runs the guest in the SDK's container, `src/generated/koze/placed.mjs`.
-pub const PLACED: &str = include_str!("../files/generated/koze/placed.mjs");
+/// The code that runs the guest in the SDK's container, `src/generated/koze/sdk/placed.mjs`.
+pub const PLACED: &str = include_str!("../files/generated/koze/sdk/placed.mjs");
 
 /// The guest as a module, `src/generated/koze/koze-guest.mjs`, with [`PACKED_GUEST`] in base64.
 pub const GUEST_MODULE: &str = include_str!(concat!(env!("OUT_DIR"), "/koze-guest.mjs"));

@@ -24,6 +24,9 @@ pub const DIR: &str = "src/generated";
 /// The directory of koze's own code in it, most of which is the same in all projects.
 pub const KOZE: &str = "koze";
 
+/// The directory in [`KOZE`] of what only Cloudflare's Sandbox SDK needs.
+pub const SDK: &str = "sdk";
+
 /// The Worker's entry point, relative to the package.
 pub const ENTRY: &str = "src/generated/worker.mjs";
 
@@ -94,16 +97,17 @@ pub fn files(inputs: Inputs) -> Vec<(PathBuf, Content)> {
     rendered.chain(koze).collect()
 }
 
-/// Returns the paths in [`DIR`] of the files that only some projects have. Until koze 0.2, they were not in [`KOZE`].
+/// Returns the paths in [`DIR`] of the files that only some projects have. Until koze 0.2, they were in [`DIR`] itself.
 pub fn parts() -> impl Iterator<Item = PathBuf> {
-    PARTS.iter().flat_map(|name| [Path::new(KOZE).join(name), PathBuf::from(name)])
+    let former = PARTS.iter().filter_map(|part| Path::new(part).file_name().map(PathBuf::from));
+    former.chain(PARTS.iter().map(|part| Path::new(KOZE).join(part)))
 }
 
-/// The names of the files that only some projects have.
+/// The files that only some projects have, in [`KOZE`].
 pub const PARTS: [&str; 27] = [
-    "sdk.mjs",
-    "sdk.d.mts",
-    "placed.mjs",
+    "sdk/sdk.mjs",
+    "sdk/sdk.d.mts",
+    "sdk/placed.mjs",
     "operations.mjs",
     "koze-guest.mjs",
     "native.mjs",

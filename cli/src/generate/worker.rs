@@ -56,9 +56,9 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
     let mut files = Vec::new();
     if uses(Backend::Sdk) {
         files.extend([
-            ("sdk.mjs", SDK),
-            ("sdk.d.mts", SDK_TYPES),
-            ("placed.mjs", PLACED),
+            ("sdk/sdk.mjs", SDK),
+            ("sdk/sdk.d.mts", SDK_TYPES),
+            ("sdk/placed.mjs", PLACED),
             ("koze-guest.mjs", GUEST_MODULE),
         ]);
     }

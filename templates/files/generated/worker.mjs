@@ -3,7 +3,7 @@
 // The Worker that wrangler bundles: the Rust Worker built by worker-build, and a Durable Object class for each sandbox.
 
 //#region base
-import { KozeSandbox as KozeBase } from "./koze/sdk.mjs";
+import { KozeSandbox as KozeBase } from "./koze/sdk/sdk.mjs";
 //#endregion
 //#region native-base
 import { KozeSandbox as KozeNative } from "./koze/native.mjs";

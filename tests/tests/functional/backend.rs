@@ -82,7 +82,7 @@ fn without_the_sdk_its_version_is_not_resolved() {
     std::fs::remove_file(project.path("package.json")).expect("what says the version");
     let run = built(&project);
     assert!(run.stdout.starts_with("1 sandbox in wrangler.jsonc\n"), "{}", run.stdout);
-    assert!(!project.path("src/generated/koze/sdk.mjs").exists());
+    assert!(!project.path("src/generated/koze/sdk/sdk.mjs").exists());
     assert!(!project.read("src/generated/worker.mjs").contains("@cloudflare/sandbox"));
 }
 
@@ -262,9 +262,9 @@ fn all_sandboxes_move() {
       src/server/shell.sandbox.rs   ShellSandbox   SHELL_SANDBOX   docker.io/cloudflare/sandbox:0.12.10, with koze's guest
     updated src/server/python.sandbox.rs
     updated src/server/shell.sandbox.rs
-    removed src/generated/koze/sdk.mjs
-    removed src/generated/koze/sdk.d.mts
-    removed src/generated/koze/placed.mjs
+    removed src/generated/koze/sdk/sdk.mjs
+    removed src/generated/koze/sdk/sdk.d.mts
+    removed src/generated/koze/sdk/placed.mjs
     removed src/generated/koze/koze-guest.mjs
     updated wrangler.jsonc
     updated src/generated/worker.mjs
@@ -364,9 +364,9 @@ fn all_sandboxes_move_back() {
     updated wrangler.jsonc
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
-    created src/generated/koze/sdk.mjs
-    created src/generated/koze/sdk.d.mts
-    created src/generated/koze/placed.mjs
+    created src/generated/koze/sdk/sdk.mjs
+    created src/generated/koze/sdk/sdk.d.mts
+    created src/generated/koze/sdk/placed.mjs
     created src/generated/koze/koze-guest.mjs
     updated koze.lock
     next: commit these files, including `koze.lock`

@@ -108,17 +108,19 @@ fn a_file_that_koze_did_not_write() {
 fn files_move_to_the_directory_of_koze() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     built(&project);
-    for name in ["sdk.mjs", "contract.d.ts"] {
-        let text = project.read(format!("src/generated/koze/{name}"));
-        fs::remove_file(project.path(format!("src/generated/koze/{name}"))).expect("a generated file");
-        project.write(format!("src/generated/{name}"), text);
+    for path in ["sdk/sdk.mjs", "contract.d.ts"] {
+        let text = project.read(format!("src/generated/koze/{path}"));
+        fs::remove_file(project.path(format!("src/generated/koze/{path}"))).expect("a generated file");
+        let former = path.trim_start_matches("sdk/");
+        project.write(format!("src/generated/{former}"), text);
     }
     project.write("src/generated/calls.mjs", "export const mine = 1;\n");
     let run = built(&project);
-    for name in ["sdk.mjs", "contract.d.ts"] {
-        assert!(run.stdout.contains(&format!("created src/generated/koze/{name}\n")), "{}", run.stdout);
-        assert!(run.stdout.contains(&format!("removed src/generated/{name}\n")), "{}", run.stdout);
-        assert!(!project.path(format!("src/generated/{name}")).exists());
+    for path in ["sdk/sdk.mjs", "contract.d.ts"] {
+        let former = path.trim_start_matches("sdk/");
+        assert!(run.stdout.contains(&format!("created src/generated/koze/{path}\n")), "{}", run.stdout);
+        assert!(run.stdout.contains(&format!("removed src/generated/{former}\n")), "{}", run.stdout);
+        assert!(!project.path(format!("src/generated/{former}")).exists());
     }
     // A file that koze did not write stays.
     assert_eq!(project.read("src/generated/calls.mjs"), "export const mine = 1;\n");

@@ -59,9 +59,9 @@ fn a_library_becomes_a_package_that_koze_builds() {
     created src/generated/worker.mjs
     created src/generated/worker.d.mts
     created src/generated/.gitattributes
-    created src/generated/koze/sdk.mjs
-    created src/generated/koze/sdk.d.mts
-    created src/generated/koze/placed.mjs
+    created src/generated/koze/sdk/sdk.mjs
+    created src/generated/koze/sdk/sdk.d.mts
+    created src/generated/koze/sdk/placed.mjs
     created src/generated/koze/koze-guest.mjs
     created src/generated/koze/operations.mjs
     created src/generated/koze/guest.mjs

@@ -49,9 +49,9 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     created src/generated/worker.mjs
     created src/generated/worker.d.mts
     created src/generated/.gitattributes
-    created src/generated/koze/sdk.mjs
-    created src/generated/koze/sdk.d.mts
-    created src/generated/koze/placed.mjs
+    created src/generated/koze/sdk/sdk.mjs
+    created src/generated/koze/sdk/sdk.d.mts
+    created src/generated/koze/sdk/placed.mjs
     created src/generated/koze/koze-guest.mjs
     created src/generated/koze/operations.mjs
     created src/generated/koze/guest.mjs

@@ -140,7 +140,7 @@ fn it_gets_its_own_tag_and_binding() {
     +++ b/src/generated/worker.d.mts
     @@ -2,6 +2,7 @@
      
-     import type { KozeSandbox as KozeBase } from "./koze/sdk.mjs";
+     import type { KozeSandbox as KozeBase } from "./koze/sdk/sdk.mjs";
      export { KozeSessions } from "./koze/sessions.mjs";
     +export { KozeScripts } from "./koze/script-object.mjs";
      
@@ -775,7 +775,7 @@ fn a_package_without_sandboxes_needs_no_sdk() {
     let definitions: Value = serde_json::from_str(&project.read("src/generated/tools.json")).expect("JSON");
     let names = definitions["tools"].as_array().expect("tools").iter().map(|tool| tool["name"].clone());
     assert!(names.clone().any(|name| name == "run_sandbox_code"), "{definitions}");
-    assert!(!project.path("src/generated/koze/sdk.mjs").exists());
+    assert!(!project.path("src/generated/koze/sdk/sdk.mjs").exists());
     assert!(project.koze(&["build"]).stdout.contains("nothing to do"));
     assert_eq!(project.koze(&["build", "--check"]).code, 0);
     assert_snapshot!(project.koze(&["list"]).stdout, @"

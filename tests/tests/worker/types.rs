@@ -89,7 +89,8 @@ fn templates() -> Project {
     let project = Project::new();
     project.link_node_modules();
     let files = root().join("templates/files");
-    let copied = [("generated", ""), ("generated/koze", "koze"), ("dev", "koze")];
+    let copied =
+        [("generated", ""), ("generated/koze", "koze"), ("generated/koze/sdk", "koze/sdk"), ("dev", "koze")];
     for (from, to) in copied {
         for entry in fs::read_dir(files.join(from)).expect("the templates") {
             let path = entry.expect("a readable directory").path();
@@ -108,8 +109,8 @@ const TEMPLATES: [&str; 23] = [
     "worker.mjs",
     "worker.d.mts",
     "koze/calls.mjs",
-    "koze/sdk.mjs",
-    "koze/sdk.d.mts",
+    "koze/sdk/sdk.mjs",
+    "koze/sdk/sdk.d.mts",
     "koze/native.mjs",
     "koze/native.d.mts",
     "koze/waiting.mjs",

@@ -40,10 +40,10 @@ const UNSTREAMED = `async naive() {
 const KOZE = "async koze(request, waiting) {";
 const naive = (name, operation, method, fails) => {
   const to = `${method}\n  ${KOZE}\n    if (request.${operation}) return this.naive(request.${operation});`;
-  return { name, file: "koze/sdk.mjs", from: KOZE, to, fails };
+  return { name, file: "koze/sdk/sdk.mjs", from: KOZE, to, fails };
 };
-const sdk = (name, from, to, fails) => ({ name, file: "koze/sdk.mjs", from, to, fails });
-const placed = (name, from, to, fails) => ({ name, file: "koze/placed.mjs", from, to, fails });
+const sdk = (name, from, to, fails) => ({ name, file: "koze/sdk/sdk.mjs", from, to, fails });
+const placed = (name, from, to, fails) => ({ name, file: "koze/sdk/placed.mjs", from, to, fails });
 const waiting = (name, from, to, fails) => ({ name, file: "koze/waiting.mjs", from, to, fails });
 const operations = (name, from, to, fails) => ({ name, file: "koze/operations.mjs", from, to, fails });
 const calls = (name, from, to, fails) => ({ name, file: "koze/calls.mjs", from, to, fails });

@@ -142,9 +142,9 @@ export function generatedFiles(project) {
   return Object.fromEntries(names.map((name) => [name, readFileSync(join(generated, name), "utf8")]));
 }
 
-/** Returns a generated module that imports the SDK from the bundle, four directories above it. @param {string} text */
+/** Returns a generated module that imports the SDK from the bundle, five directories above it. @param {string} text */
 export function withBundle(text) {
-  return text.replaceAll(`"@cloudflare/sandbox"`, `"../../../../sdk-bundle.mjs"`);
+  return text.replaceAll(`"@cloudflare/sandbox"`, `"../../../../../sdk-bundle.mjs"`);
 }
 
 export class Stage {

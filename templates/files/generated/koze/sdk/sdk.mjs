@@ -4,12 +4,12 @@
 // ports and its sleep; koze's guest, which is added to the container, handles the requests of tools.
 
 import { Sandbox } from "@cloudflare/sandbox";
-import { Calls, Fault, HOME, addOldMethods, answered, forwarded, log, notUp, offline } from "./calls.mjs";
-import { PORT } from "./guest.mjs";
-import { Operations, known } from "./operations.mjs";
+import { Calls, Fault, HOME, addOldMethods, answered, forwarded, log, notUp, offline } from "../calls.mjs";
+import { PORT } from "../guest.mjs";
+import { Operations, known } from "../operations.mjs";
 import { Placed } from "./placed.mjs";
 
-/** @import * as koze from "./contract.d.ts" */
+/** @import * as koze from "../contract.d.ts" */
 
 /** The SDK's value for running a command in a fresh shell without shared state. */
 const FRESH = "__DISABLE_SESSION__";
@@ -148,7 +148,7 @@ export class KozeSandbox extends Sandbox {
   /**
    * Sends a request to the guest once. It is not repeated, because the guest may have received it.
    *
-   * @type {import("./operations.mjs").Ask}
+   * @type {import("../operations.mjs").Ask}
    */
   async #ask(request, { timeoutMs = 0, ...how } = {}) {
     this.#busy++;

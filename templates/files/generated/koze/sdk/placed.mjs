@@ -5,9 +5,9 @@
 
 /// <reference lib="esnext.typedarrays" />
 
-import { Fault, log, notUp } from "./calls.mjs";
-import { Connection } from "./guest.mjs";
-import { PROGRAM } from "./koze-guest.mjs";
+import { Fault, log, notUp } from "../calls.mjs";
+import { Connection } from "../guest.mjs";
+import { PROGRAM } from "../koze-guest.mjs";
 
 /** The directories for the program file while it starts. The first writable one is used. */
 const DIRECTORIES = ["/var/tmp", "/tmp", "/dev/shm"];
