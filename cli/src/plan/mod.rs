@@ -117,7 +117,17 @@ pub fn of_nothing(project: &Project, config: &Config, findings: &mut Findings) -
     findings.checked()
 }
 
-/// Computes the plan.
+/// Computes the plan, in this order, because each step needs what the earlier ones found:
+///
+/// 1. what the configuration says of classes, which must agree with the lock;
+/// 2. the fate of each class since the last build: new, renamed, moved or gone;
+/// 3. the image of each sandbox;
+/// 4. the edits of containers and bindings, at each level of the configuration;
+/// 5. the edits of migrations or exports;
+/// 6. the new lock, and from it and the edited configuration every generated file.
+///
+/// Findings are collected within a step, so that a user sees all errors of one kind at once; the next step starts only
+/// without errors.
 ///
 /// # Errors
 /// Returns [`Stop`] if there are errors.
@@ -261,7 +271,9 @@ fn default_sandbox(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<St
     still.or_else(|| served().next()).map(|sandbox| sandbox.names.base.clone())
 }
 
-/// Returns the new content of every file.
+/// Returns the new content of every file, in the order of writing: sources first and `koze.lock` last. If koze is killed
+/// in between, the next build finds the sources that it was about to build and the lock of the build before, and does the
+/// rest.
 ///
 /// # Panics
 /// Never: edited configurations parse.

@@ -42,8 +42,18 @@ enum Adoption {
 }
 
 impl Wanted<'_> {
-    /// Reconciles the container entry at one level. In an environment, an image of the user's in `above` replaces one that
-    /// koze wrote; the user owns it there, too.
+    /// Reconciles the container entry at one level, key by key:
+    ///
+    /// | the entry | the attribute | what happens |
+    /// |---|---|---|
+    /// | lacks the key | | koze writes it, except an undeclared `name`, which wrangler derives |
+    /// | has a value that koze wrote, according to the lock | | koze writes its own |
+    /// | has koze's value | | koze adopts it, and changes it from then on |
+    /// | has another value | does not declare the key | it stays the user's |
+    /// | has another value | declares the key | an error: only the user can decide |
+    ///
+    /// [`Wanted::decide_adoption`] has the exceptions for images. In an environment, an image of the user's in `above`
+    /// replaces one that koze wrote; the user owns it there, too.
     pub fn reconcile_container(
         &self,
         level: &Level,
