@@ -21,8 +21,8 @@
 #[doc(hidden)]
 pub mod binding;
 mod class;
+pub mod cloudflare;
 mod namespace;
-pub mod provider;
 pub mod serve;
 
 pub use class::SandboxClass;
@@ -30,7 +30,7 @@ pub use koze_core::{
     Code, Error, Handle, Outcome, Profiles, Provider, Result, Run, Sandbox, SandboxId, SandboxName, Session,
     SessionId, Store, Workspace, Workspaces, transfer,
 };
-pub use koze_core::{error, handle, id, profiles, sandbox, script, session, store, tool, workspace};
+pub use koze_core::{error, handle, id, profiles, provider, sandbox, script, session, store, tool, workspace};
 pub use koze_macros::sandbox;
 pub use namespace::{Namespace, Stub};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::SandboxClass;
-use crate::provider::cloudflare::CloudflareSandbox;
+use crate::cloudflare::CloudflareSandbox;
 use koze_core::error::Result;
 use koze_core::handle::{LARGEST, Lifecycle, Observed, State, whole};
 use koze_core::path::{HOME, absolute, anywhere};

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use worker::{Response, console_error};
 
 use super::answer::{self, Refusal};
-use crate::provider::cloudflare::{Cloudflare, label};
+use crate::cloudflare::{Cloudflare, label};
 use koze_core::Session;
 use koze_core::error::Error;
 use koze_core::progress::events;

@@ -4,8 +4,8 @@ use worker::{Request, Response};
 
 use super::answer::Refusal;
 use super::auth::Tokens;
-use crate::provider::cloudflare::Cloudflare;
-use crate::provider::cloudflare::preview::{Address, Key};
+use crate::cloudflare::Cloudflare;
+use crate::cloudflare::preview::{Address, Key};
 
 /// The headers that tell the object the port and its nonce. It accepts no request without them.
 const PORT: &str = "koze-port";

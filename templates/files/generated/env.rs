@@ -23,7 +23,7 @@ impl Env {
 
     /// Returns the sandboxes of a session. The tools of the session use the same ones.
     #[must_use]
-    pub fn session(&self, id: ::koze::SessionId) -> ::koze::Session<::koze::provider::cloudflare::Cloudflare> {
+    pub fn session(&self, id: ::koze::SessionId) -> ::koze::Session<::koze::cloudflare::Cloudflare> {
         ::koze::serve::session::<super::__tools::Tools>(&self.0, id)
     }
     //#endregion

@@ -155,10 +155,10 @@ pub async fn handle_tool_call<P: ::koze::Provider>(
 pub struct Tools;
 
 impl ::koze::serve::Served for Tools {
-    const CLASSES: &'static [::koze::provider::cloudflare::Class] = &[
+    const CLASSES: &'static [::koze::cloudflare::Class] = &[
 //#endregion
 //#region profile
-        ::koze::provider::cloudflare::Class { profile: "__KOZE_NAME__", binding: "__KOZE_BINDING__" },
+        ::koze::cloudflare::Class { profile: "__KOZE_NAME__", binding: "__KOZE_BINDING__" },
 //#endregion
 //#region served
     ];

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use worker::Response;
 
 use super::{Ask, last_events, outcome};
-use crate::provider::cloudflare::Cloudflare;
+use crate::cloudflare::Cloudflare;
 use crate::serve::answer::Refusal;
 use crate::serve::calls::streamed;
 

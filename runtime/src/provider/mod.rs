@@ -1,5 +1,0 @@
-//! Sandbox providers.
-
-pub mod cloudflare;
-
-pub use koze_core::provider::*;
