@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use koze_core::{Code, Error, Profiles, SessionId};
+use tokio::runtime::{Builder, Runtime};
 
 use super::project;
 use super::show;
@@ -113,11 +114,13 @@ fn with_findings<T>(look: impl FnOnce(&mut Findings) -> Result<T, Stop>) -> Resu
 
 /// Runs a future to completion.
 pub(in crate::commands) fn wait<T>(work: impl Future<Output = T>) -> Result<T, ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map(|runtime| runtime.block_on(work)).map_err(|error| {
-        failed(
-            &Error::new(Code::Unavailable, format!("the system is out of resources: {error}"))
-                .with_source(error),
-        )
+    Ok(start_runtime()?.block_on(work))
+}
+
+/// Starts the runtime of a command.
+pub(in crate::commands) fn start_runtime() -> Result<Runtime, ExitCode> {
+    Builder::new_current_thread().enable_all().build().map_err(|error| {
+        let message = format!("the system is out of resources: {error}");
+        failed(&Error::new(Code::Unavailable, message).with_source(error))
     })
 }
