@@ -108,6 +108,21 @@ fn it_continues_after_its_supervisor_is_killed() {
 }
 
 #[test]
+fn a_call_whose_supervisor_is_killed_fails() {
+    let host = project();
+    let mut client = Client::start(&host);
+    let long = client.command("touch running; sleep 600");
+    client.say(&long);
+    eventually("the command runs", || host.shell("ls").contains("running"));
+    host.kill_supervisors();
+    let answer = client.answer()["result"].clone();
+    assert_eq!(answer["isError"], true, "{answer}");
+    assert!(answer.to_string().contains("ended during the call"), "{answer}");
+    assert_eq!(client.shell("ls"), "running\n");
+    client.end();
+}
+
+#[test]
 fn it_continues_after_its_supervisor_is_stopped() {
     let host = project();
     let mut client = Client::start(&host);
