@@ -367,12 +367,7 @@ koze_model::rule_table! {
             => "`wrangler pages deploy` rejects containers: create a configuration for a Worker and pass it with `--config FILE`, or convert this project to a Worker with `assets` instead of `pages_build_output_dir`",
             why "A Durable Object class can have a container only in a Worker.",
             eg r#"{ "name": "site", "pages_build_output_dir": "dist" }"#;
-        /// The generated code does not compile with the project's version of the crate `worker`.
-        "K081" Warning WorkerCrate { found: String, source: String, needed: &'static str, edit: String }
-            format!("the crate `worker` is {found} in {source}, but the generated code needs {needed}")
-            => format!("the Worker will not compile: {edit}"),
-            why "The generated code calls functions of this crate. They are called differently in other versions.",
-            eg "[dependencies]\nworker = \"0.6\"";
+        // K081 is retired.
         /// wrangler rejects the list of migrations.
         "K082" Warning RefusedHistory { tag: String, what: String, remedy: String }
             format!("wrangler rejects the migration `{tag}`: {what}")
