@@ -15,17 +15,10 @@ use crate::serve::{HttpServer, Listen, Supervised};
 use self::offer::Project;
 use self::parent::Parent;
 
-pub(super) fn run(args: &args::Mcp) -> ExitCode {
-    serve_tools(args).unwrap_or_else(|code| code)
-}
-
-fn serve_tools(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
+pub(super) fn run(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     let parent = Parent::find();
     let listen = args.http.as_ref().map(|address| Listen::new(address, &args.allow_origin));
-    let listen = listen.transpose().map_err(|why| {
-        show::err(&format!("error: {why}\n"));
-        ExitCode::from(2)
-    })?;
+    let listen = listen.transpose().map_err(|why| show::usage(&why))?;
     let client = LocalSession::find(&args.session)?.client();
     let project = Project::new(args.session.clone(), args.tools.clone())?;
     let backend = Supervised::new(client, move || project.now());
@@ -42,13 +35,7 @@ fn serve_tools(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     });
     // A thread may still wait for standard input.
     runtime.shutdown_background();
-    Ok(done.map_or_else(
-        |why| {
-            show::err(&format!("error: {why}\n"));
-            ExitCode::FAILURE
-        },
-        |()| ExitCode::SUCCESS,
-    ))
+    done.map(|()| ExitCode::SUCCESS).map_err(|why| show::failure(&why))
 }
 
 /// Serves until the process is stopped.
