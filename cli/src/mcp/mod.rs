@@ -1,9 +1,10 @@
-//! The Model Context Protocol server, independent of the process that runs its tools.
+//! The Model Context Protocol server, and the sandboxes of a session, which it shares with the HTTP routes.
 
 pub(crate) mod offering;
 pub(crate) mod sealed;
 pub(crate) mod server;
 pub(crate) mod stdio;
+pub(crate) mod supervised;
 mod transport;
 
 /// The maximum size of a request in bytes. It limits the files that a model can write.

@@ -3,11 +3,11 @@
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 
-use super::server::{Backend, Server};
+use super::server::Server;
 use super::transport::Lines;
 
 /// Serves the client until it disconnects.
-pub(crate) async fn serve<B: Backend>(server: Server<B>) -> Result<(), String> {
+pub(crate) async fn serve(server: Server) -> Result<(), String> {
     let running = match server.serve(Lines::new(tokio::io::stdin(), tokio::io::stdout())).await {
         Ok(running) => running,
         // The client only probed the connection.

@@ -10,7 +10,8 @@ use super::show;
 use crate::args;
 use crate::mcp::server::Server;
 use crate::mcp::stdio;
-use crate::serve::{HttpServer, Listen, Supervised};
+use crate::mcp::supervised::Supervised;
+use crate::serve::{HttpServer, Listen};
 
 use self::offer::Project;
 use self::parent::Parent;
@@ -49,7 +50,7 @@ async fn over_http(backend: Supervised, listen: Listen) -> Result<(), String> {
     Ok(())
 }
 
-fn create_server(backend: Supervised) -> Server<Supervised> {
+fn create_server(backend: Supervised) -> Server {
     let offer = backend.current_offer();
     Server::new(backend, &offer)
 }
