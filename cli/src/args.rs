@@ -162,10 +162,6 @@ pub struct Init {
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 
-    /// Upgrade the crate `worker` in Cargo.toml if it is older than the version that the generated code needs
-    #[arg(long)]
-    pub raise_worker: bool,
-
     /// The backend of the first sandbox: `native` is koze's own guest in an image of your own, with a Dockerfile to change;
     /// `sdk` is Cloudflare's Sandbox SDK, which gets fixes only until 2026-12-31 [default: sdk]
     #[arg(long, value_name = "BACKEND")]

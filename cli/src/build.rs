@@ -27,7 +27,6 @@ use crate::recover;
 use crate::rules::Rule;
 use crate::scripts;
 use crate::sdk::{self, Sdk};
-use crate::worker_crate::WorkerCrate;
 use crate::wrangler::bindings;
 use crate::wrangler::lifecycle;
 use crate::wrangler::locate::{self, Config, Given};
@@ -63,8 +62,6 @@ pub struct Build {
     pub config: Option<String>,
     /// The SDK version.
     pub sdk: Option<Sdk>,
-    /// The crate `worker`, if the project depends on it.
-    pub worker: Option<WorkerCrate>,
     /// What the manifest sets for scripts, if the project serves the tools `script`.
     pub script: Option<ScriptTable>,
     /// Where scripts run, if the project serves the tools `script`.
@@ -157,10 +154,6 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         None => Some(sdk::resolve(&project, findings)?),
     };
     build.sdk.clone_from(&sdk);
-    build.worker = WorkerCrate::find(&project, &options.draft);
-    if let Some((rule, place)) = build.worker.as_ref().and_then(WorkerCrate::finding) {
-        findings.add(rule, Some(place));
-    }
     let inputs = Inputs {
         project: &project,
         sandboxes: &sandboxes,

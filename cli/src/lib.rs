@@ -41,6 +41,5 @@ pub mod source;
 #[cfg(unix)]
 mod trust;
 pub mod watch;
-pub mod worker_crate;
 pub mod wrangler;
 pub mod write;

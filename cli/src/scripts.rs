@@ -10,7 +10,6 @@ use crate::draft::Draft;
 use crate::finding::{Findings, Place};
 use crate::rules::Rule;
 use crate::source::split_mark;
-use crate::worker_crate::{all_declared, is_inherited, workspace};
 use crate::write::input;
 
 /// The crate, and its features. That of the browser includes the other.
@@ -55,8 +54,8 @@ fn find_lacking<'d>(document: &'d Document<&str>, project: &Project, any: &[&str
 
 /// Returns whether the workspace's dependency lists one of the features, or that is unknown.
 fn has_inherited_feature(key: &str, project: &Project, any: &[&str]) -> bool {
-    let Some((_, text)) = workspace(project) else { return true };
-    let Ok(manifest) = Document::parse(split_mark(&text).1) else { return true };
+    let Some(manifest) = find_workspace(project) else { return true };
+    let Ok(manifest) = Document::parse(split_mark(&manifest).1) else { return true };
     let dependency =
         |manifest: &Item| manifest.get("dependencies")?.get(key).map(|one| has_feature(one, any));
     manifest.get("workspace").and_then(dependency).unwrap_or(true)
@@ -79,4 +78,29 @@ fn is_mentioned(document: &Document<&str>, any: &[&str]) -> bool {
     let of_the_crate =
         |one: &str| any.iter().any(|feature| one.replace('?', "") == format!("{NAME}/{feature}"));
     enabled.any(|one| one.as_str().is_some_and(of_the_crate))
+}
+
+/// Returns all declarations of a dependency, for every target or for some.
+fn all_declared<'d>(document: &'d Document<&str>, name: &str) -> Vec<(&'d str, &'d Item)> {
+    let targets = document.get("target").and_then(Item::as_table_like);
+    let targets = targets
+        .into_iter()
+        .flat_map(|targets| targets.iter().filter_map(|(_, target)| target.get("dependencies")));
+    let lists = document.get("dependencies").into_iter().chain(targets);
+    let entries = lists.filter_map(Item::as_table_like).flat_map(|list| list.iter());
+    entries.filter(|(key, item)| item.get("package").and_then(Item::as_str).unwrap_or(key) == name).collect()
+}
+
+/// Returns whether a dependency is that of the workspace.
+fn is_inherited(item: &Item) -> bool {
+    item.get("workspace").and_then(Item::as_bool) == Some(true)
+}
+
+/// Returns the manifest of the surrounding workspace.
+fn find_workspace(project: &Project) -> Option<String> {
+    project.dir.ancestors().find_map(|dir| {
+        let text = input::read_text_in(dir, &dir.join("Cargo.toml")).ok()?;
+        let is_root = Document::parse(split_mark(&text).1).ok()?.contains_key("workspace");
+        is_root.then_some(text)
+    })
 }

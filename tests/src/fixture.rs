@@ -1,6 +1,6 @@
-//! The files that fixtures omit because they are the same in every project.
+//! The files that fixtures omit because they are the same in every project, or in the fixture `bare`.
 //!
-//! `fixtures/<name>/shared.txt` lists their names; their contents are only in `templates`.
+//! `fixtures/<name>/shared.txt` lists their names; their contents are only in `templates` and in `fixtures/bare`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,6 +35,15 @@ pub fn shared(path: &str) -> Option<Vec<u8>> {
         "koze/contract.d.ts" => Some(format!("{HEAD}{template}").into()),
         _ => (!filled).then(|| template.into()),
     }
+}
+
+/// The fixture whose files others share.
+pub const BASE: &str = "bare";
+
+/// Returns the content of a shared file of a fixture, or `None` if the fixture must contain the file.
+pub fn shared_in(fixture: &str, path: &str) -> Option<Vec<u8>> {
+    let of_base = || fs::read(root().join("fixtures").join(BASE).join("after").join(path)).ok();
+    shared(path).or_else(|| if fixture == BASE { None } else { of_base() })
 }
 
 /// Returns the paths of the shared files that a fixture has after a build.

@@ -24,7 +24,7 @@ use toml_edit::DocumentMut;
 
 pub use binary::koze;
 pub use diff::{Snapshot, diff};
-pub use fixture::{is_guest, shared, shared_of};
+pub use fixture::{BASE, is_guest, shared, shared_in, shared_of};
 pub use generated::generated_program;
 pub use net::hang_up;
 pub use node::{node_command, node_modules};

@@ -8,7 +8,7 @@ use fs_err as fs;
 use tempfile::TempDir;
 use walkdir::{DirEntry, WalkDir};
 
-use crate::fixture::{shared, shared_of};
+use crate::fixture::{shared_in, shared_of};
 use crate::{Snapshot, diff, koze, node_command, node_modules, process, root};
 
 /// The timeout of koze, far more than any run takes.
@@ -62,7 +62,8 @@ impl Project {
         let project = Self::before_build(name);
         project.lay(name, "after");
         for path in shared_of(name) {
-            let content = shared(&path).unwrap_or_else(|| panic!("{name}: `{path}` is not a shared file"));
+            let content =
+                shared_in(name, &path).unwrap_or_else(|| panic!("{name}: `{path}` is not a shared file"));
             project.write(path, content);
         }
         project

@@ -1,16 +1,18 @@
 //! Builds `fixtures/<name>/before` and compares the result with `fixtures/<name>/after`, byte for byte. `after` contains
 //! only what the build has changed.
 //!
-//! Generated files that are the same in every project are not repeated in each fixture: `shared.txt` lists them, and
-//! they are compared with their templates in `templates/files/generated/koze`. Changing such a template changes no fixture.
+//! Files that are the same in every project, or in the fixture `bare`, are not repeated in each fixture: `shared.txt`
+//! lists them, and they are compared with their templates in `templates/files/generated`, or with `bare`. Changing such a
+//! template changes no fixture.
 //!
 //! `KOZE_BLESS=1 cargo test -p koze-tests --test golden` rewrites `after`; read the diff before you commit it.
 
 use std::collections::BTreeSet;
+use std::sync::Once;
 
 use fs_err as fs;
 use koze_cli::generate;
-use koze_tests::{Project, Snapshot, diff, read_all, root, shared, shared_of};
+use koze_tests::{BASE, Project, Snapshot, diff, read_all, root, shared_in, shared_of};
 
 /// Defines one test for each fixture, and a list of them.
 macro_rules! fixtures {
@@ -79,8 +81,8 @@ fn every_shared_file_is_in_a_fixture_by_its_name_alone() {
             named.insert(path);
         }
         for (path, content) in read_all(&after) {
-            let copied = shared(&path).is_some_and(|shared| shared == content);
-            assert!(!copied, "{fixture}: `{path}` is a copy of its template: bless the fixture");
+            let copied = shared_in(fixture, &path).is_some_and(|shared| shared == content);
+            assert!(!copied, "{fixture}: `{path}` is a copy of its template or of {BASE}: bless the fixture");
             // Parts with regions differ from their templates.
             let before = fs::read(after.with_file_name("before").join(&path)).ok();
             assert_ne!(
@@ -96,7 +98,22 @@ fn every_shared_file_is_in_a_fixture_by_its_name_alone() {
     assert!(missing.is_empty(), "no fixture has {missing:?}");
 }
 
+fn is_blessing() -> bool {
+    std::env::var_os("KOZE_BLESS").is_some()
+}
+
 fn check(name: &str) {
+    static BASE_IS_BLESSED: Once = Once::new();
+    if is_blessing() {
+        // The other fixtures share its files.
+        BASE_IS_BLESSED.call_once(|| check_build(BASE));
+    }
+    if name != BASE || !is_blessing() {
+        check_build(name);
+    }
+}
+
+fn check_build(name: &str) {
     let project = Project::before_build(name);
     let before = project.snapshot();
 
@@ -114,7 +131,7 @@ fn check(name: &str) {
     assert!(again.stdout.contains("nothing to do"), "{}", again.stdout);
     assert_eq!(project.koze(&["build", "--check"]).code, 0, "--check of what was built");
 
-    if std::env::var_os("KOZE_BLESS").is_some() {
+    if is_blessing() {
         bless(name, &before, &built);
     }
     let expected = Project::after_build(name).snapshot();
@@ -128,7 +145,8 @@ fn bless(name: &str, before: &Snapshot, built: &Snapshot) {
     if after.exists() {
         fs::remove_dir_all(&after).expect("the former `after`");
     }
-    let is_shared = |path: &str, content: &[u8]| shared(path).is_some_and(|shared| shared == content);
+    let is_shared =
+        |path: &str, content: &[u8]| shared_in(name, path).is_some_and(|shared| shared == content);
     let mut list = String::new();
     for (path, content) in built {
         if before.get(path) == Some(content) {

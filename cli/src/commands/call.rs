@@ -9,11 +9,7 @@ use super::local_session::{self, LocalSession};
 use super::show;
 use crate::args;
 
-pub(super) fn run(args: &args::Call) -> ExitCode {
-    call_tool(args).unwrap_or_else(|code| code)
-}
-
-fn call_tool(args: &args::Call) -> Result<ExitCode, ExitCode> {
+pub(super) fn run(args: &args::Call) -> Result<ExitCode, ExitCode> {
     let input = match parse_input(&args.input)? {
         Ok(input) => input,
         Err(error) => {
@@ -28,7 +24,7 @@ fn call_tool(args: &args::Call) -> Result<ExitCode, ExitCode> {
     let catalog =
         Catalog::<All>::select(&profiles, toolset).map_err(|error| local_session::failed(&error))?;
     if args.agent.agent.is_some() && catalog.families() != [Family::Script] {
-        return Err(local_session::usage(
+        return Err(show::usage(
             "--agent selects an agent of the tools `script`: add `--tools script`, or use --session",
         ));
     }
@@ -43,15 +39,11 @@ fn call_tool(args: &args::Call) -> Result<ExitCode, ExitCode> {
 
 /// Parses the input as JSON, or returns the tool's error for invalid JSON. `-` reads standard input.
 fn parse_input(text: &str) -> Result<koze_core::Result<Input>, ExitCode> {
-    let usage = |why: String| {
-        show::err(&format!("error: {why}\n"));
-        ExitCode::from(2)
-    };
     let read = match text {
         "-" => {
             let mut read = String::new();
             let done = std::io::stdin().lock().read_to_string(&mut read);
-            done.map_err(|error| usage(format!("standard input cannot be read: {error}")))?;
+            done.map_err(|error| show::usage(&format!("standard input cannot be read: {error}")))?;
             read
         }
         text => text.to_owned(),
@@ -59,8 +51,8 @@ fn parse_input(text: &str) -> Result<koze_core::Result<Input>, ExitCode> {
     match Input::read(read.as_bytes()).map_err(ReadError::into_tool_error) {
         Ok(input) => Ok(Ok(input)),
         Err(Ok(error)) => Ok(Err(error)),
-        Err(Err(error)) => {
-            Err(usage(format!("the input is not valid JSON: {error}. Example: '{{\"command\": \"ls\"}}'")))
-        }
+        Err(Err(error)) => Err(show::usage(&format!(
+            "the input is not valid JSON: {error}. Example: '{{\"command\": \"ls\"}}'"
+        ))),
     }
 }

@@ -36,11 +36,7 @@ const GRACE_PERIOD: Duration = Duration::from_secs(1);
 /// How much of a tree is collected before it is written to a pipe.
 const BUFFER: usize = 64 << 10;
 
-pub(super) fn run(args: &args::Cp) -> ExitCode {
-    copy_path(args).unwrap_or_else(|code| code)
-}
-
-fn copy_path(args: &args::Cp) -> std::result::Result<ExitCode, ExitCode> {
+pub(super) fn run(args: &args::Cp) -> std::result::Result<ExitCode, ExitCode> {
     let (from, to) = (Side::of(&args.from), Side::of(&args.to));
     if !matches!((&from, &to), (Side::Sandbox { .. }, _) | (_, Side::Sandbox { .. })) {
         show::err(

@@ -4,12 +4,12 @@
 //! released migrations stay unchanged, and storage is deleted only on request. A project that a build would change or
 //! reject is therefore not deployed.
 
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 
 use koze_model::Level;
 use serde_json::Value;
 
-use super::with_wrangler::{environment, environment_argument, failed, opened, place, ready};
+use super::with_wrangler::{environment, environment_argument, opened, place, ready};
 use super::{build, show};
 use crate::args;
 use crate::build::{self as builds, Build, Options};
@@ -21,11 +21,7 @@ use crate::platform;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope;
 
-pub(super) fn run(args: &args::Deploy) -> ExitCode {
-    deploy_worker(args).unwrap_or_else(|code| code)
-}
-
-fn deploy_worker(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
+pub(super) fn run(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
     let place = place(&args.run, args.strict)?;
     let options = Options { write: false, ..build::options(&place) };
     let mut findings = Findings::new(place.strict);
@@ -37,7 +33,9 @@ fn deploy_worker(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
     }
     if build::drifted(&built) {
         build::show(&place, &options, &built, &Findings::new(false), done);
-        return Err(failed("the project is not in step: run `koze build`, commit the changes, then deploy"));
+        return Err(show::failure(
+            "the project is not in step: run `koze build`, commit the changes, then deploy",
+        ));
     }
     let (project, config) = opened(&place)?;
     let environment = environment(&args.run, &project)?;
@@ -62,7 +60,7 @@ fn check_environment(environment: Option<&str>, config: &Config, project: &Proje
         return Ok(());
     }
     let there = config.document.value().get("env").is_some_and(|all| all.get(name).is_some());
-    Err(failed(&if there {
+    Err(show::failure(&if there {
         format!(
             "koze does not manage the environment `{name}`: add it to `package.metadata.koze.environments` in \
              Cargo.toml, and run `koze build`"
@@ -81,17 +79,12 @@ fn run_wrangler(
 ) -> Result<ExitCode, ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = runtime.and_then(|runtime| runtime.block_on(tee::run(command)));
-    let (status, output) = done.map_err(|error| failed(&format!("wrangler cannot be started: {error}")))?;
+    let (status, output) =
+        done.map_err(|error| show::failure(&format!("wrangler cannot be started: {error}")))?;
     if !status.success() {
         let worker = config.document.value().get("name").and_then(Value::as_str).unwrap_or(&project.name);
         let explanation = wrangler_errors::explanation(&output, &built.sandboxes, &config.shown, worker);
         show::err(&explanation.unwrap_or_default());
     }
-    Ok(to_exit_code(status))
-}
-
-/// Converts an exit status to the exit code that a shell reports.
-fn to_exit_code(status: ExitStatus) -> ExitCode {
-    let code = platform::exit_code(status).and_then(|code| u8::try_from(code).ok());
-    ExitCode::from(code.unwrap_or(1))
+    Ok(platform::to_exit_code(status))
 }

@@ -8,11 +8,7 @@ use super::local_session::{self, LocalSession};
 use super::show;
 use crate::{args, session};
 
-pub(super) fn run(args: &args::Destroy) -> ExitCode {
-    destroy_sandboxes(args).unwrap_or_else(|code| code)
-}
-
-fn destroy_sandboxes(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
+pub(super) fn run(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
     let session = LocalSession::find(&args.session)?;
     if !session.state.has(&session.session) {
         // Listing does not create a session.

@@ -30,8 +30,7 @@ pub(super) fn prove(_: Format) -> ExitCode {
 }
 
 fn refuse_command(command: &str) -> ExitCode {
-    show::err(&format!(
-        "error: `koze {command}` works with sandboxes on this machine, which need Linux: run `koze dev`, which runs sandboxes in containers with Docker\n"
-    ));
-    ExitCode::FAILURE
+    show::failure(&format!(
+        "`koze {command}` works with sandboxes on this machine, which need Linux: run `koze dev`, which runs sandboxes in containers with Docker"
+    ))
 }

@@ -11,8 +11,7 @@ pub(super) fn run(args: &args::Explain) -> ExitCode {
     let rules = Rule::all();
     let Some(rule) = rules.iter().find(|rule| rule.code.eq_ignore_ascii_case(&args.code)) else {
         let codes: Vec<&str> = rules.iter().map(|rule| rule.code).collect();
-        show::err(&format!("error: unknown code `{}`; the codes are {}\n", args.code, codes.join(", ")));
-        return ExitCode::from(2);
+        return show::usage(&format!("unknown code `{}`; the codes are {}", args.code, codes.join(", ")));
     };
     let mut text = format!(
         "{} ({}): {}\n\nWhy: {}\n\nFor example:\n\n",

@@ -9,9 +9,6 @@ use crate::dev::guard;
 pub(super) fn run(args: &args::Guard) -> ExitCode {
     match local_session::wait(guard::run(args.parent, &args.program)) {
         Ok(Ok(code)) | Err(code) => code,
-        Ok(Err(error)) => {
-            show::err(&format!("error: `{}` cannot be run: {error}\n", args.program[0].display()));
-            ExitCode::FAILURE
-        }
+        Ok(Err(error)) => show::failure(&format!("`{}` cannot be run: {error}", args.program[0].display())),
     }
 }

@@ -24,7 +24,6 @@ use crate::paths;
 use crate::rules::Rule;
 use crate::sdk::{self, Sdk};
 use crate::source::{module, split_mark};
-use crate::worker_crate;
 use crate::wrangler::legacy::Legacy;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{self, Scope};
@@ -134,16 +133,6 @@ fn edit_manifest(
         Some(runtime.dependency(&project.dir))
     };
     let edited = match manifest::of_a_worker(&text, dependency.as_deref()) {
-        Ok(edited) if args.raise_worker => {
-            let raised = worker_crate::raised(&edited);
-            if raised != edited {
-                left.push(format!(
-                    "next: the required version of the crate `worker` is now {}: check its release notes for changes to your code",
-                    worker_crate::NEEDED
-                ));
-            }
-            raised
-        }
         Ok(edited) => edited,
         Err(message) => return findings.fail(Rule::BadManifest { message }, Some(Place::file("Cargo.toml"))),
     };

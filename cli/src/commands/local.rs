@@ -22,7 +22,7 @@ use crate::args::{Command, Format};
 
 /// Runs one of these commands.
 pub(super) fn run(command: &Command) -> ExitCode {
-    match command {
+    let done = match command {
         Command::Call(args) => call::run(args),
         Command::Cp(args) => cp::run(args),
         Command::Sandboxes(args) => sandboxes::run(args),
@@ -32,13 +32,14 @@ pub(super) fn run(command: &Command) -> ExitCode {
         Command::Secret(args) => secret::run(args),
         Command::Mcp(args) => mcp::run(args),
         Command::Demo(args) => demo::run(args),
-        Command::Supervise(args) => supervise::run(args),
-        Command::Guard(args) => guard::run(args),
+        Command::Supervise(args) => Ok(supervise::run(args)),
+        Command::Guard(args) => Ok(guard::run(args)),
         _ => unreachable!("the other commands run everywhere"),
-    }
+    };
+    done.unwrap_or_else(|code| code)
 }
 
 /// Runs `koze doctor --prove`.
 pub(super) fn prove(format: Format) -> ExitCode {
-    prove::run(format)
+    prove::run(format).unwrap_or_else(|code| code)
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use koze_core::{Code, Error, Profiles, SessionId};
+use tokio::runtime::{Builder, Runtime};
 
 use super::project;
 use super::show;
@@ -24,7 +25,7 @@ impl LocalSession {
     /// Returns the session that the arguments select. Shows what is wrong with them.
     pub(super) fn find(args: &args::SessionArgs) -> Result<Self, ExitCode> {
         let session = session::session(&args.session)
-            .map_err(|error| usage(&format!("--session: {}", error.message)))?;
+            .map_err(|error| show::usage(&format!("--session: {}", error.message)))?;
         Ok(LocalSession { state: state(&args.project, args.state.as_deref())?, session })
     }
 
@@ -33,7 +34,8 @@ impl LocalSession {
     pub(super) fn of_agent(agent: &args::AgentArgs, args: &args::SessionArgs) -> Result<Self, ExitCode> {
         let of_session = Self::find(args)?;
         let Some(agent) = &agent.agent else { return Ok(of_session) };
-        let agent = session::session(agent).map_err(|error| usage(&format!("--agent: {}", error.message)))?;
+        let agent =
+            session::session(agent).map_err(|error| show::usage(&format!("--agent: {}", error.message)))?;
         Ok(LocalSession { session: agent, ..of_session })
     }
 
@@ -47,7 +49,7 @@ impl LocalSession {
 pub(super) fn state(project: &Path, named: Option<&Path>) -> Result<State, ExitCode> {
     let state = if let Some(dir) = named {
         let dir = std::path::absolute(dir);
-        State::at(dir.map_err(|error| usage(&format!("--state is not a directory: {error}")))?)
+        State::at(dir.map_err(|error| show::usage(&format!("--state is not a directory: {error}")))?)
     } else {
         State::of(&with_findings(|findings| Project::find(project, findings))?.dir)
     };
@@ -66,12 +68,6 @@ pub(super) fn note(error: &Error) {
     if let Some(state) = session::state::about(error) {
         show::err(&format!("  = note: {state}\n"));
     }
-}
-
-/// Shows what is wrong with the arguments.
-pub(super) fn usage(why: &str) -> ExitCode {
-    show::err(&format!("error: {why}\n"));
-    ExitCode::from(2)
 }
 
 /// The profiles that a project offers to agents, and the files that they are in.
@@ -113,11 +109,13 @@ fn with_findings<T>(look: impl FnOnce(&mut Findings) -> Result<T, Stop>) -> Resu
 
 /// Runs a future to completion.
 pub(in crate::commands) fn wait<T>(work: impl Future<Output = T>) -> Result<T, ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map(|runtime| runtime.block_on(work)).map_err(|error| {
-        failed(
-            &Error::new(Code::Unavailable, format!("the system is out of resources: {error}"))
-                .with_source(error),
-        )
+    Ok(start_runtime()?.block_on(work))
+}
+
+/// Starts the runtime of a command.
+pub(in crate::commands) fn start_runtime() -> Result<Runtime, ExitCode> {
+    Builder::new_current_thread().enable_all().build().map_err(|error| {
+        let message = format!("the system is out of resources: {error}");
+        failed(&Error::new(Code::Unavailable, message).with_source(error))
     })
 }

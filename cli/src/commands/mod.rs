@@ -53,8 +53,8 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Completions(args) => completions::run(args),
-        Command::Dev(args) => dev::run(args),
-        Command::Deploy(args) => deploy::run(args),
+        Command::Dev(args) => dev::run(args).unwrap_or_else(|code| code),
+        Command::Deploy(args) => deploy::run(args).unwrap_or_else(|code| code),
         Command::Call(_)
         | Command::Cp(_)
         | Command::Sandboxes(_)

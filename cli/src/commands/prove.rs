@@ -13,13 +13,9 @@ use super::{local_session, show};
 use crate::args::Format;
 use crate::output::json::proof::{self, Attempt, Proof};
 
-pub(super) fn run(format: Format) -> ExitCode {
-    run_attempts(format).unwrap_or_else(|code| code)
-}
-
-fn run_attempts(format: Format) -> Result<ExitCode, ExitCode> {
+pub(super) fn run(format: Format) -> Result<ExitCode, ExitCode> {
     let dir = tempfile::Builder::new().prefix("koze-proof-").tempdir();
-    let dir = dir.map_err(|error| show_error(&format!("cannot create a temporary directory: {error}")))?;
+    let dir = dir.map_err(|error| show::failure(&format!("cannot create a temporary directory: {error}")))?;
     let (kernel, user) = this_machine();
     let mut made = Vec::new();
     if format != Format::Json {
@@ -41,7 +37,7 @@ fn run_attempts(format: Format) -> Result<ExitCode, ExitCode> {
     let done: Result<(), Fault> = local_session::wait(prove::all(Path::new(dir.path()), |name, verdict| {
         tell(name, prove::words(name), verdict);
     }))?;
-    done.map_err(|fault| show_error(&format!("cannot start a sandbox on this machine: {fault}")))?;
+    done.map_err(|fault| show::failure(&format!("cannot start a sandbox on this machine: {fault}")))?;
     let proof = Proof::new(kernel, user, made);
     show::out(&match format {
         Format::Json => proof::text(&proof),
@@ -79,9 +75,4 @@ fn render_attempt(attempt: &Attempt, width: usize) -> String {
         Some(why) => format!("{line}{:14}{:width$}  {why}\n", "", ""),
         None => line,
     }
-}
-
-fn show_error(why: &str) -> ExitCode {
-    show::err(&format!("error: {why}\n"));
-    ExitCode::FAILURE
 }

@@ -14,10 +14,6 @@ use super::show;
 use crate::args::{self, ListFormat};
 use crate::session::State;
 
-pub(super) fn run(args: &args::Sandboxes) -> ExitCode {
-    list_sandboxes(args).unwrap_or_else(|code| code)
-}
-
 /// A line of the list.
 struct Row {
     session: String,
@@ -26,7 +22,7 @@ struct Row {
     status: Status,
 }
 
-fn list_sandboxes(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
+pub(super) fn run(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
     let session = args.session.clone().unwrap_or_else(|| args::SESSION.to_owned());
     let (project, state) = (args.project.clone(), args.state.clone());
     let place = args::SessionArgs { project, config: None, state, session };

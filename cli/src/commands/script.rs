@@ -16,13 +16,12 @@ use crate::args::{self, AgentArgs, ListFormat, ScriptAction, SessionArgs};
 /// The toolset.
 const TOOLSET: &str = "script";
 
-pub(super) fn run(args: &args::Script) -> ExitCode {
-    let done = match &args.action {
+pub(super) fn run(args: &args::Script) -> Result<ExitCode, ExitCode> {
+    match &args.action {
         ScriptAction::Run { file, agent, session } => run_file(file, agent, session),
         ScriptAction::Tools { format, agent, session } => list_tools(*format, agent, session),
         ScriptAction::Libs { format, agent, session } => list_libraries(*format, agent, session),
-    };
-    done.unwrap_or_else(|code| code)
+    }
 }
 
 /// Calls a tool that returns JSON. Returns whether it is an error, too.
@@ -44,10 +43,8 @@ fn call_tool(
 }
 
 fn run_file(file: &Path, agent: &AgentArgs, args: &SessionArgs) -> Result<ExitCode, ExitCode> {
-    let code = read_code(file).map_err(|error| {
-        show::err(&format!("error: {} cannot be read: {error}\n", file.display()));
-        ExitCode::from(2)
-    })?;
+    let code = read_code(file)
+        .map_err(|error| show::usage(&format!("{} cannot be read: {error}", file.display())))?;
     let (done, is_error) = call_tool(agent, args, "run_sandbox_code", json!({ "code": code }))?;
     for line in done["logs"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         show::err(&format!("{line}\n"));

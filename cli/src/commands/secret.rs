@@ -20,13 +20,12 @@ const MAX_INPUT: u64 = 1 << 20;
 /// The exit code of a command that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
-pub(super) fn run(args: &args::Secret) -> ExitCode {
-    let done = match &args.action {
+pub(super) fn run(args: &args::Secret) -> Result<ExitCode, ExitCode> {
+    match &args.action {
         SecretAction::Set { name, state } => set(name, state),
         SecretAction::List { format, state } => list(*format, state),
         SecretAction::Rm { name, state } => remove(name, state),
-    };
-    done.unwrap_or_else(|code| code)
+    }
 }
 
 fn find_state(args: &StateArgs) -> Result<State, ExitCode> {
@@ -76,8 +75,7 @@ fn read_value(name: &str) -> Result<String, ExitCode> {
     let read = if io::stdin().is_terminal() { prompt_value(name)? } else { read_stdin() };
     let mut value = read.map_err(|error| {
         // A text that is not UTF-8 is not quoted.
-        show::err(&format!("error: the value cannot be read: {error}\n"));
-        ExitCode::from(2)
+        show::usage(&format!("the value cannot be read: {error}"))
     })?;
     if value.ends_with('\n') {
         value.pop();

@@ -36,6 +36,18 @@ pub(super) fn err(text: &str) {
     let _ = anstream::stderr().write_all(text.as_bytes());
 }
 
+/// Prints an error and returns the exit code of a failure.
+pub(super) fn failure(why: &str) -> ExitCode {
+    err(&format!("error: {why}\n"));
+    ExitCode::FAILURE
+}
+
+/// Prints what is wrong with the arguments or the input, and returns the exit code for it.
+pub(super) fn usage(why: &str) -> ExitCode {
+    failure(why);
+    ExitCode::from(2)
+}
+
 /// Prints the error of a tool or a sandbox and returns the exit code.
 pub(super) fn failed(error: &koze_core::Error) -> ExitCode {
     err(&format!("error[{}]: {}\n", error.code, error.message));

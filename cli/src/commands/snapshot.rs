@@ -16,11 +16,8 @@ use super::show;
 use super::table::{table, time};
 use crate::args::{self, ListFormat, SnapshotAction, SnapshotArgs};
 
-pub(super) fn run(args: &args::Snapshot) -> ExitCode {
-    run_action(&args.action).unwrap_or_else(|code| code)
-}
-
-fn run_action(action: &SnapshotAction) -> std::result::Result<ExitCode, ExitCode> {
+pub(super) fn run(args: &args::Snapshot) -> std::result::Result<ExitCode, ExitCode> {
+    let action = &args.action;
     let (SnapshotAction::Create { place }
     | SnapshotAction::List { place, .. }
     | SnapshotAction::Restore { place, .. }

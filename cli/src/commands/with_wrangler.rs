@@ -24,8 +24,7 @@ pub(super) fn place(run: &args::Run, strict: bool) -> Result<ProjectArgs, ExitCo
             flag.and_then(|flag| flag.split('=').next()).is_some_and(|flag| flag == name || flag == short)
         };
         if run.wrangler.iter().any(says) {
-            show::err(&format!("error: pass `{ours}` before the `--`, because koze needs it, too\n"));
-            return Err(ExitCode::from(2));
+            return Err(show::usage(&format!("pass `{ours}` before the `--`, because koze needs it, too")));
         }
     }
     Ok(ProjectArgs {
@@ -52,7 +51,7 @@ pub(super) fn opened(place: &ProjectArgs) -> Result<(Project, Config), ExitCode>
 /// Checks that everything wrangler needs is present, and shows what is missing. Warnings of `koze doctor` do not count.
 pub(super) fn ready(project: &Project, config: &Config, environment: Option<&str>) -> Result<(), ExitCode> {
     if !config.exists {
-        return Err(failed(
+        return Err(show::failure(
             "the project has no sandboxes: create one with `koze add shell`, or a project with `koze new`",
         ));
     }
@@ -69,7 +68,7 @@ pub(super) fn ready(project: &Project, config: &Config, environment: Option<&str
 pub(super) fn environment(run: &args::Run, project: &Project) -> Result<Option<String>, ExitCode> {
     match &run.env {
         Some(name) => Ok(Some(name.clone()).filter(|name| !name.is_empty())),
-        None => environment::found(&project.dir).map_err(|why| failed(&why)),
+        None => environment::found(&project.dir).map_err(|why| show::failure(&why)),
     }
 }
 
@@ -77,10 +76,4 @@ pub(super) fn environment(run: &args::Run, project: &Project) -> Result<Option<S
 /// otherwise choose an environment itself.
 pub(super) fn environment_argument(name: Option<&str>) -> String {
     format!("--env={}", name.unwrap_or_default())
-}
-
-/// Shows an error and returns the exit code.
-pub(super) fn failed(why: &str) -> ExitCode {
-    show::err(&format!("error: {why}\n"));
-    ExitCode::FAILURE
 }

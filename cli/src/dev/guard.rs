@@ -85,13 +85,7 @@ pub async fn run(parent: u32, program: &[OsString]) -> io::Result<ExitCode> {
         }
     };
     end_all().await;
-    Ok(status.map_or(ExitCode::FAILURE, code))
-}
-
-/// Returns the exit code that a shell reports: 128 + n after signal n.
-pub fn code(status: ExitStatus) -> ExitCode {
-    let code = platform::exit_code(status).and_then(|code| u8::try_from(code).ok());
-    ExitCode::from(code.unwrap_or(1))
+    Ok(status.map_or(ExitCode::FAILURE, platform::to_exit_code))
 }
 
 /// Kills all children, and the orphans that they leave to this process, until none remain.

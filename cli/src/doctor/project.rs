@@ -13,7 +13,6 @@ use crate::finding::Findings;
 use crate::manifest;
 use crate::plan::Planned;
 use crate::sdk::END_OF_FIXES as END;
-use crate::worker_crate::{self, WorkerCrate};
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{Scope, dotted};
 use crate::write::Action;
@@ -26,7 +25,6 @@ pub(super) fn checks(build: &Build, findings: &Findings, now: SystemTime) -> Vec
     checks.extend(build.sdk.as_ref().map(|sdk| check_maintenance(&sdk.version, &sdk.source, now)));
     checks.extend(check_images(build));
     checks.extend(check_module(build));
-    checks.extend(build.worker.as_ref().map(check_worker));
     checks
 }
 
@@ -110,19 +108,6 @@ pub(super) fn flags(config: &Config) -> Check {
         format!("no `nodejs_compat` in {} of {}", rules::listed(&lacking), config.shown),
         "add it, or run `koze init`: a Worker with the sandbox SDK does not start without it",
     )
-}
-
-/// Checks whether the generated code compiles with the project's crate `worker`.
-fn check_worker(worker: &WorkerCrate) -> Check {
-    let found = format!("{}, from {}", worker.found, worker.source);
-    match worker.finding() {
-        None => Check::ok("worker", found),
-        Some((rule, _)) => Check::error(
-            "worker",
-            format!("{found}; the generated code needs {}", worker_crate::NEEDED),
-            rule.help(),
-        ),
-    }
 }
 
 /// Checks whether the library declares the generated module.

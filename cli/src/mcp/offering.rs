@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use koze_core::Profiles;
-use serde::{Deserialize, Serialize};
 
 /// The profiles of a project and the files they depend on.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Offering {
+#[derive(Debug, Clone)]
+pub(crate) struct Offering {
     /// The profiles.
-    pub profiles: Profiles,
+    pub(crate) profiles: Profiles,
     /// The toolset, if it is not the project's default.
-    pub toolset: Option<String>,
+    pub(crate) toolset: Option<String>,
     /// The sandbox files, and the generated file that `koze build` rewrites when sandboxes are added or removed.
     files: Vec<(Stamp, PathBuf)>,
 }

@@ -1,8 +1,6 @@
 //! The MCP server, backed by the sandboxes of a session.
 
-use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -24,21 +22,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::offering::Offering;
 use super::sealed;
-
-/// Provides the tools and runs the calls of a server.
-pub(crate) trait Backend: Clone + Send + Sync + 'static {
-    /// Returns the current offer.
-    fn offer(&self) -> impl Future<Output = Arc<Offer>> + Send;
-
-    /// Calls a tool, which reports what its programs print to `progress`, if it is given. Dropping the future cancels the
-    /// call.
-    fn call(
-        &self,
-        tool: &str,
-        input: Input,
-        progress: Option<Progress>,
-    ) -> impl Future<Output = koze_core::Result<Reply>> + Send;
-}
+use super::supervised::Supervised;
 
 /// A project's offering and the tool definitions for it.
 #[derive(Debug, Clone)]
@@ -61,9 +45,9 @@ impl Offer {
 }
 
 /// An MCP server for the tools of one session.
-#[derive(Debug, Clone)]
-pub(crate) struct Server<B> {
-    backend: B,
+#[derive(Clone)]
+pub(crate) struct Server {
+    backend: Supervised,
     /// The families that it introduces itself with.
     families: Vec<Family>,
 }
@@ -72,7 +56,7 @@ pub(crate) struct Server<B> {
 const LIST: &str = "list_tools";
 
 /// Returns the tools that the agent of the session has created.
-async fn created_tools<B: Backend>(backend: &B) -> Vec<Tool> {
+async fn created_tools(backend: &Supervised) -> Vec<Tool> {
     let listed = ToolResult::from(backend.call(LIST, json!({}).into(), None).await);
     // If the store cannot be read, every call says so.
     let listed = serde_json::from_str::<Listed>(&listed.content).ok();
@@ -96,9 +80,9 @@ struct CreatedTool {
     parameter_schema: Map<String, Value>,
 }
 
-impl<B: Backend> Server<B> {
+impl Server {
     /// Creates the server of a backend that makes this offer.
-    pub(crate) fn new(backend: B, offer: &Offer) -> Self {
+    pub(crate) fn new(backend: Supervised, offer: &Offer) -> Self {
         Server { backend, families: offer.catalog.families().to_vec() }
     }
 
@@ -161,7 +145,7 @@ impl Teller<'_> {
     }
 }
 
-impl<B: Backend> ServerHandler for Server<B> {
+impl ServerHandler for Server {
     fn get_info(&self) -> InitializeResult {
         mcp::server(&self.families, mcp::Files::Kept)
     }
@@ -171,7 +155,7 @@ impl<B: Backend> ServerHandler for Server<B> {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let offer = self.backend.offer().await;
+        let offer = self.backend.current_offer();
         let mut tools = offer.tools.clone();
         if offer.catalog.creates() {
             tools.extend(created_tools(&self.backend).await);
@@ -194,7 +178,7 @@ impl<B: Backend> ServerHandler for Server<B> {
         tokio::select! {
             reply = run => {
                 let result = CallToolResult::from(mcp::called(reply)?);
-                if result.is_error != Some(true) && self.backend.offer().await.catalog.changes(&request.name) {
+                if result.is_error != Some(true) && self.backend.current_offer().catalog.changes(&request.name) {
                     // A client that is gone does not need to know.
                     let _ = context.peer.notify_tool_list_changed().await;
                 }

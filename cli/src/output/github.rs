@@ -162,7 +162,7 @@ mod tests {
     fn files_are_relative_to_the_workspace() {
         let to = |shown: &str, project: &str| runner_path(shown, Path::new(project), Path::new("/repo"));
         assert_eq!(to("src/a.rs", "/repo"), "src/a.rs");
-        assert_eq!(to("../pnpm-lock.yaml", "/repo/packages/app"), "packages/pnpm-lock.yaml");
+        assert_eq!(to("../package-lock.json", "/repo/packages/app"), "packages/package-lock.json");
         assert_eq!(to("/repo/other/a.rs", "/repo/app"), "other/a.rs");
         assert_eq!(to("a.rs", "/elsewhere"), "/elsewhere/a.rs");
         // The path is outside, although it starts inside.

@@ -18,6 +18,6 @@ pub(crate) use sandboxes::{checks, without_docker};
 #[cfg(debug_assertions)]
 pub(crate) use system::{DISK_FULL, kill};
 pub(crate) use system::{
-    Signals, check_private, create_private, directory_lock, executable, exit_code, is_link_loop,
-    like_new_directory, like_new_file, open_input, state_home,
+    Signals, check_private, create_private, directory_lock, executable, is_link_loop, like_new_directory,
+    like_new_file, open_input, state_home, to_exit_code,
 };

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{ExitCode, ExitStatus};
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use rustix::fs::OFlags;
@@ -75,8 +75,9 @@ pub(crate) fn is_link_loop(error: &io::Error) -> bool {
 }
 
 /// Returns the exit code that a shell reports: 128 + n after signal n.
-pub(crate) fn exit_code(status: ExitStatus) -> Option<i32> {
-    status.code().or_else(|| Some(128 + status.signal()?))
+pub(crate) fn to_exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// The signals that end a program, to be forwarded to another one.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{ExitCode, ExitStatus};
 
 use sha2::{Digest as _, Sha256};
 
@@ -65,9 +65,9 @@ pub(crate) fn is_link_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(1921)
 }
 
-/// Returns the exit code.
-pub(crate) fn exit_code(status: ExitStatus) -> Option<i32> {
-    status.code()
+/// Returns the exit code, if it fits into one of this program.
+pub(crate) fn to_exit_code(status: ExitStatus) -> ExitCode {
+    status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// Ctrl-C, which ends a program.

@@ -33,9 +33,9 @@ koze_model::rule_table! {
         /// Nothing determines the SDK version of the project.
         "K030" Error NoSdk { looked: String, recommended: String }
             format!("the version of `@cloudflare/sandbox`, which determines the image, is unknown: {looked}")
-            => format!("the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again; or, for a sandbox without the SDK, add `backend = \"native\"` and an image to its attribute"),
+            => format!("the image tag must equal the SDK version: install the packages of `package.json`, or require an exact version, for example with `npm install --save-exact @cloudflare/sandbox@{recommended}`, then run `koze build` again; or, for a sandbox without the SDK, add `backend = \"native\"` and an image to its attribute"),
             why "The program in the image and the SDK in the Worker speak a protocol that changes between versions. With an unequal pair, calls fail at run time.",
-            eg r#"a project without `node_modules`, without a lock file, and with `"@cloudflare/sandbox": "^0.12.0"` in `package.json`"#;
+            eg r#"a project without `node_modules`, without `package-lock.json`, and with `"@cloudflare/sandbox": "^0.12.0"` in `package.json`"#;
         /// The SDK version is not supported.
         "K031" Error SdkOutOfRange { version: String, source: String, recommended: String }
             format!("`@cloudflare/sandbox` {version} ({source}) is outside the supported range, 0.8.11 to 0.12.x")
@@ -367,12 +367,7 @@ koze_model::rule_table! {
             => "`wrangler pages deploy` rejects containers: create a configuration for a Worker and pass it with `--config FILE`, or convert this project to a Worker with `assets` instead of `pages_build_output_dir`",
             why "A Durable Object class can have a container only in a Worker.",
             eg r#"{ "name": "site", "pages_build_output_dir": "dist" }"#;
-        /// The generated code does not compile with the project's version of the crate `worker`.
-        "K081" Warning WorkerCrate { found: String, source: String, needed: &'static str, edit: String }
-            format!("the crate `worker` is {found} in {source}, but the generated code needs {needed}")
-            => format!("the Worker will not compile: {edit}"),
-            why "The generated code calls functions of this crate. They are called differently in other versions.",
-            eg "[dependencies]\nworker = \"0.6\"";
+        // K081 is retired.
         /// wrangler rejects the list of migrations.
         "K082" Warning RefusedHistory { tag: String, what: String, remedy: String }
             format!("wrangler rejects the migration `{tag}`: {what}")

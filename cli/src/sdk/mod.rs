@@ -1,9 +1,6 @@
 //! Determines the project's version of `@cloudflare/sandbox`. The image's tag must equal it.
 
-mod importer;
 mod pinned;
-mod pnpm;
-mod yarn;
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -11,14 +8,13 @@ use std::sync::Arc;
 
 use cargo_metadata::{CargoOpt, MetadataCommand};
 use semver::Version;
+use serde_json::Value;
 
 use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
 use crate::paths;
 use crate::rules::Rule;
 use crate::write::{beneath, input};
-
-use self::importer::{Importer, Wrong};
 
 /// The version that this koze was developed for and that messages recommend.
 pub const RECOMMENDED: &str = "0.12.10";
@@ -44,14 +40,14 @@ pub struct Sdk {
 }
 
 /// Determines the SDK version from, in this order: `node_modules` in the package or a parent directory; an exact
-/// version in a lock file or a `package.json`; the `koze` crate in the dependency graph.
+/// version in a `package-lock.json` or `package.json`; the `koze` crate in the dependency graph.
 ///
 /// # Errors
 /// Returns [`Stop`] if the version is unknown or not supported, or a file is invalid.
 pub fn resolve(project: &Project, findings: &mut Findings) -> Result<Sdk, Stop> {
     let Some(sdk) = find(project, findings)? else {
-        let looked = "there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact \
-                      version, and no `koze` crate in `Cargo.lock`";
+        let looked = "there is no `node_modules/@cloudflare/sandbox`, no `package-lock.json` or `package.json` \
+                      with an exact version, and no `koze` crate in `Cargo.lock`";
         return findings
             .fail(Rule::NoSdk { looked: looked.to_owned(), recommended: RECOMMENDED.to_owned() }, None);
     };
@@ -95,13 +91,9 @@ fn check_version(sdk: &Sdk, findings: &mut Findings) -> Result<(), Stop> {
 pub fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     for dir in project.dir.ancestors() {
         let path = dir.join("node_modules").join(PACKAGE).join("package.json");
-        let Some(text) = read_if_present(&path, findings)? else { continue };
+        let Some(json) = read_json(project, dir, &path, findings)? else { continue };
         let file = paths::relative(&path, &project.dir);
-        let json = match importer::json(&text) {
-            Ok(json) => json,
-            Err(wrong) => return fail_unreadable(file, quotable_text(dir, &path, text), wrong, findings),
-        };
-        let Some(version) = json.get("version").and_then(|version| version.as_str()) else {
+        let Some(version) = json.get("version").and_then(Value::as_str) else {
             let message = "it has no `version`: reinstall the package".to_owned();
             return findings.fail(Rule::BadManifest { message }, Some(Place::file(file)));
         };
@@ -110,19 +102,14 @@ pub fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sd
     Ok(None)
 }
 
-/// Finds an exact version in a lock file or `package.json`, in the project's directory or a parent.
+/// Finds an exact version in the project's directory or a parent.
 fn find_pinned(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     for dir in project.dir.ancestors() {
         for file in pinned::FILES {
             let path = dir.join(file);
-            let Some(text) = read_if_present(&path, findings)? else { continue };
-            let source = paths::relative(&path, &project.dir);
-            match pinned::version(file, &text, &Importer { project: &project.dir, root: dir }) {
-                Ok(Some(version)) => return Ok(Some(Sdk { version, source })),
-                Ok(None) => {}
-                Err(wrong) => {
-                    return fail_unreadable(source, quotable_text(dir, &path, text), wrong, findings);
-                }
+            let Some(json) = read_json(project, dir, &path, findings)? else { continue };
+            if let Some(version) = pinned::version(file, &json, &project.dir, dir) {
+                return Ok(Some(Sdk { version, source: paths::relative(&path, &project.dir) }));
             }
         }
     }
@@ -155,34 +142,34 @@ pub fn graph(manifest: &Path) -> Option<MetadataCommand> {
     Some(command)
 }
 
-/// Reads a file that may be missing, without a byte order mark.
-fn read_if_present(path: &Path, findings: &mut Findings) -> Result<Option<String>, Stop> {
-    match input::read_text(path) {
-        Ok(text) => Ok(Some(text.trim_start_matches('\u{feff}').to_owned())),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => findings.io(&error),
-    }
-}
-
-/// Returns a text whose lines a message may contain: none if a link leads out of `dir`, to a file that may be secret.
-fn quotable_text(dir: &Path, path: &Path, text: String) -> Option<String> {
-    beneath::resolve(dir, path).is_ok().then_some(text)
-}
-
-fn fail_unreadable<T>(
-    file: String,
-    text: Option<String>,
-    wrong: Wrong,
+/// Reads a JSON file in `dir` that may be missing.
+fn read_json(
+    project: &Project,
+    dir: &Path,
+    path: &Path,
     findings: &mut Findings,
-) -> Result<T, Stop> {
-    let message = wrong.message.filter(|_| text.is_some());
-    let range = wrong.at.filter(|_| text.is_some()).map(|at| at..at);
-    let place = Place { file, text: Arc::from(text.unwrap_or_default()), range };
-    let message = match message {
-        Some(message) => format!("this is not {}: {message}", wrong.format),
-        None => format!("this is not {}", wrong.format),
+) -> Result<Option<Value>, Stop> {
+    let text = match input::read_text(path) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return findings.io(&error),
     };
-    findings.fail(Rule::BadManifest { message }, Some(place))
+    let text = text.trim_start_matches('\u{feff}');
+    let error = match serde_json::from_str(text) {
+        Ok(json) => return Ok(Some(json)),
+        Err(error) => error,
+    };
+    let file = paths::relative(path, &project.dir);
+    // A link may lead out of `dir`, to a file that may be secret: quote nothing of it.
+    if beneath::resolve(dir, path).is_err() {
+        let message = "this is not JSON".to_owned();
+        return findings.fail(Rule::BadManifest { message }, Some(Place::file(file)));
+    }
+    let at = byte_offset(text, error.line(), error.column());
+    let place = Place { file, text: Arc::from(text), range: Some(at..at) };
+    findings.fail(Rule::BadManifest { message: format!("this is not JSON: {error}") }, Some(place))
 }
 
 /// Converts a line and column of `serde_json` to a byte offset.

@@ -14,7 +14,6 @@ use super::answer::{Answer, json_text, refuse_error, refuse_method, refused};
 use super::route::decoded;
 use super::supervised::Supervised;
 use crate::mcp::MAX_REQUEST;
-use crate::mcp::server::Backend as _;
 
 /// A tool that a request calls.
 #[derive(Debug)]

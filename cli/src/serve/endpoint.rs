@@ -30,7 +30,7 @@ const SILENCE: Duration = Duration::from_hours(2);
 /// The methods of the protocol.
 const METHODS: [Method; 3] = [Method::POST, Method::GET, Method::DELETE];
 
-type Service = StreamableHttpService<Server<Supervised>, LocalSessionManager>;
+type Service = StreamableHttpService<Server, LocalSessionManager>;
 
 /// The HTTP endpoint.
 pub(super) struct Endpoint {
@@ -44,12 +44,7 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// Creates the endpoint for clients with a token.
-    pub(super) fn new(
-        server: Server<Supervised>,
-        backend: Supervised,
-        origins: Origins,
-        token: &str,
-    ) -> Self {
+    pub(super) fn new(server: Server, backend: Supervised, origins: Origins, token: &str) -> Self {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(SILENCE);
         let sessions = Arc::new(sessions);

@@ -8,7 +8,6 @@
 //! | `calls`, `files`, `trees`, `sandboxes` | the routes below `/sessions` |
 //! | `route` | the parts of a URL |
 //! | `answer` | responses |
-//! | `supervised` | the sandboxes of a session, to which the routes lead |
 
 mod answer;
 mod calls;
@@ -17,7 +16,6 @@ mod files;
 mod origins;
 mod route;
 mod sandboxes;
-mod supervised;
 mod trees;
 
 use std::convert::Infallible;
@@ -30,11 +28,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use koze_local::Connections;
 use tokio::net::TcpListener;
 
-pub(crate) use self::supervised::Supervised;
-
 use self::endpoint::{Endpoint, PATH};
 use self::origins::Origins;
 use crate::mcp::server::Server;
+use crate::mcp::supervised::{self, Supervised};
 
 /// The environment variable that holds the token.
 const TOKEN: &str = "KOZE_MCP_TOKEN";
@@ -94,7 +91,7 @@ impl HttpServer {
     }
 
     /// Serves until the process is stopped.
-    pub(crate) async fn serve(self, server: Server<Supervised>, backend: Supervised) {
+    pub(crate) async fn serve(self, server: Server, backend: Supervised) {
         let endpoint = Arc::new(Endpoint::new(server, backend, self.origins, &self.token));
         let mut connections = Connections::new(CONNECTIONS);
         loop {

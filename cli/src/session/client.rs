@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream as StdStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -15,8 +14,6 @@ use tokio::net::UnixStream;
 use super::program::{IDLE, NAMES, READY, program};
 use super::state::{self, State};
 use super::wire::{self, Act, Answer, Ask, Request};
-use crate::mcp::offering::Offering;
-use crate::mcp::stdio::Streams;
 
 /// The number of attempts to reach a supervisor that is just exiting.
 const MAX_ATTEMPTS: usize = 50;
@@ -25,18 +22,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A connection to a supervisor.
 pub(super) type Stream = BufStream<UnixStream>;
-
-/// The outcome of serving a client through the supervisor.
-#[derive(Debug)]
-pub(crate) enum Served {
-    /// The client disconnected or failed.
-    ToItsEnd(std::result::Result<(), String>),
-    /// The supervisor exited before the client did.
-    ForAWhile {
-        /// The client's input that was not processed.
-        unread: Vec<u8>,
-    },
-}
 
 /// A client of a session's sandboxes.
 #[derive(Debug, Clone)]
@@ -128,32 +113,6 @@ impl Client {
             }
             Err(error) if has_no_listener(&error) => Ok(()),
             Err(error) => Err(unreachable(error)),
-        }
-    }
-
-    /// Passes a client of the Model Context Protocol to the supervisor. `read` returns the project's current offering.
-    ///
-    /// # Errors
-    /// Returns an error if no supervisor is available. Nothing has been read from the client then.
-    pub(crate) async fn serve_mcp(&self, streams: &Streams, read: impl Fn() -> Offering) -> Result<Served> {
-        let mut stream = self.begin(Ask::Serve { offering: read() }).await?;
-        let descriptors = [streams.input.as_fd(), streams.output.as_fd()];
-        let handed = wire::hand_over(stream.get_ref(), descriptors).await;
-        handed.map_err(unreachable)?;
-        loop {
-            match wire::receive::<Answer>(&mut stream).await {
-                Ok(Some(Answer::Served(done))) => return Ok(Served::ToItsEnd(done)),
-                Ok(Some(Answer::Changed)) => {
-                    let sent = async {
-                        wire::send(&mut stream, &read()).await?;
-                        stream.flush().await
-                    };
-                    // If the supervisor is gone, the next answer says so.
-                    let _ = sent.await;
-                }
-                Ok(Some(Answer::HandedBack { unread })) => return Ok(Served::ForAWhile { unread }),
-                Ok(_) | Err(_) => return Ok(Served::ForAWhile { unread: Vec::new() }),
-            }
         }
     }
 

@@ -139,7 +139,7 @@ pub(super) async fn taken(stream: &mut Stream) -> std::result::Result<(File, Ans
     };
     // The file is sent once nothing else can be read ahead of it.
     send_confirmation(stream).await?;
-    let [file] = wire::take_over(stream.get_ref()).await.map_err(unreachable)?;
+    let file = wire::receive_descriptor(stream.get_ref()).await.map_err(unreachable)?;
     Ok((File::from(file), answer))
 }
 
@@ -208,5 +208,5 @@ pub(super) async fn pass(
     let mut write = write.lock().await;
     wire::send(&mut *write, answer).await.is_ok()
         && matches!(wire::receive::<bool>(read).await, Ok(Some(true)))
-        && wire::hand_over(write.as_ref(), [file.as_fd()]).await.is_ok()
+        && wire::send_descriptor(write.as_ref(), file.as_fd()).await.is_ok()
 }

@@ -1,37 +1,33 @@
 //! The sandboxes of a supervisor, which its connections share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use koze_core::{Profiles, Progress, Result, Session, SessionId};
 use koze_local::Local;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::Mutex;
 
 pub(super) struct Host {
     pub(super) id: SessionId,
     pub(super) provider: Local,
     /// The session, with the profiles of the last call.
     session: Mutex<Option<(Profiles, Arc<Session<Local>>)>>,
-    retired: watch::Sender<bool>,
+    retired: AtomicBool,
 }
 
 impl Host {
     pub(super) fn new(id: SessionId, provider: Local) -> Self {
-        Host { id, provider, session: Mutex::new(None), retired: watch::Sender::new(false) }
+        Host { id, provider, session: Mutex::new(None), retired: AtomicBool::new(false) }
     }
 
     /// Announces that the supervisor is about to exit. Returns whether it was announced before.
     pub(super) fn retire(&self) -> bool {
-        self.retired.send_replace(true)
+        self.retired.swap(true, Ordering::AcqRel)
     }
 
     /// Returns whether the supervisor is about to exit.
     pub(super) fn is_retired(&self) -> bool {
-        *self.retired.borrow()
-    }
-
-    /// Waits until the supervisor is about to exit.
-    pub(super) async fn retiring(&self) {
-        let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
+        self.retired.load(Ordering::Acquire)
     }
 
     /// Returns the session with these profiles. Its sandboxes are updated if the profiles changed.

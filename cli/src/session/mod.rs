@@ -3,7 +3,7 @@
 //! Sandboxes end with the process that runs them. To keep them across commands, each session has a supervisor, a
 //! background process that the first command starts. It exits when it has been idle for a while and all its sandboxes
 //! sleep. Commands connect to a socket in the project's state directory, with one connection per call; closing the
-//! connection cancels the call. `koze mcp` passes its client's streams on, as one long call.
+//! connection cancels the call.
 //!
 //! | module | job |
 //! |---|---|
@@ -14,13 +14,11 @@
 //! | [`supervisor`] | the background process |
 //! | `host` | its sandboxes, which the connections share |
 //! | `files`, `trees` | files and trees that commands copy into sandboxes and out of them |
-//! | `mcp` | serves a client of the Model Context Protocol in the supervisor |
 
 pub mod client;
 mod descriptors;
 pub mod files;
 mod host;
-mod mcp;
 mod program;
 pub mod state;
 pub mod supervisor;

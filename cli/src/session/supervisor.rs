@@ -28,7 +28,7 @@ use super::host::{Host, reporting};
 use super::program::{IDLE, NAMES, READY, program};
 use super::state::State;
 use super::wire::{self, Act, Answer, Ask, Request};
-use super::{descriptors, files, mcp, no_sandbox, trees};
+use super::{descriptors, files, no_sandbox, trees};
 
 /// The default idle timeout.
 const IDLE_DEFAULT: Duration = Duration::from_mins(1);
@@ -190,10 +190,6 @@ impl Supervisor {
         let begun = wire::send(&mut *write.lock().await, &Answer::Begun).await;
         match ask {
             _ if begun.is_err() => None,
-            // Boxed, because its state is large.
-            Ask::Serve { offering } => {
-                Box::pin(mcp::serve(Arc::clone(&self.host), offering, read, write)).await
-            }
             Ask::File(request) => files::serve(&self.host, request, read, write).await,
             Ask::Tree(request) => trees::serve(&self.host, request, read, write).await,
             Ask::Do(act) => self.until_gone(act, read, write).await,

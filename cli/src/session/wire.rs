@@ -23,7 +23,6 @@ use tokio::net::UnixStream;
 
 use super::files::FileRequest;
 use super::trees::TreeRequest;
-use crate::mcp::offering::Offering;
 
 /// The maximum length of a line in bytes, for the escaped input and output of a model.
 const MAX_LINE: u64 = 512 << 20;
@@ -46,11 +45,6 @@ pub enum Ask {
     File(FileRequest),
     /// Copy a tree.
     Tree(TreeRequest),
-    /// Serve a client of the Model Context Protocol, whose streams follow as descriptors after [`Answer::Begun`].
-    Serve {
-        /// The project's offering.
-        offering: Offering,
-    },
 }
 
 /// A request with a single answer.
@@ -103,15 +97,6 @@ pub enum Answer {
     },
     /// The reply of a tool, or its error.
     Replied(std::result::Result<Reply, Error>),
-    /// The project's files changed. The supervisor expects the new offering on this connection.
-    Changed,
-    /// The client disconnected or failed.
-    Served(std::result::Result<(), String>),
-    /// The supervisor stops serving a client. Every request was answered.
-    HandedBack {
-        /// The client's input since then.
-        unread: Vec<u8>,
-    },
     /// A file is open for reading, and follows as a descriptor once the client has confirmed.
     Reading(Stat),
     /// The same for writing.
@@ -178,18 +163,16 @@ pub async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncBufRead + Unpi
     if line.last() == Some(&b'\n') { Ok(Some(serde_json::from_slice(&line)?)) } else { Ok(None) }
 }
 
-/// Sends file descriptors. The peer must not read anything else at the same time.
+/// Sends a file descriptor. The peer must not read anything else at the same time.
 ///
 /// # Errors
 /// Returns an error if the peer disconnected.
-pub async fn hand_over<const N: usize>(
-    stream: &UnixStream,
-    descriptors: [BorrowedFd<'_>; N],
-) -> io::Result<()> {
+pub async fn send_descriptor(stream: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     stream
         .async_io(Interest::WRITABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut control = SendAncillaryBuffer::new(&mut space);
+            let descriptors = [descriptor];
             control.push(SendAncillaryMessage::ScmRights(&descriptors));
             rustix::net::sendmsg(stream.as_fd(), &[IoSlice::new(b"\n")], &mut control, SendFlags::NOSIGNAL)?;
             Ok(())
@@ -197,26 +180,24 @@ pub async fn hand_over<const N: usize>(
         .await
 }
 
-/// Receives file descriptors, at most two.
+/// Receives a file descriptor.
 ///
 /// # Errors
 /// Returns an error if the peer disconnected or sent something else.
-pub async fn take_over<const N: usize>(stream: &UnixStream) -> io::Result<[OwnedFd; N]> {
+pub async fn receive_descriptor(stream: &UnixStream) -> io::Result<OwnedFd> {
     stream
         .async_io(Interest::READABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let mut byte = [0];
             let flags = RecvFlags::CMSG_CLOEXEC;
             rustix::net::recvmsg(stream.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut control, flags)?;
-            let came: Vec<OwnedFd> = control
-                .drain()
-                .flat_map(|message| match message {
-                    RecvAncillaryMessage::ScmRights(rights) => rights.collect(),
-                    _ => Vec::new(),
-                })
-                .collect();
-            <[OwnedFd; N]>::try_from(came).map_err(|_| io::ErrorKind::InvalidData.into())
+            let mut messages = control.drain();
+            match messages.next() {
+                Some(RecvAncillaryMessage::ScmRights(mut rights)) => rights.next(),
+                _ => None,
+            }
+            .ok_or_else(|| io::ErrorKind::InvalidData.into())
         })
         .await
 }

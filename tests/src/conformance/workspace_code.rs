@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
     case("workspace_code_without_programs", without_programs).lacks(&[Capability::Exec]),
 ];
 
-fn run(session: &Session, language: &str, code: &str) -> Value {
+pub(super) fn run(session: &Session, language: &str, code: &str) -> Value {
     let ran = session.call("workspace__code__run_code", json!({ "language": language, "code": code }));
     serde_json::from_str(&ran.content).unwrap_or_else(|_| panic!("{code}: {}", ran.content))
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::session::Session;
+use super::workspace_code::run;
 use super::{Capability, Case, case};
 
 pub(super) const CASES: &[Case] = &[
@@ -11,11 +12,6 @@ pub(super) const CASES: &[Case] = &[
     case("workspace_code_like_a_cell", cells).needs(&[Capability::Exec]),
     case("workspace_code_imports", imports).needs(&[Capability::Exec]),
 ];
-
-fn run(session: &Session, language: &str, code: &str) -> Value {
-    let ran = session.call("workspace__code__run_code", json!({ "language": language, "code": code }));
-    serde_json::from_str(&ran.content).unwrap_or_else(|_| panic!("{code}: {}", ran.content))
-}
 
 fn shown(mime: &str, data: &str) -> Value {
     json!({ "type": "display", "mime": mime, "data": data })

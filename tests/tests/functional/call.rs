@@ -6,12 +6,7 @@ use insta::assert_snapshot;
 use koze_tests::{Project, Run, STARTED, Sandboxes};
 use serde_json::json;
 
-use crate::common::{refused_with, sandboxes, shell};
-
-/// Formats the result of an invalid call: the exit code and both outputs.
-fn output(run: &Run) -> String {
-    format!("{}\n{}{}", run.code, run.stdout, run.stderr)
-}
+use crate::common::{printed, refused_with, sandboxes, shell};
 
 /// Runs `koze call shell -` with standard input from `printf`, which may produce any bytes.
 fn piped(host: &Sandboxes, text: &str) -> Run {
@@ -22,18 +17,18 @@ fn piped(host: &Sandboxes, text: &str) -> Run {
 fn the_result_is_printed() {
     let host = sandboxes();
     let run = host.koze(&["call", "shell", r#"{"command": "pwd; echo ä >&2"}"#]);
-    assert_snapshot!(output(&run), @r#"
+    assert_snapshot!(printed(&run), @r#"
     0
     {"stdout":"/home/user\n","stderr":"ä\n","exit_code":0}
     "#);
     let run = host.koze(&["call", "shell", r#"{"command": "kill -9 $$"}"#]);
-    assert_snapshot!(output(&run), @r#"
+    assert_snapshot!(printed(&run), @r#"
     1
     {"stdout":"","stderr":"","exit_code":137}
     "#);
     // The input may be omitted if the tool needs none.
     let run = host.koze(&["call", "sandbox_list"]);
-    assert_snapshot!(output(&run), @r#"
+    assert_snapshot!(printed(&run), @r#"
     0
     {"sandboxes":[{"name":"default","image":"shell","status":"running"}]}
     "#);
@@ -42,15 +37,15 @@ fn the_result_is_printed() {
 #[test]
 fn the_input_may_come_from_standard_input() {
     let host = sandboxes();
-    assert_snapshot!(output(&piped(&host, r#"{"command": "echo piped"}"#)), @r#"
+    assert_snapshot!(printed(&piped(&host, r#"{"command": "echo piped"}"#)), @r#"
     0
     {"stdout":"piped\n","stderr":"","exit_code":0}
     "#);
-    assert_snapshot!(output(&piped(&host, "")), @r#"
+    assert_snapshot!(printed(&piped(&host, "")), @r#"
     2
     error: the input is not valid JSON: EOF while parsing a value at line 1 column 0. Example: '{"command": "ls"}'
     "#);
-    assert_snapshot!(output(&piped(&host, r"\377")), @"
+    assert_snapshot!(printed(&piped(&host, r"\377")), @"
     2
     error: standard input cannot be read: stream did not contain valid UTF-8
     ");
@@ -72,7 +67,7 @@ fn invalid_calls_are_rejected() {
         ["toString", "{}"],
     ] {
         let run = host.koze(&[&["call"], &args[..]].concat());
-        let _ = write!(all, "{args:?}: {}", output(&run));
+        let _ = write!(all, "{args:?}: {}", printed(&run));
     }
     assert_snapshot!(all, @r#"
     ["shell", "{"]: 2
@@ -117,7 +112,7 @@ fn sessions_share_nothing() {
     host.shell(&format!("echo secret > note; sleep 600 & echo $! > pid; {STARTED}"));
     let other = ["--session", "other"];
     let run = host.koze(&[&["call", "read_file", r#"{"path": "note"}"#], &other[..]].concat());
-    assert_snapshot!(output(&run), @"
+    assert_snapshot!(printed(&run), @"
     1
     not_found: /home/user/note does not exist
     ");

@@ -53,6 +53,11 @@ pub(crate) fn sandboxes() -> Sandboxes {
     Sandboxes::of(project)
 }
 
+/// Formats a run: the exit code and both outputs.
+pub(crate) fn printed(run: &Run) -> String {
+    format!("{}\n{}{}", run.code, run.stdout, run.stderr)
+}
+
 /// Builds, which must succeed without output on standard error.
 pub(crate) fn built(project: &Project) -> Run {
     let run = project.koze(&["build"]);

@@ -5,15 +5,10 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Stdio;
 
 use insta::assert_snapshot;
-use koze_tests::{Run, Sandboxes, eventually, signal};
+use koze_tests::{Sandboxes, eventually, signal};
 use serde_json::json;
 
-use crate::common::sandboxes;
-
-/// Formats a run: the exit code and both outputs.
-fn printed(run: &Run) -> String {
-    format!("{}\n{}{}", run.code, run.stdout, run.stderr)
-}
+use crate::common::{printed, sandboxes};
 
 /// Copies successfully and silently.
 fn copy(host: &Sandboxes, from: &str, to: &str) {

@@ -4,11 +4,10 @@ use insta::assert_snapshot;
 use koze_tests::{Sandboxes, eventually, sleeps};
 use serde_json::json;
 
-use crate::common::sandboxes;
+use crate::common::{printed, sandboxes};
 
 fn output(host: &Sandboxes, args: &[&str]) -> String {
-    let run = host.koze(args);
-    format!("{}\n{}{}", run.code, run.stdout, run.stderr)
+    printed(&host.koze(args))
 }
 
 #[test]

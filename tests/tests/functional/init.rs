@@ -461,38 +461,3 @@ fn a_library_with_another_crate_type() {
     assert!(run.stdout.contains("next: add `cdylib` to `crate-type` in Cargo.toml"), "{}", run.stdout);
     assert_eq!(project.read("Cargo.toml").matches("crate").count(), 1);
 }
-
-/// The crate `worker` is upgraded on request, and the rest of the manifest is unchanged.
-#[test]
-fn the_crate_worker_is_upgraded_on_request() {
-    for (dependency, raised) in [
-        ("worker = \"0.6\" # mine", "worker = \"0.8.7\" # mine"),
-        (
-            "worker = { version = '0.4.2', features = [\"d1\"] }\nworker-macros = \"0.4.2\"",
-            "worker = { version = \"0.8.7\", features = [\"d1\"] }\nworker-macros = \"0.8.7\"",
-        ),
-        (
-            "\n[dependencies.worker]\r\nversion = \"0.7\"\r\n",
-            "\n[dependencies.worker]\r\nversion = \"0.8.7\"\r\n",
-        ),
-        ("worker = \"0.8\"", "worker = \"0.8\""),
-    ] {
-        let project = library();
-        project.write("Cargo.toml", project.read("Cargo.toml") + dependency + "\n");
-        let text = init(&project);
-        assert_eq!(text.code, 0, "{dependency}: {}", text.stderr);
-        assert!(project.read("Cargo.toml").contains(dependency), "{}", project.read("Cargo.toml"));
-        let warns = text.stderr.contains("warning[K081]: the crate `worker` is 0.");
-        assert_eq!(warns, dependency != raised, "{dependency}: {}", text.stderr);
-        let before = project.read("Cargo.toml");
-        let run = project.koze(&["init", "--raise-worker", "--runtime-path", &runtime()]);
-        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{dependency}: {}", run.stdout);
-        assert_eq!(project.read("Cargo.toml"), before.replace(dependency, raised));
-        assert_eq!(
-            run.stdout.contains("next: the required version of the crate `worker` is now 0.8.7"),
-            warns,
-            "{}",
-            run.stdout
-        );
-    }
-}

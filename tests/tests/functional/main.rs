@@ -56,4 +56,3 @@ mod supervisor;
 mod tools;
 mod trust;
 mod watch;
-mod worker_crate;

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use koze_tests::{Project, Run, Sandboxes};
 use serde_json::{Value, json};
 
-use crate::common::{package, refused_with, sandboxes};
+use crate::common::{package, printed, refused_with, sandboxes};
 
 /// What enables the tools.
 const TABLE: &str = "\n[package.metadata.koze.script]\n";
@@ -21,10 +21,6 @@ fn scripts() -> Sandboxes {
     let project = package();
     enable(&project);
     Sandboxes::of(project)
-}
-
-fn printed(run: &Run) -> String {
-    format!("{}\n{}{}", run.code, run.stdout, run.stderr)
 }
 
 fn call(host: &Sandboxes, tool: &str, input: &Value) -> Run {

@@ -23,9 +23,9 @@ fn with_version(version: &str) -> Project {
 #[test]
 fn no_sdk_anywhere() {
     assert_snapshot!(refused(&bare()), @r#"
-    error[K030]: the version of `@cloudflare/sandbox`, which determines the image, is unknown: there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact version, and no `koze` crate in `Cargo.lock`
+    error[K030]: the version of `@cloudflare/sandbox`, which determines the image, is unknown: there is no `node_modules/@cloudflare/sandbox`, no `package-lock.json` or `package.json` with an exact version, and no `koze` crate in `Cargo.lock`
      |
-     = help: the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@0.12.10`, then `koze build` again; or, for a sandbox without the SDK, add `backend = "native"` and an image to its attribute
+     = help: the image tag must equal the SDK version: install the packages of `package.json`, or require an exact version, for example with `npm install --save-exact @cloudflare/sandbox@0.12.10`, then run `koze build` again; or, for a sandbox without the SDK, add `backend = "native"` and an image to its attribute
 
     1 error; nothing was written
     "#);
@@ -163,57 +163,61 @@ fn the_crate_is_the_last_source() {
     assert!(project.read("wrangler.jsonc").contains("docker.io/cloudflare/sandbox:0.12.9\""));
 }
 
-/// If a workspace's lock file has several versions, the one that the package imports counts.
+/// pnpm and the workspaces of all package managers link the installed package, or hoist it to a parent directory.
 #[test]
-fn the_importer_of_the_package_counts() {
-    let lock = "lockfileVersion: '9.0'
-importers:
-  .:
-    dependencies:
-      '@cloudflare/sandbox': { specifier: ^0.12.0, version: 0.12.9 }
-  project:
-    dependencies:
-      '@cloudflare/sandbox':
-        specifier: ^0.12.0
-        version: 0.12.8(@xterm/xterm@5.5.0)
-packages:
-  '@cloudflare/sandbox@0.12.8': {}
-  '@cloudflare/sandbox@0.12.9': {}
-";
-    let project = bare();
+fn an_installed_package_is_found_as_node_finds_it() {
     let range = "{ \"dependencies\": { \"@cloudflare/sandbox\": \"^0.12.0\" } }\n";
-    project.write("../pnpm-lock.yaml", lock).write("package.json", range);
-    assert!(built(&project).stdout.contains(", SDK 0.12.8 from ../pnpm-lock.yaml"));
-    let elsewhere = lock.replace("  project:", "  other:");
-    project.write("../pnpm-lock.yaml", elsewhere);
-    let run = project.koze(&["build"]);
-    assert!(run.stdout.contains(", SDK 0.12.9 from ../pnpm-lock.yaml"), "{run:?}");
+    let project = bare();
+    project.write("package.json", range);
+    project.write("../node_modules/@cloudflare/sandbox/package.json", "{ \"version\": \"0.12.8\" }");
+    assert!(built(&project).stdout.contains(&format!(", SDK 0.12.8 from ../{INSTALLED}")));
 
     let project = bare();
-    project.write("package.json", range).write(
-        "../yarn.lock",
-        "# yarn lockfile v1\n\n\n\"@cloudflare/sandbox@^0.11.0\":\n  version \"0.11.0\"\n\n\
-         \"@cloudflare/sandbox@^0.12.0\":\n  version \"0.12.7\"\n",
-    );
-    assert!(built(&project).stdout.contains(", SDK 0.12.7 from ../yarn.lock"));
+    let stored = "node_modules/.pnpm/@cloudflare+sandbox@0.12.9/node_modules/@cloudflare/sandbox";
+    project.write("package.json", range);
+    project.write(format!("../{stored}/package.json"), "{ \"version\": \"0.12.9\" }");
+    fs_err::create_dir_all(project.path("node_modules/@cloudflare")).expect("a directory");
+    let link = project.path("node_modules/@cloudflare/sandbox");
+    std::os::unix::fs::symlink(project.path(format!("../{stored}")), link).expect("a link");
+    assert!(built(&project).stdout.contains(&format!(", SDK 0.12.9 from {INSTALLED}")));
+}
+
+/// Without an installation, as in a fresh clone or with yarn's Plug'n'Play, an exact version is needed.
+#[test]
+fn other_lock_files_are_not_read() {
+    for (file, text) in [
+        ("yarn.lock", "\"@cloudflare/sandbox@^0.12.0\":\n  version \"0.12.9\"\n"),
+        ("pnpm-lock.yaml", "packages:\n  '@cloudflare/sandbox@0.12.9': {}\n"),
+        ("bun.lock", "{\"packages\":{\"@cloudflare/sandbox\":[\"@cloudflare/sandbox@0.12.9\"],},}"),
+    ] {
+        let project = bare();
+        let package =
+            |version| format!("{{ \"dependencies\": {{ \"@cloudflare/sandbox\": \"{version}\" }} }}\n");
+        project.write(file, text).write("package.json", package("^0.12.0"));
+        let stderr = refused(&project);
+        assert!(stderr.starts_with("error[K030]"), "{file}: {stderr}");
+        assert!(
+            stderr.contains("install the packages of `package.json`, or require an exact version"),
+            "{stderr}"
+        );
+        project.write("package.json", package("0.12.9"));
+        assert!(built(&project).stdout.contains(", SDK 0.12.9 from package.json"), "{file}");
+    }
 }
 
 #[test]
 fn a_lock_file_that_does_not_parse() {
     let project = bare();
-    project.write(
-        "pnpm-lock.yaml",
-        "lockfileVersion: '9.0'\nimporters:\n  .:\n<<<<<<< HEAD\n    dependencies:\n      '@cloudflare/sandbox': {version: 0.12.1}\n",
-    );
-    assert_snapshot!(refused(&project), @"
-    error[K034]: this is not YAML: simple key expected ':' at line 4, column 1
-     --> pnpm-lock.yaml:4:1
+    project.write("package-lock.json", "{\n<<<<<<< HEAD\n  \"packages\": {}\n}\n");
+    assert_snapshot!(refused(&project), @r#"
+    error[K034]: this is not JSON: key must be a string at line 2 column 1
+     --> package-lock.json:2:1
       |
-    4 | <<<<<<< HEAD
+    2 | <<<<<<< HEAD
       | ^
       |
       = help: correct the file, then run `koze build` again
 
     1 error; nothing was written
-    ");
+    "#);
 }

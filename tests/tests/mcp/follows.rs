@@ -108,6 +108,21 @@ fn it_continues_after_its_supervisor_is_killed() {
 }
 
 #[test]
+fn a_call_whose_supervisor_is_killed_fails() {
+    let host = project();
+    let mut client = Client::start(&host);
+    let long = client.command("touch running; sleep 600");
+    client.say(&long);
+    eventually("the command runs", || host.shell("ls").contains("running"));
+    host.kill_supervisors();
+    let answer = client.answer()["result"].clone();
+    assert_eq!(answer["isError"], true, "{answer}");
+    assert!(answer.to_string().contains("ended during the call"), "{answer}");
+    assert_eq!(client.shell("ls"), "running\n");
+    client.end();
+}
+
+#[test]
 fn it_continues_after_its_supervisor_is_stopped() {
     let host = project();
     let mut client = Client::start(&host);
@@ -117,16 +132,16 @@ fn it_continues_after_its_supervisor_is_stopped() {
     client.end();
 }
 
-/// The supervisor exits while a response fills every pipe and while half a request has arrived.
+/// An upgraded koze replaces the supervisor while a call runs and while half a request has arrived.
 #[test]
-fn nothing_is_lost_when_its_supervisor_is_stopped() {
+fn nothing_is_lost_when_its_supervisor_is_replaced() {
     let host = project();
     let mut client = Client::start(&host);
     assert_eq!(client.shell("touch here; echo here"), "here\n");
     let supervisors = host.supervisors();
-    let long = client.command("head -c 500000 /dev/zero | tr '\\0' x; touch printed");
+    let long = client.command("touch running; sleep 4; head -c 500000 /dev/zero | tr '\\0' x");
     client.say(&long);
-    eventually("the command has ended", || host.shell("ls").contains("printed"));
+    eventually("the command runs", || host.shell("ls").contains("running"));
     let [second, third] = ["second", "third"].map(|word| client.command(&format!("echo {word}")).to_string());
     let (half, rest) = second.split_at(second.len() / 2);
     client.requests.write_all(half.as_bytes()).expect("it reads");
@@ -134,13 +149,13 @@ fn nothing_is_lost_when_its_supervisor_is_stopped() {
     let other = host.run(host.other_build(&["call", "shell", other]));
     assert_eq!(other.code, 0, "{other:?}");
     assert!(host.supervisors().iter().any(|id| supervisors.contains(id)), "it still has to answer");
-    writeln!(client.requests, "{rest}\n{third}").expect("it reads");
     assert_eq!(printed(&client.answer()), "x".repeat(500_000));
+    writeln!(client.requests, "{rest}\n{third}").expect("it reads");
     // Both were requested by now, and may be answered in either order.
     let mut answers = [client.answer(), client.answer()];
     answers.sort_by_key(|answer| answer["id"].as_u64());
     assert_eq!(answers.each_ref().map(printed), ["second\n", "third\n"]);
     eventually("the first one has ended", || !host.supervisors().iter().any(|id| supervisors.contains(id)));
-    assert_eq!(client.shell("ls"), "here\nprinted\n");
+    assert_eq!(client.shell("ls"), "here\nrunning\n");
     client.end();
 }

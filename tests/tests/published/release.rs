@@ -4,7 +4,7 @@ use koze_tests::root;
 
 use crate::workflows::checked;
 
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     fs_err::read_to_string(root().join(path)).expect("a file of the workspace")
 }
 

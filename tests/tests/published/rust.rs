@@ -1,10 +1,6 @@
 //! Checks that everything that names a version of Rust names the same one.
 
-use koze_tests::root;
-
-fn read(path: &str) -> String {
-    fs_err::read_to_string(root().join(path)).expect("a file of the workspace")
-}
+use crate::release::read;
 
 fn toml(path: &str) -> toml_edit::DocumentMut {
     read(path).parse().expect("TOML")

@@ -27,15 +27,11 @@ const SANDBOXES: [&str; 4] = ["frontend", "backend", "default", workspace::NAME]
 const MAX_ATTEMPTS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) fn run(args: &args::Demo) -> ExitCode {
-    run_demo(args).unwrap_or_else(|code| code)
-}
-
-fn run_demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
-    let scratch = tempfile::Builder::new().prefix("koze-demo-").tempdir().map_err(|error| {
-        show::err(&format!("error: cannot create a temporary project: {error}\n"));
-        ExitCode::FAILURE
-    })?;
+pub(super) fn run(args: &args::Demo) -> Result<ExitCode, ExitCode> {
+    let scratch = tempfile::Builder::new()
+        .prefix("koze-demo-")
+        .tempdir()
+        .map_err(|error| show::failure(&format!("cannot create a temporary project: {error}")))?;
     let project = scratch.path().join("demo");
     create_project(&project, args)?;
     let session = args::SessionArgs {
@@ -66,10 +62,7 @@ fn run_demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
                 );
                 ExitCode::SUCCESS
             }
-            Err(why) => {
-                show::err(&format!("error: {why}\n"));
-                ExitCode::FAILURE
-            }
+            Err(why) => show::failure(&why),
         }
     })
 }
@@ -120,10 +113,7 @@ fn add_keys(project: &Path, keys: &str) -> Result<(), ExitCode> {
     let path = project.join(file);
     let changed = fs_err::read_to_string(&path)
         .and_then(|text| fs_err::write(&path, text.replacen("sandbox(", &format!("sandbox({keys}"), 1)));
-    changed.map_err(|error| {
-        show::err(&format!("error: {error}\n"));
-        ExitCode::FAILURE
-    })
+    changed.map_err(|error| show::failure(&error.to_string()))
 }
 
 /// The scripted agent, in place of a model.

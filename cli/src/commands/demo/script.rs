@@ -26,10 +26,7 @@ pub(super) fn enable(project: &Path) -> Result<(), ExitCode> {
     let path = project.join("Cargo.toml");
     let changed = fs_err::read_to_string(&path)
         .and_then(|text| fs_err::write(&path, format!("{}\n\n{TABLE}\n", text.trim_end())));
-    changed.map_err(|error| {
-        show::err(&format!("error: {error}\n"));
-        ExitCode::FAILURE
-    })
+    changed.map_err(|error| show::failure(&error.to_string()))
 }
 
 pub(super) async fn play(agent: &Agent) -> Result<(), String> {

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use tokio::process::Command;
 
-use super::{Started, failed};
+use super::{Started, show};
 use crate::platform::{self, Signals};
 
 /// Fails: sandboxes on this machine need Linux.
 pub(super) fn on_this_machine(_: &Started) -> Result<ExitCode, ExitCode> {
-    Err(failed(
+    Err(show::failure(
         "`koze dev --local` runs sandboxes on this machine, which needs Linux: run `koze dev`, which runs them in containers with Docker",
     ))
 }
@@ -34,6 +34,5 @@ pub(super) fn run(program: &Path, configure: impl FnOnce(&mut Command)) -> io::R
             }
         })
     });
-    let code = |status| platform::exit_code(status).and_then(|code| u8::try_from(code).ok());
-    status.map(|status| ExitCode::from(code(status).unwrap_or(1)))
+    status.map(platform::to_exit_code)
 }

@@ -13,7 +13,7 @@ use koze_local::{Local, Objects};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{Started, failed, rebuild_on_change, run_wrangler_dev};
+use super::{Started, rebuild_on_change, run_wrangler_dev};
 use crate::args::{self, ProjectArgs};
 use crate::build::Build;
 use crate::commands::build::drifted;
@@ -22,6 +22,7 @@ use crate::commands::show;
 use crate::commands::with_wrangler::opened;
 use crate::dev::stage::{Content, Stage};
 use crate::dev::{guard, token};
+use crate::platform;
 use crate::session::{self, State};
 
 /// The session that holds the Worker's sandboxes, visible to `koze call` and the like.
@@ -68,7 +69,7 @@ pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
 pub(super) fn run(program: &Path, configure: impl FnOnce(&mut Command)) -> io::Result<ExitCode> {
     local_session::wait(async {
         let mut child = guard::start(program, configure)?;
-        guard::wait(&mut child).await.map(guard::code)
+        guard::wait(&mut child).await.map(platform::to_exit_code)
     })
     // This error was shown.
     .unwrap_or_else(Ok)
@@ -89,19 +90,19 @@ fn has_persist_flag(run: &args::Run) -> bool {
 impl Run {
     fn new(started: &Started) -> Result<Self, ExitCode> {
         let Started { args, place, project, config, environment, .. } = started;
-        let nowhere = |error| failed(&format!("--state is not a directory: {error}"));
+        let nowhere = |error| show::failure(&format!("--state is not a directory: {error}"));
         let kept = match &args.state {
             Some(dir) => State::at(std::path::absolute(dir).map_err(nowhere)?),
             None => State::of(&project.dir),
         };
         let kept = kept.map_err(|error| local_session::failed(&error))?;
-        let stage = Arc::new(Stage::new(config.dir()).map_err(|why| failed(&why.to_string()))?);
+        let stage = Arc::new(Stage::new(config.dir()).map_err(|why| show::failure(&why.to_string()))?);
         let objects = Arc::new(start_server(&kept).map_err(|error| local_session::failed(&error))?);
         // One variable, with the token last: wrangler prints only the beginning of long values.
         let server = json!({ "url": objects.url(), "token": objects.token() });
         let mut vars = vec![("KOZE_LOCAL", server)];
         if !started.has_token() {
-            let unkept = |error| failed(&format!("cannot store a token: {error}"));
+            let unkept = |error| show::failure(&format!("cannot store a token: {error}"));
             vars.push((TOKEN, json!(token::remembered(kept.dir()).map_err(unkept)?)));
         }
         let place = ProjectArgs { project: place.project.clone(), config: place.config.clone(), ..*place };

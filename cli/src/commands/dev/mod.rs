@@ -12,7 +12,7 @@ use std::thread;
 use koze_model::image::ImageSource;
 use koze_model::names::SUFFIX;
 
-use super::with_wrangler::{environment, environment_argument, failed, opened, place, ready};
+use super::with_wrangler::{environment, environment_argument, opened, place, ready};
 use super::{build, show, watch};
 use crate::args::{self, ProjectArgs};
 use crate::build::{self as builds, Build};
@@ -28,11 +28,7 @@ use crate::wrangler::locate::Config;
 /// The stack size of the thread that builds. Deeply nested Rust source overflows the default one.
 const STACK: usize = 256 << 20;
 
-pub(super) fn run(args: &args::Dev) -> ExitCode {
-    run_dev(args).unwrap_or_else(|code| code)
-}
-
-fn run_dev(args: &args::Dev) -> Result<ExitCode, ExitCode> {
+pub(super) fn run(args: &args::Dev) -> Result<ExitCode, ExitCode> {
     let place = place(&args.run, false)?;
     let options = build::options(&place);
     let mut findings = Findings::new(false);
@@ -72,7 +68,7 @@ impl Started<'_> {
 
 fn in_containers(started: &Started) -> Result<ExitCode, ExitCode> {
     if !tools::runs_containers() {
-        return Err(failed(&format!(
+        return Err(show::failure(&format!(
             "no Docker engine is running, and `koze dev` runs sandboxes in containers: {}",
             platform::without_docker()
         )));
@@ -140,7 +136,7 @@ fn run_wrangler_dev(started: &Started, mut arguments: Vec<OsString>) -> Result<E
     }
     arguments.push(environment_argument(environment.as_deref()).into());
     arguments.extend(args.run.wrangler.iter().map(OsString::from));
-    let unstarted = |error: std::io::Error| failed(&format!("wrangler cannot be run: {error}"));
+    let unstarted = |error: std::io::Error| show::failure(&format!("wrangler cannot be run: {error}"));
     local::run(&program, |command| {
         command.args(arguments).env("PATH", path).current_dir(&project.dir);
     })

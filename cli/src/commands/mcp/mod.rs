@@ -9,44 +9,34 @@ use super::local_session::{self, LocalSession};
 use super::show;
 use crate::args;
 use crate::mcp::server::Server;
-use crate::mcp::stdio::{self, Begin, Streams};
-use crate::serve::{HttpServer, Listen, Supervised};
-use crate::session::client::Served;
+use crate::mcp::stdio;
+use crate::mcp::supervised::Supervised;
+use crate::serve::{HttpServer, Listen};
 
 use self::offer::Project;
 use self::parent::Parent;
 
-pub(super) fn run(args: &args::Mcp) -> ExitCode {
-    serve_tools(args).unwrap_or_else(|code| code)
-}
-
-fn serve_tools(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
+pub(super) fn run(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     let parent = Parent::find();
     let listen = args.http.as_ref().map(|address| Listen::new(address, &args.allow_origin));
-    let listen = listen.transpose().map_err(|why| {
-        show::err(&format!("error: {why}\n"));
-        ExitCode::from(2)
-    })?;
+    let listen = listen.transpose().map_err(|why| show::usage(&why))?;
     let client = LocalSession::find(&args.session)?.client();
     let project = Project::new(args.session.clone(), args.tools.clone())?;
     let backend = Supervised::new(client, move || project.now());
-    let done = local_session::wait(async {
+    let runtime = local_session::start_runtime()?;
+    let done = runtime.block_on(async {
         if let Some(listen) = listen {
             return over_http(backend, listen).await;
         }
         // The parent is the client, which starts a server of its own.
         tokio::select! {
-            served = on_stdio(backend) => served,
+            served = stdio::serve(create_server(backend)) => served,
             () = parent.wait_for_end() => Ok(()),
         }
-    })?;
-    Ok(done.map_or_else(
-        |why| {
-            show::err(&format!("error: {why}\n"));
-            ExitCode::FAILURE
-        },
-        |()| ExitCode::SUCCESS,
-    ))
+    });
+    // A thread may still wait for standard input.
+    runtime.shutdown_background();
+    done.map(|()| ExitCode::SUCCESS).map_err(|why| show::failure(&why))
 }
 
 /// Serves until the process is stopped.
@@ -60,24 +50,7 @@ async fn over_http(backend: Supervised, listen: Listen) -> Result<(), String> {
     Ok(())
 }
 
-/// Serves until standard input ends. The supervisor serves the client directly. If it stops first, this process takes
-/// over and passes each call to the next supervisor.
-async fn on_stdio(backend: Supervised) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("cannot read from the client: {error}");
-    let Some(streams) = Streams::standard().map_err(failed)? else {
-        return stdio::serve_blocking(create_server(backend)).await;
-    };
-    let begin = match backend.client().serve_mcp(&streams, || backend.current_offer().offering.clone()).await
-    {
-        Ok(Served::ToItsEnd(done)) => return done,
-        Ok(Served::ForAWhile { unread }) => Begin::Midway { unread },
-        // The client learns about it with each call.
-        Err(_) => Begin::Anew,
-    };
-    stdio::serve(create_server(backend), streams, begin).await
-}
-
-fn create_server(backend: Supervised) -> Server<Supervised> {
+fn create_server(backend: Supervised) -> Server {
     let offer = backend.current_offer();
     Server::new(backend, &offer)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use koze_core::tool::{Input, Reply};
 use koze_core::{Code, Error, Progress};
 
-use crate::mcp::server::{Backend, Offer};
+use super::server::Offer;
 use crate::session::Client;
 
 /// The sandboxes of a session, and the tools that its project currently offers. A clone is the same.
@@ -32,21 +32,22 @@ impl Supervised {
     }
 
     /// Checks that a request names the session that is served.
-    pub(super) fn check_session(&self, session: &str) -> Result<(), Error> {
+    pub(crate) fn check_session(&self, session: &str) -> Result<(), Error> {
         if session == self.client.session().session() {
             return Ok(());
         }
         let message = "this server serves another session: the URL must have the name given with `--session`";
         Err(Error::new(Code::NotFound, message))
     }
-}
 
-impl Backend for Supervised {
-    async fn offer(&self) -> Arc<Offer> {
-        self.current_offer()
-    }
-
-    async fn call(&self, tool: &str, input: Input, progress: Option<Progress>) -> koze_core::Result<Reply> {
+    /// Calls a tool, which reports what its programs print to `progress`, if it is given. Dropping the future cancels the
+    /// call.
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        input: Input,
+        progress: Option<Progress>,
+    ) -> koze_core::Result<Reply> {
         let offering = self.current_offer().offering.clone();
         let toolset = offering.toolset.as_deref();
         self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await
