@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::doctor::{Check, core_files, groups};
+use crate::doctor::{Check, core_files, namespaces};
 
 /// Becomes the process of a sandbox, or the subject of an escape attempt, if this program was started as one. Returns the
 /// exit code of an attempt. Call it first in `main`.
@@ -12,8 +12,9 @@ pub fn init() -> Option<ExitCode> {
 }
 
 /// Returns the checks of `koze doctor` that only this system has, if they have something to say.
-pub(crate) fn checks() -> Vec<Check> {
-    [core_files::check(), groups::check()].into_iter().flatten().collect()
+pub(crate) fn checks(needs_browser: bool) -> Vec<Check> {
+    let browser = needs_browser.then(namespaces::check_browser);
+    [browser, core_files::check(), namespaces::check_groups()].into_iter().flatten().collect()
 }
 
 /// Says how to run the Worker if no container engine is running.
