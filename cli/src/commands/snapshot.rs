@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use koze_core::tool::{Content, Reply};
 use koze_core::workspace::{Snapshot, SnapshotId, WorkspaceSnapshots};
 use koze_core::{Code, Error, Profiles, Result, Session};
-use koze_local::Local;
 use serde_json::{Value, json};
 
 use super::local_session::{self, LocalSession};
 use super::show;
 use super::table::{table, time};
 use crate::args::{self, ListFormat, SnapshotAction, SnapshotArgs};
+use crate::provider;
 
 pub(super) fn run(args: &args::Snapshot) -> ExitCode {
     run_action(&args.action).unwrap_or_else(|code| code)
@@ -86,9 +86,10 @@ impl Target {
 
     /// Returns the snapshots. This starts no sandbox, and needs no supervisor.
     fn open_snapshots(&self) -> Result<WorkspaceSnapshots> {
-        self.session.state.make()?;
-        let provider = Local::new(self.session.state.sandboxes(&self.session.session))?;
-        let session = Session::new(provider, self.session.session.clone(), self.profiles.clone());
+        let LocalSession { state, session } = &self.session;
+        state.make()?;
+        let provider = provider::open(&state.sandboxes(session), state.secrets())?;
+        let session = Session::new(provider, session.clone(), self.profiles.clone());
         Ok(session.workspaces().snapshots(&self.workspace)?)
     }
 

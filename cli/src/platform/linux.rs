@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use crate::doctor::{Check, core_files, namespaces};
+use crate::provider;
 
 /// Becomes the process of a sandbox, or the subject of an escape attempt, if this program was started as one. Returns the
 /// exit code of an attempt. Call it first in `main`.
 pub fn init() -> Option<ExitCode> {
-    koze_local::init();
-    koze_local::prove::init()
+    provider::init()
 }
 
 /// Returns the checks of `koze doctor` that only this system has, if they have something to say.

@@ -27,7 +27,6 @@ use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use koze_local::Connections;
 use tokio::net::TcpListener;
 
 pub(crate) use self::supervised::Supervised;
@@ -35,6 +34,7 @@ pub(crate) use self::supervised::Supervised;
 use self::endpoint::{Endpoint, PATH};
 use self::origins::Origins;
 use crate::mcp::server::Server;
+use crate::provider::Connections;
 
 /// The environment variable that holds the token.
 const TOKEN: &str = "KOZE_MCP_TOKEN";

@@ -8,7 +8,6 @@ use hyper::{Method, Request, Response, StatusCode};
 use koze_core::archive::foreign;
 use koze_core::files::{Existing, http};
 use koze_core::{Code, Error, Profiles};
-use koze_local::archives;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -17,6 +16,7 @@ use super::answer::refuse_method;
 use super::answer::{Answer, whole};
 use super::files::METHODS;
 use super::supervised::Supervised;
+use crate::provider::archives;
 use crate::session::trees::{Copying, Way};
 
 /// The number of pieces that are buffered for a slow client.

@@ -12,11 +12,12 @@ use koze_core::{Code, Error, Profiles, Progress, Result, SessionId};
 use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;
 
-use super::program::{IDLE, NAMES, READY, program};
+use super::program::{IDLE, READY, program};
 use super::state::{self, State};
 use super::wire::{self, Act, Answer, Ask, Request};
 use crate::mcp::offering::Offering;
 use crate::mcp::stdio::Streams;
+use crate::provider::TEST_NAMES;
 
 /// The number of attempts to reach a supervisor that is just exiting.
 const MAX_ATTEMPTS: usize = 50;
@@ -248,7 +249,7 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     command.arg(format!("--session={}", session.session()));
     // The supervisor outlives this command, so it must not inherit the shell's environment.
     command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    for name in [IDLE, NAMES] {
+    for name in [IDLE, TEST_NAMES] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }

@@ -16,6 +16,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::client::{Client, Stream, odd, unreachable};
 use super::host::Host;
 use super::wire::{self, Answer, Ask};
+use crate::provider::{MachineProvider, MachineSandbox as _};
 
 /// What to do with a file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -153,7 +154,7 @@ async fn send_confirmation(stream: &mut Stream) -> Result<()> {
 
 /// Serves such a request. Returns the last answer, if there is one.
 pub(super) async fn serve(
-    host: &Host,
+    host: &Host<impl MachineProvider>,
     request: FileRequest,
     mut read: BufReader<OwnedReadHalf>,
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
@@ -166,7 +167,7 @@ pub(super) async fn serve(
 }
 
 async fn handle_request(
-    host: &Host,
+    host: &Host<impl MachineProvider>,
     FileRequest { profiles, sandbox, path, access }: FileRequest,
     read: &mut BufReader<OwnedReadHalf>,
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
@@ -186,8 +187,8 @@ async fn handle_request(
     if let Some(mode) = mode {
         upload.set_mode_of_new(mode);
     }
-    let new = sandbox.create_file(upload.staging()).await.map_err(|error| upload.reworded(error))?;
-    if !pass(&Answer::Writing { room: new.room }, &new.file, read, write).await {
+    let (new, room) = sandbox.create_file(upload.staging()).await.map_err(|error| upload.reworded(error))?;
+    if !pass(&Answer::Writing { room }, &new, read, write).await {
         return Ok(None);
     }
     // If the client is gone, dropping the upload removes what it has written.

@@ -18,6 +18,7 @@ use crate::mcp::gate::Keeper;
 use crate::mcp::offering::Offering;
 use crate::mcp::server::{Backend, Offer, Server};
 use crate::mcp::stdio::{self, Begin, Streams};
+use crate::provider::MachineProvider;
 
 /// How often to check whether the last call has ended, and how many checks must find no activity.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -27,7 +28,7 @@ const READINGS: usize = 3;
 
 /// Serves the client. Returns `None` if `koze mcp` exited or the supervisor is about to.
 pub(super) async fn serve(
-    host: Arc<Host>,
+    host: Arc<Host<impl MachineProvider>>,
     offering: Offering,
     mut read: BufReader<OwnedReadHalf>,
     write: &Arc<Mutex<OwnedWriteHalf>>,
@@ -66,7 +67,7 @@ pub(super) async fn serve(
 
 /// Stops serving a client before this process exits. Running calls finish and are answered; `koze mcp` serves the
 /// requests that follow.
-async fn hand_back(host: &Host, calls: &AtomicUsize, keeper: &Keeper) {
+async fn hand_back(host: &Host<impl MachineProvider>, calls: &AtomicUsize, keeper: &Keeper) {
     host.retiring().await;
     keeper.shut();
     // The last input may start a call, and its response a write, a moment later.
@@ -87,8 +88,8 @@ fn stream_of(read: &BufReader<OwnedReadHalf>) -> &UnixStream {
 
 /// The backend for the sandboxes of this process.
 #[derive(Clone)]
-struct InProcess {
-    host: Arc<Host>,
+struct InProcess<P> {
+    host: Arc<Host<P>>,
     now: Arc<Mutex<Now>>,
     /// The number of running calls.
     calls: Arc<AtomicUsize>,
@@ -117,7 +118,7 @@ struct Now {
     write: Arc<Mutex<OwnedWriteHalf>>,
 }
 
-impl Backend for InProcess {
+impl<P: MachineProvider> Backend for InProcess<P> {
     async fn offer(&self) -> Arc<Offer> {
         let mut now = self.now.lock().await;
         for _ in 0..READINGS {
