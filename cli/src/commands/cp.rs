@@ -27,7 +27,7 @@ use crate::args;
 use crate::provider::trees;
 use crate::session::Client;
 use crate::session::files::Writing;
-use crate::session::trees::Way;
+use crate::session::message::Way;
 
 /// The exit code of a program that Ctrl-C has ended.
 const INTERRUPTED: u8 = 130;

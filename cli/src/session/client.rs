@@ -12,9 +12,10 @@ use koze_core::{Code, Error, Profiles, Progress, Result, SessionId};
 use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;
 
+use super::message::{Act, Answer, Ask, Request, decode_output};
 use super::program::{IDLE, READY, program};
 use super::state::{self, State};
-use super::wire::{self, Act, Answer, Ask, Request};
+use super::wire;
 use crate::mcp::offering::Offering;
 use crate::mcp::stdio::Streams;
 use crate::provider::TEST_NAMES;
@@ -167,7 +168,7 @@ impl Client {
         loop {
             match wire::receive::<Answer>(&mut stream).await {
                 Ok(Some(Answer::Printed { stderr, data })) => {
-                    let chunk = wire::chunk(stderr, &data).map_err(|_| odd())?;
+                    let chunk = decode_output(stderr, &data).map_err(|_| odd())?;
                     // The supervisor waits meanwhile, and so does the program.
                     if let Some(progress) = &progress {
                         progress.report(chunk).await;

@@ -8,42 +8,15 @@ use koze_core::files::http::{Conditions, Refused};
 use koze_core::files::{self, Upload};
 use koze_core::sandbox::Stat;
 use koze_core::{Code, Error, Profiles, Result};
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::client::{Client, Stream, odd, unreachable};
 use super::host::Host;
-use super::wire::{self, Answer, Ask};
+use super::message::{Access, Answer, Ask, FileRequest};
+use super::wire;
 use crate::provider::{MachineProvider, MachineSandbox as _};
-
-/// What to do with a file.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FileRequest {
-    /// The current profiles of the project.
-    pub profiles: Profiles,
-    /// The sandbox.
-    pub sandbox: String,
-    /// The path of the file.
-    pub path: String,
-    /// What to do.
-    pub access: Access,
-}
-
-/// What to do with a file.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum Access {
-    /// Read it.
-    Read,
-    /// Write it. Creates the sandbox on first use.
-    Write {
-        /// The conditions that it must meet.
-        conditions: Conditions,
-        /// The permission bits that it gets if it is new.
-        mode: Option<u32>,
-    },
-}
 
 /// A file that is being written. Dropping it leaves the file at the path as it is.
 #[derive(Debug)]

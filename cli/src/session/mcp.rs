@@ -13,7 +13,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, mpsc};
 
 use super::host::{Host, reporting};
-use super::wire::{self, Answer};
+use super::message::Answer;
+use super::wire;
 use crate::mcp::gate::Keeper;
 use crate::mcp::offering::Offering;
 use crate::mcp::server::{Backend, Offer, Server};

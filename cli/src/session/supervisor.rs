@@ -22,10 +22,10 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::MissedTickBehavior;
 
 use super::host::{Host, reporting};
+use super::message::{Act, Answer, Ask, Request};
 use super::program::{IDLE, READY, program};
 use super::state::State;
-use super::wire::{self, Act, Answer, Ask, Request};
-use super::{descriptors, files, mcp, no_sandbox, trees};
+use super::{descriptors, files, mcp, no_sandbox, trees, wire};
 use crate::provider::{self, MachineProvider, Secrets};
 
 /// The default idle timeout.

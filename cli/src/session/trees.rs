@@ -3,11 +3,9 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use koze_core::files::Existing;
 use koze_core::files::http::Refused;
 use koze_core::path::absolute;
 use koze_core::{Profiles, Result, files, transfer};
-use serde::{Deserialize, Serialize};
 use tokio::io::BufReader;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Mutex as AsyncMutex;
@@ -15,34 +13,9 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::client::{Client, Stream, ended, odd};
 use super::files::{pass, taken};
 use super::host::Host;
-use super::wire::{self, Answer, Ask};
+use super::message::{Answer, Ask, TreeRequest, Way};
+use super::wire;
 use crate::provider::{MachineProvider, MachineSandbox as _, TreePipe};
-
-/// What to copy.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct TreeRequest {
-    /// The current profiles of the project.
-    pub profiles: Profiles,
-    /// The sandbox.
-    pub sandbox: String,
-    /// The path of the tree.
-    pub path: String,
-    /// Whether it comes into the sandbox.
-    pub way: Way,
-}
-
-/// Where a tree goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
-    /// Out of the sandbox.
-    Out,
-    /// Into the sandbox, which is created on first use.
-    In,
-    /// Out of the sandbox, as an archive: `provider::archives` reads the stream.
-    ArchiveOut,
-    /// Into the sandbox, as an archive that koze has written.
-    ArchiveIn(Existing),
-}
 
 /// A tree that is being copied.
 #[derive(Debug)]
