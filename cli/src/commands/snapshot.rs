@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use koze_core::tool::{Content, Reply};
 use koze_core::workspace::{Snapshot, SnapshotId, WorkspaceSnapshots};
-use koze_core::{Code, Error, Profiles, Result, Session};
+use koze_core::{Code, Error, Profiles, Result};
 use serde_json::{Value, json};
 
 use super::local_session::{self, LocalSession};
@@ -88,9 +88,7 @@ impl Target {
     fn open_snapshots(&self) -> Result<WorkspaceSnapshots> {
         let LocalSession { state, session } = &self.session;
         state.make()?;
-        let provider = provider::open(&state.sandboxes(session), state.secrets())?;
-        let session = Session::new(provider, session.clone(), self.profiles.clone());
-        Ok(session.workspaces().snapshots(&self.workspace)?)
+        provider::open_snapshots(&state.sandboxes(session), session, &self.profiles, &self.workspace)
     }
 
     async fn list_snapshots(&self, format: ListFormat) -> Result<String> {

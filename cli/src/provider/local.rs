@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use futures_util::FutureExt as _;
 use koze_core::provider::Info;
 use koze_core::sandbox::Stat;
-use koze_core::{Profiles, Result, SessionId};
+use koze_core::workspace::WorkspaceSnapshots;
+use koze_core::{Profiles, Result, Session, SessionId};
 use koze_local::{Local, LocalSandbox, NewFile};
 
 pub(crate) use koze_local::{Connections, Objects, Proof, Reached, Secrets, archives, block_on, trees};
@@ -46,6 +47,20 @@ pub(crate) fn open(dir: &Path, secrets: Secrets) -> Result<impl MachineProvider 
 /// As [`Local::new`] and [`Objects::serve`].
 pub(crate) fn serve_objects(dir: &Path, session: SessionId) -> Result<Objects> {
     Objects::serve(Local::new(dir)?, session)
+}
+
+/// Opens the snapshots of a workspace in the directory of a session. This starts no sandbox.
+///
+/// # Errors
+/// As [`Local::new`], and if the workspace has no snapshots.
+pub(crate) fn open_snapshots(
+    dir: &Path,
+    session: &SessionId,
+    profiles: &Profiles,
+    workspace: &str,
+) -> Result<WorkspaceSnapshots> {
+    let session = Session::new(Local::new(dir)?, session.clone(), profiles.clone());
+    Ok(session.workspaces().snapshots(workspace)?)
 }
 
 /// Lists the sandboxes in the directory of a session, without starting anything.

@@ -3,7 +3,7 @@
 //!
 //! The supervisor of a session is generic over two traits. Commands that need no supervisor call functions, which take the
 //! directory of a session. A second provider implements the traits in a module next to `local`. These functions and
-//! `session::supervisor::run` then choose between the two.
+//! `koze supervise` then choose between the two.
 
 mod local;
 
@@ -16,7 +16,7 @@ use koze_core::{Profiles, Provider, Result, Sandbox, SessionId};
 
 pub(crate) use self::local::{
     Connections, Objects, Proof, Reached, Secrets, TEST_NAMES, archives, block_on, init, list_sandboxes,
-    open, read_egress, serve_objects, trees,
+    open, open_snapshots, read_egress, serve_objects, trees,
 };
 
 /// A provider whose sandboxes run in, or next to, this process.

@@ -33,12 +33,16 @@ const IDLE_DEFAULT: Duration = Duration::from_mins(1);
 /// The interval of the idle check.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Runs the sandboxes of a session until they are no longer needed. Prints on standard output that it listens, or why
-/// it cannot.
+/// Runs the sandboxes of a session, whose provider `open` opens, until they are no longer needed. Prints on standard output
+/// that it listens, or why it cannot.
 ///
 /// # Errors
 /// Returns an error if the state directory or the socket cannot be used.
-pub fn run(state: &State, session: &SessionId) -> Result<()> {
+pub(crate) fn run<P: MachineProvider>(
+    state: &State,
+    session: &SessionId,
+    open: impl FnOnce(&Path, Secrets) -> Result<P> + Send + 'static,
+) -> Result<()> {
     // Call this first, because it closes all open descriptors.
     descriptors::close_inherited();
     // Ignore a closing terminal and its Ctrl-C.
@@ -46,7 +50,7 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
     let (state, session) = (state.clone(), session.clone());
     let null = fs::File::open("/dev/null").map_err(start_error)?;
     provider::block_on(async move {
-        let started = Supervisor::start(&state, &session, provider::open);
+        let started = Supervisor::start(&state, &session, open);
         let output = match &started {
             Ok(_) => READY.to_owned(),
             Err(error) => serde_json::to_string(error).unwrap_or_default(),
