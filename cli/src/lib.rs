@@ -29,6 +29,8 @@ pub mod own;
 pub mod paths;
 pub mod plan;
 pub mod platform;
+#[cfg(target_os = "linux")]
+mod provider;
 pub mod recover;
 pub mod rules;
 pub mod scripts;

@@ -17,7 +17,6 @@ use std::time::Duration;
 use koze_core::files::http::{Conditions, Refused};
 use koze_core::path::absolute;
 use koze_core::{Code, Error, Profiles, Result};
-use koze_local::trees;
 
 use self::host::{NewFile, NewTree};
 use self::meter::{Meter, Metered};
@@ -25,9 +24,10 @@ use self::place::{Side, within};
 use super::local_session::{self, LocalSession};
 use super::show;
 use crate::args;
+use crate::provider::trees;
 use crate::session::Client;
 use crate::session::files::Writing;
-use crate::session::trees::Way;
+use crate::session::message::Way;
 
 /// The exit code of a program that Ctrl-C has ended.
 const INTERRUPTED: u8 = 130;

@@ -2,11 +2,9 @@
 
 use std::process::ExitCode;
 
-use koze_local::Local;
-
 use super::local_session::{self, LocalSession};
 use super::show;
-use crate::{args, session};
+use crate::{args, provider, session};
 
 pub(super) fn run(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
     let session = LocalSession::find(&args.session)?;
@@ -36,6 +34,6 @@ pub(super) fn run(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
 }
 
 fn list_names(session: &LocalSession) -> koze_core::Result<Vec<String>> {
-    let found = Local::look(session.state.sandboxes(&session.session))?;
+    let found = provider::list_sandboxes(&session.state.sandboxes(&session.session))?;
     Ok(found.into_iter().map(|(_, info)| info.name.to_string()).collect())
 }

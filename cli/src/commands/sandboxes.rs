@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use koze_core::SessionId;
 use koze_core::sandbox::Status;
-use koze_local::Local;
 use serde_json::json;
 
 use super::local_session::{self, LocalSession};
 use super::show;
 use crate::args::{self, ListFormat};
+use crate::provider;
 use crate::session::State;
 
 /// A line of the list.
@@ -44,8 +44,8 @@ pub(super) fn run(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
 fn collect_rows(state: &State, only: Option<&SessionId>) -> koze_core::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for dir in state.sessions()? {
-        let found =
-            Local::look(dir)?.into_iter().filter(|(session, _)| only.is_none_or(|only| only == session));
+        let all = provider::list_sandboxes(&dir)?;
+        let found = all.into_iter().filter(|(session, _)| only.is_none_or(|only| only == session));
         rows.extend(found.map(|(session, info)| Row {
             session: session.session().to_owned(),
             name: info.name.to_string(),

@@ -7,14 +7,14 @@ use std::process::ExitCode;
 
 use koze_core::tool::{Content, Reply};
 use koze_core::workspace::{Snapshot, SnapshotId, WorkspaceSnapshots};
-use koze_core::{Code, Error, Profiles, Result, Session};
-use koze_local::Local;
+use koze_core::{Code, Error, Profiles, Result};
 use serde_json::{Value, json};
 
 use super::local_session::{self, LocalSession};
 use super::show;
 use super::table::{table, time};
 use crate::args::{self, ListFormat, SnapshotAction, SnapshotArgs};
+use crate::provider;
 
 pub(super) fn run(args: &args::Snapshot) -> std::result::Result<ExitCode, ExitCode> {
     let action = &args.action;
@@ -83,10 +83,9 @@ impl Target {
 
     /// Returns the snapshots. This starts no sandbox, and needs no supervisor.
     fn open_snapshots(&self) -> Result<WorkspaceSnapshots> {
-        self.session.state.make()?;
-        let provider = Local::new(self.session.state.sandboxes(&self.session.session))?;
-        let session = Session::new(provider, self.session.session.clone(), self.profiles.clone());
-        Ok(session.workspaces().snapshots(&self.workspace)?)
+        let LocalSession { state, session } = &self.session;
+        state.make()?;
+        provider::open_snapshots(&state.sandboxes(session), session, &self.profiles, &self.workspace)
     }
 
     async fn list_snapshots(&self, format: ListFormat) -> Result<String> {

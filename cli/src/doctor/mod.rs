@@ -6,7 +6,7 @@ mod command;
 #[cfg(target_os = "linux")]
 pub(crate) mod core_files;
 #[cfg(target_os = "linux")]
-pub(crate) mod groups;
+pub(crate) mod namespaces;
 mod project;
 mod toolchain;
 pub(crate) mod tools;
@@ -75,20 +75,6 @@ impl Check {
     }
 }
 
-/// Whether this machine has the browser of scripts.
-#[cfg(target_os = "linux")]
-fn check_browser() -> Check {
-    match (koze_local::check_browser(), koze_local::browser_hint()) {
-        (Ok(()), Some(help)) => {
-            Check::warning("browser", "Chromium, which does not trust the authorities of this machine", help)
-        }
-        (Ok(()), None) => Check::ok("browser", "Chromium, for scripts on this machine"),
-        (Err(error), _) => {
-            Check::warning("browser", "no Chromium, which `browser = true` needs", error.message)
-        }
-    }
-}
-
 /// Runs all checks after a dry-run build. `build` and `findings` are its results, and `config` is the configuration
 /// that it would edit.
 pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now: SystemTime) -> Vec<Check> {
@@ -99,10 +85,7 @@ pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now:
     }
     let command = config.and_then(|config| settings::build_command(config.document.value(), None));
     checks.extend(tools::checks(build, command));
-    #[cfg(target_os = "linux")]
-    if build.script.as_ref().is_some_and(|script| script.browser) {
-        checks.push(check_browser());
-    }
-    checks.extend(platform::checks());
+    let needs_browser = build.script.as_ref().is_some_and(|script| script.browser);
+    checks.extend(platform::checks(needs_browser));
     checks
 }

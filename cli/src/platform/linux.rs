@@ -2,18 +2,19 @@
 
 use std::process::ExitCode;
 
-use crate::doctor::{Check, core_files, groups};
+use crate::doctor::{Check, core_files, namespaces};
+use crate::provider;
 
 /// Becomes the process of a sandbox, or the subject of an escape attempt, if this program was started as one. Returns the
 /// exit code of an attempt. Call it first in `main`.
 pub fn init() -> Option<ExitCode> {
-    koze_local::init();
-    koze_local::prove::init()
+    provider::init()
 }
 
 /// Returns the checks of `koze doctor` that only this system has, if they have something to say.
-pub(crate) fn checks() -> Vec<Check> {
-    [core_files::check(), groups::check()].into_iter().flatten().collect()
+pub(crate) fn checks(needs_browser: bool) -> Vec<Check> {
+    let browser = needs_browser.then(namespaces::check_browser);
+    [browser, core_files::check(), namespaces::check_groups()].into_iter().flatten().collect()
 }
 
 /// Says how to run the Worker if no container engine is running.

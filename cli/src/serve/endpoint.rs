@@ -7,7 +7,6 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
-use koze_local::Proof;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use sha2::{Digest, Sha256};
@@ -19,6 +18,7 @@ use super::{calls, files, sandboxes};
 use crate::mcp::MAX_REQUEST;
 use crate::mcp::sealed::{self, Refused};
 use crate::mcp::server::Server;
+use crate::provider::Proof;
 
 /// The path of the Model Context Protocol.
 pub(super) const PATH: &str = "/mcp";

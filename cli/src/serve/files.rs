@@ -21,8 +21,6 @@ use super::supervised::Supervised;
 use super::trees;
 use crate::session::files::Writing;
 
-/// The methods of files and of directories.
-pub(super) const METHODS: &str = "GET, HEAD, PUT";
 /// How much of a file is read and written at once.
 const PIECE: usize = 1 << 20;
 /// How many pieces wait for a slow client.
@@ -99,7 +97,7 @@ async fn handle_request(
             }
             write_file(backend, profiles, (&sandbox, &path), conditions, request.into_body()).await
         }
-        _ => Ok(refuse_method(METHODS)),
+        _ => Ok(refuse_method(trees::METHODS)),
     }
 }
 

@@ -25,13 +25,13 @@ use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use koze_local::Connections;
 use tokio::net::TcpListener;
 
 use self::endpoint::{Endpoint, PATH};
 use self::origins::Origins;
 use crate::mcp::server::Server;
 use crate::mcp::supervised::{self, Supervised};
+use crate::provider::Connections;
 
 /// The environment variable that holds the token.
 const TOKEN: &str = "KOZE_MCP_TOKEN";

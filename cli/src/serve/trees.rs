@@ -8,17 +8,19 @@ use hyper::{Method, Request, Response, StatusCode};
 use koze_core::archive::foreign;
 use koze_core::files::{Existing, http};
 use koze_core::{Code, Error, Profiles};
-use koze_local::archives;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 use super::answer::refuse_method;
 use super::answer::{Answer, whole};
-use super::files::METHODS;
 use super::supervised::Supervised;
-use crate::session::trees::{Copying, Way};
+use crate::provider::archives;
+use crate::session::message::Way;
+use crate::session::trees::Copying;
 
+/// The methods of directories and of files.
+pub(super) const METHODS: &str = "GET, HEAD, PUT";
 /// The number of pieces that are buffered for a slow client.
 const AHEAD: usize = 2;
 /// The maximum number of bytes that are still read of a refused body: closing a connection with unread bytes would lose the response.

@@ -11,9 +11,11 @@ use koze_core::{Code, Error, Profiles, Progress, Result, SessionId};
 use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;
 
-use super::program::{IDLE, NAMES, READY, program};
+use super::message::{Act, Answer, Ask, Request, decode_output};
+use super::program::{IDLE, READY, program};
 use super::state::{self, State};
-use super::wire::{self, Act, Answer, Ask, Request};
+use super::wire;
+use crate::provider::TEST_NAMES;
 
 /// The number of attempts to reach a supervisor that is just exiting.
 const MAX_ATTEMPTS: usize = 50;
@@ -125,7 +127,7 @@ impl Client {
         loop {
             match wire::receive::<Answer>(&mut stream).await {
                 Ok(Some(Answer::Printed { stderr, data })) => {
-                    let chunk = wire::chunk(stderr, &data).map_err(|_| odd())?;
+                    let chunk = decode_output(stderr, &data).map_err(|_| odd())?;
                     // The supervisor waits meanwhile, and so does the program.
                     if let Some(progress) = &progress {
                         progress.report(chunk).await;
@@ -207,7 +209,7 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     command.arg(format!("--session={}", session.session()));
     // The supervisor outlives this command, so it must not inherit the shell's environment.
     command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    for name in [IDLE, NAMES] {
+    for name in [IDLE, TEST_NAMES] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }

@@ -8,41 +8,15 @@ use koze_core::files::http::{Conditions, Refused};
 use koze_core::files::{self, Upload};
 use koze_core::sandbox::Stat;
 use koze_core::{Code, Error, Profiles, Result};
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::client::{Client, Stream, odd, unreachable};
 use super::host::Host;
-use super::wire::{self, Answer, Ask};
-
-/// What to do with a file.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct FileRequest {
-    /// The current profiles of the project.
-    pub profiles: Profiles,
-    /// The sandbox.
-    pub sandbox: String,
-    /// The path of the file.
-    pub path: String,
-    /// What to do.
-    pub access: Access,
-}
-
-/// What to do with a file.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum Access {
-    /// Read it.
-    Read,
-    /// Write it. Creates the sandbox on first use.
-    Write {
-        /// The conditions that it must meet.
-        conditions: Conditions,
-        /// The permission bits that it gets if it is new.
-        mode: Option<u32>,
-    },
-}
+use super::message::{Access, Answer, Ask, FileRequest};
+use super::wire;
+use crate::provider::{MachineProvider, MachineSandbox as _};
 
 /// A file that is being written. Dropping it leaves the file at the path as it is.
 #[derive(Debug)]
@@ -153,7 +127,7 @@ async fn send_confirmation(stream: &mut Stream) -> Result<()> {
 
 /// Serves such a request. Returns the last answer, if there is one.
 pub(super) async fn serve(
-    host: &Host,
+    host: &Host<impl MachineProvider>,
     request: FileRequest,
     mut read: BufReader<OwnedReadHalf>,
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
@@ -166,7 +140,7 @@ pub(super) async fn serve(
 }
 
 async fn handle_request(
-    host: &Host,
+    host: &Host<impl MachineProvider>,
     FileRequest { profiles, sandbox, path, access }: FileRequest,
     read: &mut BufReader<OwnedReadHalf>,
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
@@ -186,8 +160,8 @@ async fn handle_request(
     if let Some(mode) = mode {
         upload.set_mode_of_new(mode);
     }
-    let new = sandbox.create_file(upload.staging()).await.map_err(|error| upload.reworded(error))?;
-    if !pass(&Answer::Writing { room: new.room }, &new.file, read, write).await {
+    let (new, room) = sandbox.create_file(upload.staging()).await.map_err(|error| upload.reworded(error))?;
+    if !pass(&Answer::Writing { room }, &new, read, write).await {
         return Ok(None);
     }
     // If the client is gone, dropping the upload removes what it has written.

@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use koze_core::{Profiles, Progress, Result, Session, SessionId};
-use koze_local::Local;
 use tokio::sync::Mutex;
 
-pub(super) struct Host {
+use crate::provider::MachineProvider;
+
+pub(super) struct Host<P> {
     pub(super) id: SessionId,
-    pub(super) provider: Local,
+    pub(super) provider: P,
     /// The session, with the profiles of the last call.
-    session: Mutex<Option<(Profiles, Arc<Session<Local>>)>>,
+    session: Mutex<Option<(Profiles, Arc<Session<P>>)>>,
     retired: AtomicBool,
 }
 
-impl Host {
-    pub(super) fn new(id: SessionId, provider: Local) -> Self {
+impl<P: MachineProvider> Host<P> {
+    pub(super) fn new(id: SessionId, provider: P) -> Self {
         Host { id, provider, session: Mutex::new(None), retired: AtomicBool::new(false) }
     }
 
@@ -31,7 +32,7 @@ impl Host {
     }
 
     /// Returns the session with these profiles. Its sandboxes are updated if the profiles changed.
-    pub(super) async fn session(&self, profiles: Profiles) -> Result<Arc<Session<Local>>> {
+    pub(super) async fn session(&self, profiles: Profiles) -> Result<Arc<Session<P>>> {
         let mut known = self.session.lock().await;
         if let Some((same, session)) = &*known
             && *same == profiles
@@ -46,7 +47,7 @@ impl Host {
 }
 
 /// Returns the session of a call, which reports to `progress`, if it is given.
-pub(super) fn reporting(session: &Session<Local>, progress: Option<Progress>) -> Session<Local> {
+pub(super) fn reporting<P: MachineProvider>(session: &Session<P>, progress: Option<Progress>) -> Session<P> {
     match progress {
         Some(progress) => session.clone().with_progress(progress),
         None => session.clone(),

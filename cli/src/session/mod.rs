@@ -9,7 +9,8 @@
 //! |---|---|
 //! | [`state`] | the state directory |
 //! | `program` | how a supervisor is started, and recognizes its own program |
-//! | [`wire`] | the messages between commands and the supervisor |
+//! | [`message`] | the messages between commands and the supervisor |
+//! | [`wire`] | sends them, and file descriptors |
 //! | [`client`] | connects commands to the supervisor, and starts it if necessary |
 //! | [`supervisor`] | the background process |
 //! | `host` | its sandboxes, which the connections share |
@@ -19,6 +20,7 @@ pub mod client;
 mod descriptors;
 pub mod files;
 mod host;
+pub mod message;
 mod program;
 pub mod state;
 pub mod supervisor;

@@ -7,9 +7,6 @@ use std::sync::OnceLock;
 pub(super) const READY: &str = "ready";
 /// The variable for the idle timeout of a supervisor, in milliseconds.
 pub(super) const IDLE: &str = "KOZE_SUPERVISOR_IDLE_MS";
-/// The variable for servers of a test, which sandboxes reach by name: `NAME=ADDRESS`, separated by commas. Only a program
-/// with debug assertions reads it.
-pub(super) const NAMES: &str = "KOZE_TESTING_NAMES";
 
 /// Identifies this program: its version, and the file it was started from, which an upgrade may have replaced.
 pub(super) fn program() -> &'static str {

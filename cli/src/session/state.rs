@@ -10,10 +10,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use koze_core::{Code, Error, Result, SessionId};
-use koze_local::Secrets;
 use sha2::{Digest, Sha256};
 
 use crate::home;
+use crate::provider::Secrets;
 use crate::trust::{self, Distrust};
 
 /// The source of an error about a state directory.

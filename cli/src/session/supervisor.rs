@@ -13,10 +13,7 @@ use futures_util::StreamExt as _;
 use koze_core::progress::{self, Event};
 use koze_core::sandbox::Status;
 use koze_core::tool::{All, Catalog};
-use koze_core::{
-    Code, Error, Progress, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId,
-};
-use koze_local::Local;
+use koze_core::{Code, Error, Progress, Result, Sandbox as _, SandboxId, SandboxName, SessionId};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -25,30 +22,35 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::MissedTickBehavior;
 
 use super::host::{Host, reporting};
-use super::program::{IDLE, NAMES, READY, program};
+use super::message::{Act, Answer, Ask, Request};
+use super::program::{IDLE, READY, program};
 use super::state::State;
-use super::wire::{self, Act, Answer, Ask, Request};
-use super::{descriptors, files, no_sandbox, trees};
+use super::{descriptors, files, no_sandbox, trees, wire};
+use crate::provider::{self, MachineProvider, Secrets};
 
 /// The default idle timeout.
 const IDLE_DEFAULT: Duration = Duration::from_mins(1);
 /// The interval of the idle check.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Runs the sandboxes of a session until they are no longer needed. Prints on standard output that it listens, or why
-/// it cannot.
+/// Runs the sandboxes of a session, whose provider `open` opens, until they are no longer needed. Prints on standard output
+/// that it listens, or why it cannot.
 ///
 /// # Errors
 /// Returns an error if the state directory or the socket cannot be used.
-pub fn run(state: &State, session: &SessionId) -> Result<()> {
+pub(crate) fn run<P: MachineProvider>(
+    state: &State,
+    session: &SessionId,
+    open: impl FnOnce(&Path, Secrets) -> Result<P> + Send + 'static,
+) -> Result<()> {
     // Call this first, because it closes all open descriptors.
     descriptors::close_inherited();
     // Ignore a closing terminal and its Ctrl-C.
     let _ = rustix::process::setsid();
     let (state, session) = (state.clone(), session.clone());
     let null = fs::File::open("/dev/null").map_err(start_error)?;
-    koze_local::block_on(async move {
-        let started = Supervisor::start(&state, &session);
+    provider::block_on(async move {
+        let started = Supervisor::start(&state, &session, open);
         let output = match &started {
             Ok(_) => READY.to_owned(),
             Err(error) => serde_json::to_string(error).unwrap_or_default(),
@@ -62,9 +64,9 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
     })?
 }
 
-struct Supervisor {
+struct Supervisor<P> {
     state: State,
-    host: Arc<Host>,
+    host: Arc<Host<P>>,
     calls: AtomicUsize,
     used: Mutex<Instant>,
     /// The socket's device and inode. Its path may belong to another supervisor by now.
@@ -72,10 +74,15 @@ struct Supervisor {
     idle: Duration,
 }
 
-impl Supervisor {
-    fn start(state: &State, session: &SessionId) -> Result<(Arc<Self>, UnixListener)> {
+impl<P: MachineProvider> Supervisor<P> {
+    /// Opens the sandboxes of a session with `open`, and listens.
+    fn start(
+        state: &State,
+        session: &SessionId,
+        open: impl FnOnce(&Path, Secrets) -> Result<P>,
+    ) -> Result<(Arc<Self>, UnixListener)> {
         state.make()?;
-        let provider = open_provider(&state.sandboxes(session))?.with_secrets(state.secrets());
+        let provider = open(&state.sandboxes(session), state.secrets())?;
         let listener = bind_socket(state, session).map_err(start_error)?;
         let told = std::env::var(IDLE).ok().and_then(|idle| idle.parse().ok());
         let supervisor = Supervisor {
@@ -261,17 +268,6 @@ fn is_same_user(stream: &UnixStream) -> bool {
 fn socket_identity(state: &State, session: &SessionId) -> Option<(u64, u64)> {
     let about = fs::symlink_metadata(state.socket(session)).ok()?;
     Some((about.dev(), about.ino()))
-}
-
-/// Opens the sandboxes in a directory.
-fn open_provider(sandboxes: &Path) -> Result<Local> {
-    let names = if cfg!(debug_assertions) { std::env::var(NAMES).ok() } else { None };
-    let Some(names) = names else { return Local::new(sandboxes) };
-    let server = |pair: &str| {
-        let (name, address) = pair.split_once('=')?;
-        Some((name.to_owned(), address.parse().ok()?))
-    };
-    Local::with_names(sandboxes, names.split(',').filter_map(server).collect())
 }
 
 /// Listens, replacing the socket of a killed supervisor. The starting command has made sure that none runs.

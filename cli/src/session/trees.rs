@@ -3,12 +3,9 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use koze_core::files::Existing;
 use koze_core::files::http::Refused;
 use koze_core::path::absolute;
 use koze_core::{Profiles, Result, files, transfer};
-use koze_local::TreePipe;
-use serde::{Deserialize, Serialize};
 use tokio::io::BufReader;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Mutex as AsyncMutex;
@@ -16,33 +13,9 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::client::{Client, Stream, ended, odd};
 use super::files::{pass, taken};
 use super::host::Host;
-use super::wire::{self, Answer, Ask};
-
-/// What to copy.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct TreeRequest {
-    /// The current profiles of the project.
-    pub profiles: Profiles,
-    /// The sandbox.
-    pub sandbox: String,
-    /// The path of the tree.
-    pub path: String,
-    /// Whether it comes into the sandbox.
-    pub way: Way,
-}
-
-/// Where a tree goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
-    /// Out of the sandbox.
-    Out,
-    /// Into the sandbox, which is created on first use.
-    In,
-    /// Out of the sandbox, as an archive: [`koze_local::archives`] reads the stream.
-    ArchiveOut,
-    /// Into the sandbox, as an archive that koze has written.
-    ArchiveIn(Existing),
-}
+use super::message::{Answer, Ask, TreeRequest, Way};
+use super::wire;
+use crate::provider::{MachineProvider, MachineSandbox as _, TreePipe};
 
 /// A tree that is being copied.
 #[derive(Debug)]
@@ -110,7 +83,7 @@ impl Copying {
 
 /// Serves such a request. Returns the last answer, if there is one.
 pub(super) async fn serve(
-    host: &Host,
+    host: &Host<impl MachineProvider>,
     request: TreeRequest,
     mut read: BufReader<OwnedReadHalf>,
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
@@ -122,7 +95,7 @@ pub(super) async fn serve(
 }
 
 async fn handle_request(
-    host: &Host,
+    host: &Host<impl MachineProvider>,
     TreeRequest { profiles, sandbox, path, way }: TreeRequest,
     read: &mut BufReader<OwnedReadHalf>,
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
@@ -133,38 +106,38 @@ async fn handle_request(
         let sandbox = files::existing(&session, &sandbox).await?;
         let packing = match way {
             Way::Out => sandbox.pack_tree(&path).await,
-            _ => sandbox.archive_pipe(&path).await,
+            _ => sandbox.pack_archive(&path).await,
         };
-        let TreePipe { pipe, outcome } = packing?;
+        let TreePipe { pipe, done } = packing?;
         pass(&Answer::Tree, &pipe, read, write).await;
         drop(pipe);
-        return outcome.packed().await.map(|()| Answer::Done);
+        return done.await.map(|()| Answer::Done);
     }
     let sandbox = session.sandbox(&sandbox).await?;
     let into = sandbox.clone();
     if let Way::ArchiveIn(existing) = way {
         let create = |staging: String| async move {
-            let TreePipe { pipe, outcome } = into.extract_pipe(&staging).await?;
+            let TreePipe { pipe, done } = into.unpack_archive(&staging).await?;
             pass(&Answer::Tree, &pipe, read, write).await;
             drop(pipe);
-            outcome.extracted().await.map(drop)
+            done.await
         };
         let is_new = files::assemble(&sandbox, &path, existing, create).await?;
         return Ok(Answer::Extracted { is_new });
     }
     let create = |staging: String| async move {
-        let TreePipe { pipe, outcome } = into.unpack_tree(&staging).await?;
+        let TreePipe { pipe, done } = into.unpack_tree(&staging).await?;
         // A client that is gone has written nothing, which the sandbox reports.
         pass(&Answer::Tree, &pipe, read, write).await;
         drop(pipe);
-        outcome.unpacked().await
+        done.await
     };
     transfer::assemble(&sandbox, &path, true, create).await.map(|_| Answer::Done)
 }
 
 /// Copies a file or tree from one sandbox of the session to another.
 pub(super) async fn between(
-    host: &Host,
+    host: &Host<impl MachineProvider>,
     profiles: Profiles,
     from: &(String, String),
     to: &(String, String),

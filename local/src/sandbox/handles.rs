@@ -1,7 +1,7 @@
 //! Files of a sandbox as descriptors, which other programs of this user can read and write without copying.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use koze_guest::message::{Place, Request};
 use rustix::fs::OFlags;
@@ -24,6 +24,12 @@ pub struct NewFile {
     pub room: u64,
     /// Keeps the sandbox awake: its next start would remove the file.
     _using: Use,
+}
+
+impl AsFd for NewFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 /// A file or tree that is read or written as a stream, in the format of [`trees`](crate::trees) or of an archive.

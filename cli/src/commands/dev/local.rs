@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use koze_core::provider::Profile;
 use koze_core::{Code, Error};
-use koze_local::{Local, Objects};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -23,6 +22,7 @@ use crate::commands::with_wrangler::opened;
 use crate::dev::stage::{Content, Stage};
 use crate::dev::{guard, token};
 use crate::platform;
+use crate::provider::{self, Objects};
 use crate::session::{self, State};
 
 /// The session that holds the Worker's sandboxes, visible to `koze call` and the like.
@@ -79,7 +79,7 @@ pub(super) fn run(program: &Path, configure: impl FnOnce(&mut Command)) -> io::R
 fn start_server(state: &State) -> koze_core::Result<Objects> {
     state.make()?;
     let session = session::session(SESSION)?;
-    Objects::serve(Local::new(state.sandboxes(&session))?, session)
+    provider::serve_objects(&state.sandboxes(&session), session)
 }
 
 /// Returns whether the arguments already set wrangler's `--persist-to`.
@@ -135,7 +135,7 @@ impl Run {
             return Ok(());
         }
         let (objects, classes) = (Arc::clone(&self.objects), now.1.clone());
-        let done = koze_local::block_on(async move { objects.follow(classes).await }).and_then(|done| done);
+        let done = provider::block_on(async move { objects.follow(classes).await }).and_then(|done| done);
         let names: Vec<&str> = now.1.iter().map(|(class, _)| class.as_str()).collect();
         let environment = self.environment.as_deref();
         let scripts = built.scripts.is_some_and(|scripts| scripts.worker);

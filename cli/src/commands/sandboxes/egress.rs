@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use koze_core::SessionId;
-use koze_local::{Local, Reached};
 use serde_json::json;
 
 use super::show;
 use crate::args::ListFormat;
 use crate::commands::local::table::{table, time};
+use crate::provider::{self, Reached};
 use crate::session::State;
 
 pub(super) fn show(
@@ -18,7 +18,7 @@ pub(super) fn show(
 ) -> koze_core::Result<ExitCode> {
     let mut entries = Vec::new();
     for dir in state.sessions()? {
-        entries.extend(Local::egress(dir)?);
+        entries.extend(provider::read_egress(&dir)?);
     }
     entries.retain(|entry| only.is_none_or(|only| only.session() == entry.session));
     entries.sort_by_key(|entry| entry.time);

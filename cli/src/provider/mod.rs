@@ -1,0 +1,86 @@
+//! The sandboxes of this machine. No other module names the crate that provides them, except for the checks of its
+//! namespaces: `doctor/namespaces.rs` and `commands/prove`.
+//!
+//! The supervisor of a session is generic over two traits. Commands that need no supervisor call functions, which take the
+//! directory of a session. A second provider implements the traits in a module next to `local`. These functions and
+//! `koze supervise` then choose between the two.
+
+mod local;
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+
+use futures_util::future::BoxFuture;
+use koze_core::sandbox::Stat;
+use koze_core::{Profiles, Provider, Result, Sandbox, SessionId};
+
+pub(crate) use self::local::{
+    Connections, Objects, Proof, Reached, Secrets, TEST_NAMES, archives, block_on, init, list_sandboxes,
+    open, open_snapshots, read_egress, serve_objects, trees,
+};
+
+/// A provider whose sandboxes run in, or next to, this process.
+pub(crate) trait MachineProvider: Provider<Sandbox: MachineSandbox> + Clone {
+    /// Updates the sandboxes of a session to their profiles. A running sandbox that has to change is first put to sleep.
+    fn refresh(&self, session: &SessionId, profiles: &Profiles) -> impl Future<Output = Result<()>> + Send;
+
+    /// Puts the sandboxes that run in this process to sleep, before it exits.
+    fn sleep(&self) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// A sandbox whose files other processes of this user can read and write as descriptors. All paths are resolved inside the
+/// sandbox.
+pub(crate) trait MachineSandbox: Sandbox {
+    /// A new file, open for writing. The sandbox stays awake until it is dropped.
+    type NewFile: AsFd + Send + Sync;
+
+    /// Opens a file for reading, and describes it.
+    fn open_file(&self, path: &str) -> impl Future<Output = Result<(File, Stat)>> + Send;
+
+    /// Creates a file at a path that does not exist. Returns it, and how many bytes the sandbox has room for.
+    fn create_file(&self, path: &str) -> impl Future<Output = Result<(Self::NewFile, u64)>> + Send;
+
+    /// Serializes a file or tree, which [`trees::unpack`] reads.
+    fn pack_tree(&self, path: &str) -> impl Future<Output = Result<TreePipe<()>>> + Send;
+
+    /// Creates what [`trees::pack`] writes at a path that does not exist. Returns the bytes of all files.
+    fn unpack_tree(&self, path: &str) -> impl Future<Output = Result<TreePipe<u64>>> + Send;
+
+    /// Archives a directory. [`archives::read`] reads the stream.
+    fn pack_archive(&self, path: &str) -> impl Future<Output = Result<TreePipe<()>>> + Send;
+
+    /// Creates the files of an archive that koze has written, in a directory that exists.
+    fn unpack_archive(&self, path: &str) -> impl Future<Output = Result<TreePipe<()>>> + Send;
+}
+
+/// A file or tree that is read or written as a stream.
+pub(crate) struct TreePipe<T> {
+    /// The end of the stream for the other process. The stream ends when no process has it open, so close it here once the
+    /// other process has it.
+    pub(crate) pipe: OwnedFd,
+    /// The result in the sandbox.
+    pub(crate) done: BoxFuture<'static, Result<T>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use walkdir::WalkDir;
+
+    #[test]
+    fn only_the_checks_of_namespaces_name_the_crate_as_well() {
+        let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let files = WalkDir::new(&src).sort_by_file_name().into_iter().map(Result::unwrap);
+        let is_naming = |file: &Path| std::fs::read_to_string(file).unwrap().contains("koze_local");
+        let naming: Vec<_> = files
+            .filter(|file| file.file_type().is_file() && is_naming(file.path()))
+            .map(|file| file.path().strip_prefix(&src).unwrap().to_owned())
+            .filter(|file| !file.starts_with("provider"))
+            .collect();
+        assert_eq!(
+            naming,
+            ["commands/prove/cloned.rs", "commands/prove.rs", "doctor/namespaces.rs"].map(Path::new)
+        );
+    }
+}
