@@ -149,7 +149,7 @@ pub enum Groups {
 /// the help of `newgidmap`.
 #[must_use]
 pub fn groups() -> Groups {
-    launch::groups()
+    launch::groups_in_sandbox()
 }
 
 /// Returns the next step if the browser of scripts cannot trust the certificate authorities of this machine.
@@ -268,7 +268,7 @@ impl Local {
     }
 
     fn on(state: &Path, internet: Internet, weak: Weaknesses) -> Result<Self> {
-        if !launch::ready() {
+        if !launch::is_ready() {
             let text = "call `koze_local::init()` first in `main`";
             return Err(Error::new(Code::Unsupported, text));
         }
@@ -281,7 +281,7 @@ impl Local {
         };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(unusable)?;
         let state = fs::canonicalize(state).map_err(unusable)?;
-        removal::sweep(&state);
+        removal::finish_removals(&state);
         ahead::sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
@@ -303,13 +303,13 @@ impl Local {
             sandboxes,
             weak,
             overlays: AtomicBool::new(true),
-            one_user: owner::shared(),
+            one_user: owner::has_shared_user(),
         });
         let watched = Arc::downgrade(&shared);
         std::thread::Builder::new()
             .name("koze-watch".into())
             .spawn(move || {
-                owner::sweep();
+                owner::remove_stale_claims();
                 watch::watch(&watched);
             })
             .map_err(unusable)?;

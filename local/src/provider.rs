@@ -96,7 +96,7 @@ impl Provider for Local {
         store: &LocalStore,
         key: &Key,
     ) -> Result<Option<TakenLayer>> {
-        let Some(own) = layout::own(dir) else { return Ok(None) };
+        let Some(own) = layout::find_own(dir) else { return Ok(None) };
         let cancelled = Cancelled::default();
         let flag = cancelled.flag();
         let (from, dir, store, key) = (Arc::clone(&sandbox.0), dir.to_owned(), store.clone(), key.clone());
@@ -114,7 +114,7 @@ impl Provider for Local {
         key: &Key,
     ) -> Result<Option<Opened<LocalSandbox>>> {
         egress::check(&settings.profile)?;
-        let (Some(own), true) = (layout::own(dir), self.0.overlays.load(Ordering::Relaxed)) else {
+        let (Some(own), true) = (layout::find_own(dir), self.0.overlays.load(Ordering::Relaxed)) else {
             return Ok(None);
         };
         let Some(layer) = store.layer(key).await? else { return Ok(None) };
@@ -196,7 +196,9 @@ async fn open_on_layer(
     let begun = async {
         let made = directory.clone();
         engine::block(move || {
-            layout::make(&made).and_then(|()| layout::create(&made, None)).map_err(state_failed)
+            layout::create_missing_parts(&made)
+                .and_then(|()| layout::create_owned_directories(&made, None))
+                .map_err(state_failed)
         })
         .await?;
         if !store.begin(layer, own, directory).await? {
@@ -229,7 +231,7 @@ pub(super) fn infos(registry: &Registry, state: &Path, session: &SessionId) -> R
     let info = |(name, settings): (String, Settings)| {
         let name = SandboxName::new(&name)?;
         let id = SandboxId { session: session.clone(), name: name.clone() };
-        let running = claim::claimed(&layout::directory(state, &id.key()));
+        let running = claim::is_claimed(&layout::sandbox_directory(state, &id.key()));
         let status = if running { Status::Running } else { Status::Sleeping };
         Ok(Info { name, profile: settings.profile.name, status })
     };

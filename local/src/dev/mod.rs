@@ -30,7 +30,7 @@ use subtle::ConstantTimeEq;
 use tokio::task::JoinHandle;
 
 use crate::engine::engine;
-use crate::host::token::token;
+use crate::host::token::create_token;
 use crate::network::accept;
 use crate::network::connections::Proof;
 use crate::network::http::{self, After, Body, Refusal};
@@ -87,7 +87,8 @@ impl Objects {
         let registered = engine.enter();
         let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
         drop(registered);
-        let shared = Arc::new(Shared { provider, session, token: token()?, classes: RwLock::default() });
+        let shared =
+            Arc::new(Shared { provider, session, token: create_token()?, classes: RwLock::default() });
         let served = Arc::clone(&shared);
         let serving =
             engine.spawn(accept::each(listener, move |stream, proof| {

@@ -49,7 +49,7 @@ impl Base {
         let prepare = || {
             let work = sandbox.join(FILES).join(WORK);
             if work.exists() {
-                removal::clear(&work)?;
+                removal::remove_directory(&work)?;
             }
             fs::DirBuilder::new().mode(0o700).create(&work)?;
             std::os::unix::fs::chown(&work, owner, owner)
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_own_directory_of_a_path() {
-        let own = |path: &str| layout::own(path).map(|own| (own.path, own.target, own.below));
+        let own = |path: &str| layout::find_own(path).map(|own| (own.path, own.target, own.below));
         assert_eq!(own("/workspace"), Some(("files/workspace", "workspace", String::new())));
         assert_eq!(own("/home/user/a/b"), Some(("files/home", "home/user", "a/b".to_owned())));
         assert_eq!(

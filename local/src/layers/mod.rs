@@ -166,7 +166,7 @@ impl Layers {
         // Atomic: a directory that was renamed is deleted later, even if this process is killed.
         let gone = removal::gone_name(&self.state.join(&layer.name));
         fs::rename(&layer.directory, &gone)?;
-        removal::clear(&gone)
+        removal::remove_directory(&gone)
     }
 
     /// Takes the lock that is held while layers are removed or get a user.

@@ -13,7 +13,7 @@ use super::running::Running;
 use super::{limits, staging, view};
 use crate::cgroup::Group;
 use crate::errors::{destroyed, disk_full, state_failed};
-use crate::host::claim::{claim, claimed, elsewhere};
+use crate::host::claim::{claim_sandbox, claimed_error, is_claimed};
 use crate::host::disk::Walks;
 use crate::host::registry::Registry;
 use crate::host::{layout, owner, removal};
@@ -91,7 +91,7 @@ impl Inner {
         Inner {
             key: key.to_owned(),
             name: name.clone(),
-            directory: layout::directory(&provider.state, key),
+            directory: layout::sandbox_directory(&provider.state, key),
             state_directory: provider.state.clone(),
             settings,
             role: Role::OfSession,
@@ -117,7 +117,7 @@ impl Inner {
         provider: &Arc<Shared>,
     ) -> Self {
         let key = browser.agent.key();
-        let directory = layout::directory(&provider.state.join("browsers"), &key);
+        let directory = layout::sandbox_directory(&provider.state.join("browsers"), &key);
         Inner { directory, role: Role::Browser(browser), ..Inner::new(&key, name, settings, provider) }
     }
 
@@ -162,10 +162,10 @@ impl Inner {
             let lock = if let Some(lock) = ready {
                 lock
             } else {
-                layout::make(&directory).map_err(state_failed)?;
-                claim(&directory)?
+                layout::create_missing_parts(&directory).map_err(state_failed)?;
+                claim_sandbox(&directory)?
             };
-            let owner = layout::furnish(&directory, &weak).map_err(state_failed)?;
+            let owner = layout::create_own_directories(&directory, &weak).map_err(state_failed)?;
             let (memory, processors) = (limits::memory(&settings), limits::processors(&settings));
             let group = ahead.group().and_then(|group| group.limited(memory, limits::PROCESSES, processors));
             let mut spec = view::spec(&directory, &hostname, &settings, owner, group.as_ref(), &weak)?;
@@ -202,12 +202,12 @@ impl Inner {
         let policy = Policy::of_browser(&browser.egress)?;
         let (directory, settings) = (self.directory.clone(), self.settings.clone());
         let prepared = engine::block(move || {
-            layout::make(&directory).map_err(state_failed)?;
-            let lock = claim(&directory).map_err(|error| match error.code {
+            layout::create_missing_parts(&directory).map_err(state_failed)?;
+            let lock = claim_sandbox(&directory).map_err(|error| match error.code {
                 Code::Unavailable => in_another_program(),
                 _ => error,
             })?;
-            let owner = owner::settle(&directory, &Weaknesses::default()).map_err(state_failed)?;
+            let owner = owner::settle_owner(&directory, &Weaknesses::default()).map_err(state_failed)?;
             let (memory, processors) = (limits::memory(&settings), limits::processors(&settings));
             let group = Group::new().and_then(|group| group.limited(memory, limits::PROCESSES, processors));
             let spec = view::browser(&settings, owner, group.as_ref())?;
@@ -231,7 +231,7 @@ impl Inner {
             State::Destroyed => return Err(destroyed()),
             State::Asleep => {}
         }
-        if claimed(&self.directory) { Err(elsewhere()) } else { Ok(None) }
+        if is_claimed(&self.directory) { Err(claimed_error()) } else { Ok(None) }
     }
 
     /// Returns the environment of its programs, with the variables of a call.
@@ -321,15 +321,15 @@ impl Inner {
         let provider = Weak::clone(&self.provider);
         engine::block(move || {
             let _none = walks.hold();
-            layout::make(&directory).map_err(state_failed)?;
-            let lock = claim(&directory)?;
+            layout::create_missing_parts(&directory).map_err(state_failed)?;
+            let lock = claim_sandbox(&directory)?;
             registry.leave(&key)?;
-            owner::release(&directory);
+            owner::release_user(&directory);
             let base = Base::of(&directory).ok().flatten();
             let gone = removal::gone_name(&directory);
             std::fs::rename(&directory, &gone).map_err(state_failed)?;
             drop(lock);
-            removal::clear(&gone).map_err(state_failed)?;
+            removal::remove_directory(&gone).map_err(state_failed)?;
             match (base, provider.upgrade()) {
                 (Some(base), Some(provider)) => provider.stores.end_base(&provider.state, &base, &directory),
                 // The next program removes the layer, if it has no other use.

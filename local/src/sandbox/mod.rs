@@ -48,7 +48,7 @@ use self::process::LocalProcess;
 use self::running::Running;
 use crate::engine;
 use crate::errors::{destroyed, state_failed, unexpected};
-use crate::host::claim::claimed;
+use crate::host::claim::is_claimed;
 use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{
@@ -270,7 +270,7 @@ impl Sandbox for LocalSandbox {
                 State::Destroyed => return Err(destroyed()),
                 _ => {}
             }
-            let running = claimed(&inner.directory);
+            let running = is_claimed(&inner.directory);
             Ok(if running { Status::Running } else { Status::Sleeping })
         })
         .await

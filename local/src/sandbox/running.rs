@@ -71,7 +71,7 @@ impl Running {
     pub(crate) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
         let background = Background::new(&spec.weak);
         let owner = spec.owner;
-        let (launched, group) = launch::launch(spec, group).await?;
+        let (launched, group) = launch::launch_sandbox(spec, group).await?;
         let Launched { socket, process: Process { descriptor: process, number: pid }, memory, sockets } =
             launched;
         let failed = |error: io::Error| {
@@ -102,7 +102,7 @@ impl Running {
         engine.spawn(async move {
             // Readable once the process has exited.
             let _ = end.readable().await;
-            launch::reap(end.get_ref());
+            launch::reap_process(end.get_ref());
             at_end.close();
             // Waits briefly for the control group to be empty.
             let _ = tokio::task::spawn_blocking(move || drop(group)).await;

@@ -34,7 +34,7 @@ pub(super) struct Line {
 impl Line {
     /// Starts a process. Call this within the engine's runtime.
     pub(super) async fn start(spec: Spec) -> Result<Self> {
-        let (Launched { socket, process, .. }, _) = launch::launch(spec, None).await?;
+        let (Launched { socket, process, .. }, _) = launch::launch_sandbox(spec, None).await?;
         let number = process.number;
         let process = Arc::new(process.descriptor);
         let made = || {
@@ -130,6 +130,6 @@ fn end(process: &Arc<OwnedFd>) {
     let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
     if let Ok(engine) = engine() {
         let process = Arc::clone(process);
-        engine.spawn_blocking(move || launch::reap(&process));
+        engine.spawn_blocking(move || launch::reap_process(&process));
     }
 }

@@ -120,7 +120,7 @@ impl Databases {
             let oldest = unused.min_by_key(|(_, (used, _))| *used).map(|(agent, _)| agent.clone());
             oldest.and_then(|oldest| agents.remove(&oldest));
         }
-        let file = layout::directory(Path::new(""), agent).with_extension("db");
+        let file = layout::sandbox_directory(Path::new(""), agent).with_extension("db");
         let new = Arc::new(Agent {
             file: file.to_string_lossy().into_owned(),
             room: Semaphore::new(HELD_KIB),
@@ -142,7 +142,7 @@ impl Databases {
 
     /// Answers a query in this program, without limits: for the control of a proof.
     async fn answer_here(&self, agent: &str, query: Query) -> Result<Value> {
-        let path = layout::directory(&self.directory, agent).with_extension("db");
+        let path = layout::sandbox_directory(&self.directory, agent).with_extension("db");
         let answer = engine::block(move || {
             path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(not_created)?;
             Database::open(&path, false).map_err(unusable)?.answer(&query)

@@ -116,7 +116,7 @@ fn spec(directory: &Path) -> Result<Spec> {
         processes: 1,
         // The log of writes can be longer than the database until it is written to it.
         file_size: 4 * MAX_SIZE,
-        filters: filter::engine::database()?,
+        filters: filter::engine::database_filter()?,
         // The files belong to this user. The process has no capabilities.
         owner: None,
         weak: Weaknesses::default(),
