@@ -45,7 +45,7 @@ impl Provider for Local {
     }
 
     async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<LocalSandbox>> {
-        egress::check(&settings.profile)?;
+        egress::check_profile(&settings.profile)?;
         let (shared, id, settings) = (Arc::clone(&self.0), id.clone(), settings.clone());
         engine::run(async move {
             let registry = Arc::clone(&shared.registry);
@@ -113,7 +113,7 @@ impl Provider for Local {
         store: &LocalStore,
         key: &Key,
     ) -> Result<Option<Opened<LocalSandbox>>> {
-        egress::check(&settings.profile)?;
+        egress::check_profile(&settings.profile)?;
         let (Some(own), true) = (layout::find_own(dir), self.0.overlays.load(Ordering::Relaxed)) else {
             return Ok(None);
         };

@@ -45,7 +45,8 @@ const NEEDS_CERTUTIL: &str = "this machine trusts further authorities, which onl
 
 /// Returns the next step if Chromium cannot trust the authorities of this machine.
 pub(super) fn hint() -> Option<&'static str> {
-    (!has_certutil() && !authorities::added(&Internet::default()).is_empty()).then_some(NEEDS_CERTUTIL)
+    (!has_certutil() && !authorities::added_authorities(&Internet::default()).is_empty())
+        .then_some(NEEDS_CERTUTIL)
 }
 
 /// Checks whether this machine has Chromium.
@@ -85,7 +86,7 @@ async fn start(mut turn: Turn, sandbox: Arc<Inner>, internet: Arc<Internet>) -> 
     *turn = None;
     // Checked first, so that a failure creates no sandbox.
     let chromium = Chromium::find()?;
-    let authorities = engine::block(move || Ok(authorities::added(&internet))).await?;
+    let authorities = engine::block(move || Ok(authorities::added_authorities(&internet))).await?;
     let can_trust = has_certutil();
     let command = chromium.command(if can_trust { &authorities } else { &[] });
     sandbox.sleep().await;

@@ -77,7 +77,7 @@ impl Shared {
                 WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
             let _ = timeout(LONGEST, pass(socket, wire)).await;
         });
-        let mut response = http::empty(StatusCode::SWITCHING_PROTOCOLS);
+        let mut response = http::empty_response(StatusCode::SWITCHING_PROTOCOLS);
         let headers = response.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));

@@ -91,9 +91,9 @@ impl Objects {
             Arc::new(Shared { provider, session, token: create_token()?, classes: RwLock::default() });
         let served = Arc::clone(&shared);
         let serving =
-            engine.spawn(accept::each(listener, move |stream, proof| {
+            engine.spawn(accept::serve_each(listener, move |stream, proof| {
                 let shared = Arc::clone(&served);
-                http::serve(stream, move |request, after| {
+                http::serve_connection(stream, move |request, after| {
                     let (shared, proof) = (Arc::clone(&shared), proof.clone());
                     async move {
                         shared.answer(&proof, request, after).await.unwrap_or_else(Refusal::into_response)

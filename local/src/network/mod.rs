@@ -27,14 +27,14 @@ use koze_core::error::{Code, Error, Result};
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Listens in a sandbox. Only programs in the sandbox can connect.
-async fn listen(running: &Running, port: u16) -> Result<TcpListener> {
+async fn listen_in_sandbox(running: &Running, port: u16) -> Result<TcpListener> {
     let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
-    let socket = std::net::TcpListener::from(socket(running, &Request::Listen(at)).await?);
+    let socket = std::net::TcpListener::from(request_socket(running, &Request::Listen(at)).await?);
     socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(socket)).map_err(|_| unexpected())
 }
 
 /// Connects to a port of a sandbox.
-async fn connect(running: &Running, port: u16) -> Result<TcpStream> {
+async fn connect_to_sandbox(running: &Running, port: u16) -> Result<TcpStream> {
     for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
         let connecting = connect_to(running, SocketAddr::new(address, port));
         match tokio::time::timeout(TIMEOUT, connecting).await {
@@ -55,7 +55,7 @@ async fn connect(running: &Running, port: u16) -> Result<TcpStream> {
 
 /// Connects to an address. Returns `None` if nothing listens there.
 async fn connect_to(running: &Running, to: SocketAddr) -> Result<Option<TcpStream>> {
-    let socket = match socket(running, &Request::Connect(to)).await {
+    let socket = match request_socket(running, &Request::Connect(to)).await {
         Ok(socket) => std::net::TcpStream::from(socket),
         Err(_) if !running.has_ended() => return Ok(None),
         Err(error) => return Err(error),
@@ -68,7 +68,7 @@ async fn connect_to(running: &Running, to: SocketAddr) -> Result<Option<TcpStrea
 }
 
 /// Requests a TCP socket from the guest. Its type is verified, because reading from something else might never end.
-async fn socket(running: &Running, request: &Request) -> Result<OwnedFd> {
+async fn request_socket(running: &Running, request: &Request) -> Result<OwnedFd> {
     let socket = running.call(request).await?.descriptors.into_iter().next().ok_or_else(unexpected)?;
     let family = sockopt::socket_domain(&socket);
     let tcp = matches!(family, Ok(AddressFamily::INET | AddressFamily::INET6))

@@ -187,7 +187,7 @@ impl Inner {
         if let Some(policy) = Policy::of(&self.settings.profile)? {
             let reach = Reach::new(policy.weakened(&self.weak), Arc::clone(&self.internet), journal);
             let refusals = Arc::clone(&running.judgements.refusals);
-            egress::open(&running, reach.with_refusals(refusals)).await?;
+            egress::start_proxy(&running, reach.with_refusals(refusals)).await?;
         }
         staging::sweep(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
@@ -219,7 +219,7 @@ impl Inner {
         let reach = Reach::new(policy, Arc::clone(&self.internet), journal)
             .with_refusals(Arc::clone(&browser.refusals))
             .with_previews(Arc::clone(&browser.previews));
-        egress::open(&running, reach).await?;
+        egress::start_proxy(&running, reach).await?;
         Ok(running)
     }
 
@@ -243,7 +243,7 @@ impl Inner {
         if self.weak.has(&Weakness::Environment) {
             env.extend(std::env::vars());
         }
-        env.extend(egress::environment(&self.settings.profile));
+        env.extend(egress::proxy_environment(&self.settings.profile));
         env.extend(self.settings.profile.env.iter().chain(call).cloned());
         env
     }
