@@ -282,7 +282,7 @@ impl Local {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(unusable)?;
         let state = fs::canonicalize(state).map_err(unusable)?;
         removal::finish_removals(&state);
-        ahead::sweep(&state);
+        ahead::sweep_prepared(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
         let scripts = Scripts::new(&state, &weak);
@@ -310,7 +310,7 @@ impl Local {
             .name("koze-watch".into())
             .spawn(move || {
                 owner::remove_stale_claims();
-                watch::watch(&watched);
+                watch::watch_sandboxes(&watched);
             })
             .map_err(unusable)?;
         if shared.registry.exposed()? {

@@ -100,7 +100,7 @@ impl Provider for Local {
         let cancelled = Cancelled::default();
         let flag = cancelled.flag();
         let (from, dir, store, key) = (Arc::clone(&sandbox.0), dir.to_owned(), store.clone(), key.clone());
-        let (contents, bytes) = engine::run(layer::take(from, own, dir, store, key, flag)).await?;
+        let (contents, bytes) = engine::run(layer::take_layer(from, own, dir, store, key, flag)).await?;
         drop(cancelled);
         Ok(Some(TakenLayer { contents, bytes }))
     }

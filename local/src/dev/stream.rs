@@ -68,14 +68,14 @@ async fn pack(shared: &Shared, object: &Object, input: &[u8]) -> Result<Response
     let Pack { root, path, except } = read(input)?;
     let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
     let from = Path { root, path };
-    let (pipe, outcome) = transfer::pack(&sandbox.0, from, except).await.map_err(failure)?;
+    let (pipe, outcome) = transfer::pack_tree(&sandbox.0, from, except).await.map_err(failure)?;
     begun(pipe, outcome).await
 }
 
 async fn archived(shared: &Shared, object: &Object, input: &[u8]) -> Result<Response<Body>, Failure> {
     let from: Path = read(input)?;
     let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
-    let (pipe, outcome) = archive::packing(&sandbox.0, from).await.map_err(failure)?;
+    let (pipe, outcome) = archive::start_packing(&sandbox.0, from).await.map_err(failure)?;
     begun(pipe, outcome).await
 }
 
@@ -127,7 +127,7 @@ async fn unpack(
     body: &mut Incoming,
 ) -> Result<Answer, Failure> {
     let (sandbox, to) = find_target(shared, object, input).await?;
-    let (pipe, outcome) = transfer::unpack(&sandbox.0, to).await.map_err(failure)?;
+    let (pipe, outcome) = transfer::unpack_tree(&sandbox.0, to).await.map_err(failure)?;
     pour(body, pipe).await?;
     let bytes = outcome.unpacked().await.map_err(failure)?;
     answer(&Unpacked { bytes })
@@ -140,7 +140,7 @@ async fn extract(
     body: &mut Incoming,
 ) -> Result<Answer, Failure> {
     let (sandbox, to) = find_target(shared, object, input).await?;
-    let (pipe, outcome) = archive::unpacking(&sandbox.0, to).await.map_err(failure)?;
+    let (pipe, outcome) = archive::start_unpacking(&sandbox.0, to).await.map_err(failure)?;
     pour(body, pipe).await?;
     let Contents { entries, bytes, .. } = outcome.extracted().await.map_err(failure)?;
     answer(&Extracted { entries, bytes })

@@ -61,7 +61,7 @@ impl Base {
             own: sandbox.join(FILES).as_os_str().as_bytes().to_vec(),
             upper: Path::new(&self.own)
                 .strip_prefix(FILES)
-                .map_err(|_| damaged())?
+                .map_err(|_| damaged_error())?
                 .to_string_lossy()
                 .into_owned(),
             work: WORK.to_owned(),
@@ -69,7 +69,7 @@ impl Base {
     }
 }
 
-fn damaged() -> Error {
+fn damaged_error() -> Error {
     Error::new(Code::Internal, "the record of a sandbox's snapshot is not valid")
 }
 
@@ -97,7 +97,7 @@ impl Layers {
             let mode = fs::metadata(layer.files())?.mode() & 0o7777;
             fs::set_permissions(sandbox.join(own.path), fs::Permissions::from_mode(mode))?;
             let base = Base { layer: layer.name.clone(), own: own.path.into(), target: own.target.into() };
-            super::write(&sandbox.join(RECORD), &serde_json::to_vec(&base)?)
+            super::write_atomically(&sandbox.join(RECORD), &serde_json::to_vec(&base)?)
         };
         begin().map_err(layer_error)?;
         Ok(true)

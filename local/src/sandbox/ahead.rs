@@ -122,7 +122,7 @@ impl Directory {
 }
 
 /// Deletes the prepared directories of programs that no longer run.
-pub(crate) fn sweep(state: &Path) {
+pub(crate) fn sweep_prepared(state: &Path) {
     for entry in fs::read_dir(state.join(PLACE)).into_iter().flatten().flatten() {
         match File::open(entry.path().join("lock")) {
             Ok(lock) => {

@@ -42,7 +42,7 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::copy_to`](koze_core::Sandbox::copy_to).
     pub async fn pack_tree(&self, path: &str) -> Result<TreePipe> {
-        let (pipe, outcome) = transfer::pack(&self.0, anywhere(path), String::new()).await?;
+        let (pipe, outcome) = transfer::pack_tree(&self.0, place_at(path), String::new()).await?;
         Ok(TreePipe { pipe, outcome })
     }
 
@@ -51,7 +51,7 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::copy_to`](koze_core::Sandbox::copy_to).
     pub async fn unpack_tree(&self, path: &str) -> Result<TreePipe> {
-        let (pipe, outcome) = transfer::unpack(&self.0, anywhere(path)).await?;
+        let (pipe, outcome) = transfer::unpack_tree(&self.0, place_at(path)).await?;
         Ok(TreePipe { pipe, outcome })
     }
 
@@ -61,7 +61,7 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::list`](koze_core::Sandbox::list).
     pub async fn archive_pipe(&self, path: &str) -> Result<TreePipe> {
-        let (pipe, outcome) = archive::packing(&self.0, anywhere(path)).await?;
+        let (pipe, outcome) = archive::start_packing(&self.0, place_at(path)).await?;
         Ok(TreePipe { pipe, outcome })
     }
 
@@ -71,7 +71,7 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::write`](koze_core::Sandbox::write).
     pub async fn extract_pipe(&self, path: &str) -> Result<TreePipe> {
-        let (pipe, outcome) = archive::unpacking(&self.0, anywhere(path)).await?;
+        let (pipe, outcome) = archive::start_unpacking(&self.0, place_at(path)).await?;
         Ok(TreePipe { pipe, outcome })
     }
 
@@ -80,9 +80,10 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::read`](koze_core::Sandbox::read).
     pub async fn open_file(&self, path: &str) -> Result<(File, Stat)> {
-        let place = anywhere(path);
+        let place = place_at(path);
         self.with(move |_, running| async move {
-            let Opened { file, .. } = files::open(&running, running.number(), &Request::Read(place)).await?;
+            let Opened { file, .. } =
+                files::open_file(&running, running.number(), &Request::Read(place)).await?;
             let stat = koze_guest::describe(&file).map_err(state_failed)?;
             Ok((file, stat))
         })
@@ -95,12 +96,13 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::write`](koze_core::Sandbox::write).
     pub async fn create_file(&self, path: &str) -> Result<NewFile> {
-        let place = anywhere(path);
+        let place = place_at(path);
         self.with(move |inner, running| async move {
             let using = inner.using();
-            let room = transfer::room(&inner).await?;
+            let room = transfer::remaining_room(&inner).await?;
             let create = running.number();
-            let Opened { file, made, .. } = files::open(&running, create, &Request::Append(place)).await?;
+            let Opened { file, made, .. } =
+                files::open_file(&running, create, &Request::Append(place)).await?;
             if !made {
                 return Err(unexpected());
             }
@@ -115,6 +117,6 @@ impl LocalSandbox {
     }
 }
 
-fn anywhere(path: &str) -> Place {
+fn place_at(path: &str) -> Place {
     Place { root: "/".to_owned(), path: path.to_owned() }
 }

@@ -166,16 +166,17 @@ impl Inner {
                 claim_sandbox(&directory)?
             };
             let owner = layout::create_own_directories(&directory, &weak).map_err(state_failed)?;
-            let (memory, processors) = (limits::memory(&settings), limits::processors(&settings));
+            let (memory, processors) = (limits::memory_limit(&settings), limits::processor_limit(&settings));
             let group = ahead.group().and_then(|group| group.limited(memory, limits::PROCESSES, processors));
-            let mut spec = view::spec(&directory, &hostname, &settings, owner, group.as_ref(), &weak)?;
+            let mut spec =
+                view::sandbox_spec(&directory, &hostname, &settings, owner, group.as_ref(), &weak)?;
             if let Some(base) = Base::of(&directory)? {
                 let overlay = base.overlay(&layers, &directory, owner)?;
                 // In place of the directory itself.
                 spec.binds.retain(|bind| bind.target != overlay.target);
                 spec.overlay = Some(overlay);
             }
-            Ok((spec, group, lock, staging::left(&directory)))
+            Ok((spec, group, lock, staging::left_records(&directory)))
         });
         let (spec, group, lock, left) = prepared.await?;
         // Written while the guest builds the sandbox.
@@ -189,7 +190,7 @@ impl Inner {
             let refusals = Arc::clone(&running.judgements.refusals);
             egress::start_proxy(&running, reach.with_refusals(refusals)).await?;
         }
-        staging::sweep(&running, left).await;
+        staging::remove_recorded(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
         if self.weak.are_none() {
             ahead::prepare_next(Weak::clone(&self.provider));
@@ -208,9 +209,9 @@ impl Inner {
                 _ => error,
             })?;
             let owner = owner::settle_owner(&directory, &Weaknesses::default()).map_err(state_failed)?;
-            let (memory, processors) = (limits::memory(&settings), limits::processors(&settings));
+            let (memory, processors) = (limits::memory_limit(&settings), limits::processor_limit(&settings));
             let group = Group::new().and_then(|group| group.limited(memory, limits::PROCESSES, processors));
-            let spec = view::browser(&settings, owner, group.as_ref())?;
+            let spec = view::browser_spec(&settings, owner, group.as_ref())?;
             Ok((spec, group, lock))
         });
         let (spec, group, lock) = prepared.await?;
@@ -236,9 +237,9 @@ impl Inner {
 
     /// Returns the environment of its programs, with the variables of a call.
     pub(crate) fn environment(&self, running: &Running, call: &[(String, String)]) -> Vec<(String, String)> {
-        let mut env = view::environment();
+        let mut env = view::program_environment();
         if running.limited {
-            env.push(("OMP_NUM_THREADS".to_owned(), limits::threads(&self.settings).to_string()));
+            env.push(("OMP_NUM_THREADS".to_owned(), limits::thread_count(&self.settings).to_string()));
         }
         if self.weak.has(&Weakness::Environment) {
             env.extend(std::env::vars());

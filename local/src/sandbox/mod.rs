@@ -125,7 +125,7 @@ impl Sandbox for LocalSandbox {
         let inner = Arc::clone(&self.0);
         let running = engine::run(async move { inner.wake().await }).await?;
         let env = self.0.environment(&running, &command.env);
-        exec::exec(running, command, env).await
+        exec::run_program(running, command, env).await
     }
 
     async fn start(&self, program: Program) -> Result<LocalProcess> {
@@ -156,7 +156,8 @@ impl Sandbox for LocalSandbox {
 
     async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {
         let place = path.owned();
-        self.with(move |_, running| async move { files::read(&running, place, offset, limit).await }).await
+        self.with(move |_, running| async move { files::read_file(&running, place, offset, limit).await })
+            .await
     }
 
     async fn write(&self, path: Place<'_>, bytes: Vec<u8>, how: How) -> Result<u64> {
@@ -165,9 +166,9 @@ impl Sandbox for LocalSandbox {
             let _one = inner.writes.lock().await;
             inner.has_room()?;
             match how {
-                How::Replace => files::replace(&running, place, bytes).await,
-                How::Append => files::append(&running, place, bytes, None).await,
-                How::At(offset) => files::append(&running, place, bytes, Some(offset)).await,
+                How::Replace => files::replace_file(&running, place, bytes).await,
+                How::Append => files::append_to_file(&running, place, bytes, None).await,
+                How::At(offset) => files::append_to_file(&running, place, bytes, Some(offset)).await,
             }
         })
         .await
@@ -179,7 +180,7 @@ impl Sandbox for LocalSandbox {
         self.with(move |inner, running| async move {
             let _one = inner.writes.lock().await;
             inner.has_room()?;
-            files::edit(&running, place, edit).await
+            files::edit_file(&running, place, edit).await
         })
         .await
     }
@@ -194,15 +195,15 @@ impl Sandbox for LocalSandbox {
     }
 
     fn archive(&self, path: Place<'_>) -> Tar {
-        archive::pack(Arc::clone(&self.0), path.owned())
+        archive::pack_archive(Arc::clone(&self.0), path.owned())
     }
 
     async fn extract(&self, path: Place<'_>, tar: Bytes<'_>) -> Result<Contents> {
-        archive::unpack(Arc::clone(&self.0), path.owned(), tar).await
+        archive::unpack_archive(Arc::clone(&self.0), path.owned(), tar).await
     }
 
     async fn search(&self, path: Place<'_>, search: &Search) -> Result<Searched> {
-        search::search(&self.0, path.owned(), search.clone()).await
+        search::search_tree(&self.0, path.owned(), search.clone()).await
     }
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {
@@ -232,17 +233,17 @@ impl Sandbox for LocalSandbox {
     /// Copies to another sandbox of this machine as a stream, and to any other in pieces.
     async fn copy_to<T: Sandbox>(&self, from: Place<'_>, to: &T, target: Place<'_>) -> Result<u64> {
         match (to as &dyn Any).downcast_ref::<LocalSandbox>() {
-            Some(to) => transfer::copy(&self.0, from.owned(), &to.0, target.owned()).await,
+            Some(to) => transfer::copy_tree(&self.0, from.owned(), &to.0, target.owned()).await,
             None => pieces::copy(self, from, to, target).await,
         }
     }
 
     async fn record_staging(&self, path: &str) -> Result<()> {
-        self.change_notes(path, staging::note).await
+        self.change_notes(path, staging::record_path).await
     }
 
     async fn forget_staging(&self, path: &str) -> Result<()> {
-        self.change_notes(path, staging::forget).await
+        self.change_notes(path, staging::forget_path).await
     }
 
     async fn expose(&self, port: u16) -> Result<String> {

@@ -169,7 +169,7 @@ impl Running {
     /// A channel for an answer that follows another one.
     pub(crate) fn expect(&self, number: u64) -> Result<oneshot::Receiver<Received<Answer>>> {
         let (answer, coming) = oneshot::channel();
-        match lock(&self.wire.waiting).as_mut() {
+        match lock_mutex(&self.wire.waiting).as_mut() {
             Some(waiting) => waiting.insert(number, answer),
             None => return Err(self.gone_error()),
         };
@@ -178,7 +178,7 @@ impl Running {
 
     /// Stops waiting for an answer.
     pub(super) fn expect_no_more(&self, number: u64) {
-        if let Some(waiting) = lock(&self.wire.waiting).as_mut() {
+        if let Some(waiting) = lock_mutex(&self.wire.waiting).as_mut() {
             waiting.remove(&number);
         }
     }
@@ -205,7 +205,7 @@ impl Running {
     pub(crate) fn kill_programs(&self) -> io::Result<oneshot::Receiver<Received<Answer>>> {
         let number = self.number();
         let (answer, coming) = oneshot::channel();
-        match lock(&self.wire.waiting).as_mut() {
+        match lock_mutex(&self.wire.waiting).as_mut() {
             Some(waiting) => waiting.insert(number, answer),
             None => return Err(io::ErrorKind::NotConnected.into()),
         };
@@ -286,10 +286,13 @@ impl Wire {
         loop {
             let Ok(mut ready) = self.socket.readable().await else { break };
             match messages.receive::<Answer>(self.socket.get_ref()) {
-                Ok(Some(received)) if received.descriptors.len() > descriptors(&received.message) => break,
+                Ok(Some(received)) if received.descriptors.len() > descriptor_count(&received.message) => {
+                    break;
+                }
                 Ok(Some(received)) => {
-                    let asked =
-                        lock(&self.waiting).as_mut().and_then(|waiting| waiting.remove(&received.number));
+                    let asked = lock_mutex(&self.waiting)
+                        .as_mut()
+                        .and_then(|waiting| waiting.remove(&received.number));
                     // The guest's ready message has no receiver, nor has the answer of a canceled call.
                     if let Some(asked) = asked {
                         let _ = asked.send(received);
@@ -304,16 +307,16 @@ impl Wire {
 
     /// Drops all pending calls.
     fn close(&self) {
-        lock(&self.waiting).take();
+        lock_mutex(&self.waiting).take();
     }
 
     fn closed(&self) -> bool {
-        lock(&self.waiting).is_none()
+        lock_mutex(&self.waiting).is_none()
     }
 }
 
 /// Returns how many descriptors are passed with an answer.
-fn descriptors(answer: &Answer) -> usize {
+fn descriptor_count(answer: &Answer) -> usize {
     match answer {
         Answer::Opened | Answer::Made => 1,
         Answer::Terminal => 2,
@@ -321,6 +324,6 @@ fn descriptors(answer: &Answer) -> usize {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

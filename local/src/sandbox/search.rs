@@ -12,18 +12,18 @@ use koze_core::error::Result;
 use koze_core::sandbox::{Search, Searched};
 
 /// Searches. If the caller stops waiting, the guest stops, too.
-pub(super) async fn search(inner: &Arc<Inner>, place: Place, search: Search) -> Result<Searched> {
+pub(super) async fn search_tree(inner: &Arc<Inner>, place: Place, search: Search) -> Result<Searched> {
     let (done, found) = oneshot::channel();
     let inner = Arc::clone(inner);
     engine()?.spawn(async move {
         let mut done = done;
-        let found = run(&inner, place, search, &mut done).await;
+        let found = run_search(&inner, place, search, &mut done).await;
         let _ = done.send(found);
     });
     found.await.map_err(|_| gone())?
 }
 
-async fn run(
+async fn run_search(
     inner: &Arc<Inner>,
     place: Place,
     search: Search,

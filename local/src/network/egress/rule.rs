@@ -38,7 +38,7 @@ impl Rule {
         };
         let (host, port) =
             match text.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']')) {
-                Some((host, port)) => (host, Some(self::parse_port(port))),
+                Some((host, port)) => (host, Some(parse_port(port))),
                 None => (text, None),
             };
         match (hosts(host), port) {
