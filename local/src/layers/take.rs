@@ -15,7 +15,7 @@ use super::copies::{Batch, Copies, Failure, with_copies};
 use super::files::Files;
 use super::known::{self, Previous};
 use super::{About, Indexed, Layer, Layers, layer_error};
-use crate::errors::{gone, reported, unexpected};
+use crate::errors::{convert_fault, gone_error, unexpected_answer};
 use crate::host::layout::Own;
 use crate::launch::USER;
 use koze_core::archive::Contents;
@@ -119,9 +119,9 @@ fn receive_entries(
     let (mut index, mut receiver) = (Vec::new(), Receiver::default());
     loop {
         if cancelled.load(Ordering::Acquire) {
-            return Err(gone());
+            return Err(gone_error());
         }
-        let came = receiver.receive::<Handed>(socket).map_err(|_| gone())?.ok_or_else(gone)?;
+        let came = receiver.receive::<Handed>(socket).map_err(|_| gone_error())?.ok_or_else(gone_error)?;
         match came.message {
             Handed::Entries(entries) => {
                 let mut descriptors = came.descriptors.into_iter().map(File::from);
@@ -132,7 +132,7 @@ fn receive_entries(
                 copies.add(batch).map_err(not_copied)?;
             }
             Handed::End { contents, mapped } => return Ok((index, contents, mapped)),
-            Handed::Failed(fault) => return Err(reported(fault)),
+            Handed::Failed(fault) => return Err(convert_fault(fault)),
         }
     }
 }
@@ -153,7 +153,7 @@ fn create_entry(
             let copy = if same {
                 files.same(&path, mode).map_err(removed_error)?
             } else {
-                let from = descriptors.next().ok_or_else(unexpected)?;
+                let from = descriptors.next().ok_or_else(unexpected_answer)?;
                 Some(files.file(&path, mode, from, size).map_err(layer_error)?)
             };
             batch.extend(copy.map(|copy| (copy, format!("{dir}/{path}"))));

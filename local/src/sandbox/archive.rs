@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::inner::Inner;
 use super::transfer::{Outcome, create_pipe, remaining_room};
 use crate::engine;
-use crate::errors::{gone, reported, unexpected};
+use crate::errors::{convert_fault, gone_error, unexpected_answer};
 use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::error::{Error, Result};
 
@@ -29,7 +29,7 @@ type Part = (Vec<u8>, Contents);
 /// Returns a directory as an archive. If it is not read any more, the guest stops.
 pub(crate) fn pack_archive(from: Arc<Inner>, place: Place) -> Tar {
     let parts = async move {
-        let started = engine::run(async move {
+        let started = engine::run_to_completion(async move {
             let (read, outcome) = start_packing(&from, place).await?;
             // The sandbox is in use until the end.
             forward_parts(read, move |end| {
@@ -45,7 +45,7 @@ pub(crate) fn pack_archive(from: Arc<Inner>, place: Place) -> Tar {
 /// Returns a directory of the host as an archive.
 pub(crate) fn of_host(place: Place) -> Tar {
     let parts = async move {
-        let started = engine::run(async move {
+        let started = engine::run_to_completion(async move {
             let (read, write) = create_pipe()?;
             engine::engine()?.spawn_blocking(move || {
                 // Its errors are in the stream.
@@ -98,7 +98,7 @@ pub(crate) async fn start_packing(from: &Arc<Inner>, place: Place) -> Result<(Ow
 /// Reads the stream of a guest to its end, and returns its last part. `take` gets the others, and returns whether it takes more.
 pub(crate) fn read_pieces(from: impl Read, mut take: impl FnMut(Vec<u8>) -> bool) -> Result<Part> {
     let mut from = BufReader::with_capacity(PIECE, from);
-    let broken = |_: io::Error| gone();
+    let broken = |_: io::Error| gone_error();
     loop {
         let mut chunk = Vec::with_capacity(CHUNK);
         while chunk.len() + PIECE <= CHUNK {
@@ -106,30 +106,30 @@ pub(crate) fn read_pieces(from: impl Read, mut take: impl FnMut(Vec<u8>) -> bool
             if length == 0 {
                 return match read_trailer(&mut from)? {
                     Trailer::Ok(contents) => Ok((chunk, contents)),
-                    Trailer::Failed(fault) => Err(reported(fault)),
+                    Trailer::Failed(fault) => Err(convert_fault(fault)),
                 };
             }
             if length > PIECE {
-                return Err(unexpected());
+                return Err(unexpected_answer());
             }
             let start = chunk.len();
             chunk.resize(start + length, 0);
             from.read_exact(&mut chunk[start..]).map_err(broken)?;
         }
         if !take(chunk) {
-            return Err(gone());
+            return Err(gone_error());
         }
     }
 }
 
 fn read_trailer(from: &mut impl Read) -> Result<Trailer> {
-    let length = read_length(from).map_err(|_| gone())?;
+    let length = read_length(from).map_err(|_| gone_error())?;
     if length > MAX_TRAILER {
-        return Err(unexpected());
+        return Err(unexpected_answer());
     }
     let mut text = vec![0; length];
-    from.read_exact(&mut text).map_err(|_| gone())?;
-    serde_json::from_slice(&text).map_err(|_| unexpected())
+    from.read_exact(&mut text).map_err(|_| gone_error())?;
+    serde_json::from_slice(&text).map_err(|_| unexpected_answer())
 }
 
 fn read_length(from: &mut impl Read) -> io::Result<usize> {
@@ -153,7 +153,7 @@ pub(crate) async fn start_unpacking(to: &Arc<Inner>, place: Place) -> Result<(Ow
 /// Creates the files of an archive in a directory.
 pub(crate) async fn unpack_archive(to: Arc<Inner>, place: Place, mut tar: Bytes<'_>) -> Result<Contents> {
     let (pieces, mut coming) = mpsc::channel::<Vec<u8>>(AHEAD);
-    let outcome = engine::run(async move {
+    let outcome = engine::run_to_completion(async move {
         let (write, outcome) = start_unpacking(&to, place).await?;
         engine::engine()?.spawn_blocking(move || {
             let mut write = File::from(write);

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::background::Background;
 use super::running::Running;
 use crate::engine::engine;
-use crate::errors::{gone, reported};
+use crate::errors::{convert_fault, gone_error};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{Command, Output};
 
@@ -40,7 +40,7 @@ pub(super) async fn run_program(
         let output = run_to_end(&running, command, env, &mut done).await;
         let _ = done.send(output);
     });
-    output.await.map_err(|_| gone())?
+    output.await.map_err(|_| gone_error())?
 }
 
 struct Stream {
@@ -198,7 +198,7 @@ async fn run_to_end(
     let exit_code = match answer.map(|received| received.message) {
         _ if late => TIMEOUT,
         Ok(Answer::Ended(code)) => code,
-        Ok(Answer::Failed(fault)) => return Err(reported(fault)),
+        Ok(Answer::Failed(fault)) => return Err(convert_fault(fault)),
         Ok(_) => return Err(Error::new(Code::Internal, "the guest returned an unexpected answer")),
         Err(_) => return Err(running.gone_error()),
     };

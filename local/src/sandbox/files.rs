@@ -14,7 +14,7 @@ use koze_protocol::lines::{LineRange, LineReader, Lines, MAX_UNSIZED};
 
 use super::running::Running;
 use crate::engine;
-use crate::errors::{gone, reported, unexpected};
+use crate::errors::{convert_fault, gone_error, unexpected_answer};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{Entry, Kind, Piece, misfit, rejected};
 
@@ -34,16 +34,16 @@ pub(super) struct Opened {
 
 /// Requests a file from the guest. Its type is verified, because reading a pipe might never end.
 pub(super) async fn open_file(running: &Running, number: u64, request: &Request) -> Result<Opened> {
-    let received = running.ask(number, request, &[]).await?.await.map_err(|_| gone())?;
+    let received = running.ask(number, request, &[]).await?.await.map_err(|_| gone_error())?;
     if let message::Answer::Failed(fault) = received.message {
-        return Err(reported(fault));
+        return Err(convert_fault(fault));
     }
     let made = received.message == message::Answer::Made;
-    let file: OwnedFd = received.descriptors.into_iter().next().ok_or_else(unexpected)?;
+    let file: OwnedFd = received.descriptors.into_iter().next().ok_or_else(unexpected_answer)?;
     let file = File::from(file);
     match file.metadata() {
         Ok(about) if about.is_file() => Ok(Opened { file, size: about.len(), made }),
-        _ => Err(unexpected()),
+        _ => Err(unexpected_answer()),
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn read_file(
     let Opened { file, size, .. } = open_file(running, running.number(), &Request::Read(path)).await?;
     let read = move || read_piece(&file, size, offset, limit).map_err(|error| file_error(error, &name));
     // A short read is faster than a thread switch.
-    if (1..=PIECE as u64).contains(&size) { read() } else { engine::block(read).await }
+    if (1..=PIECE as u64).contains(&size) { read() } else { engine::run_blocking(read).await }
 }
 
 fn read_piece(file: &File, size: u64, offset: u64, limit: u64) -> io::Result<Piece> {
@@ -102,7 +102,7 @@ pub(super) async fn read_lines(
     let reader = LineReader::new(range)?;
     let name = path.path.clone();
     let Opened { file, size, .. } = open_file(running, running.number(), &Request::Read(path)).await?;
-    engine::block(move || {
+    engine::run_blocking(move || {
         let lines = feed_lines(&file, size, reader, &cancelled).map_err(|error| file_error(error, &name))?;
         lines.ok_or_else(|| Error::new(Code::Unavailable, "the call was canceled"))
     })
@@ -140,7 +140,7 @@ pub(super) async fn edit_file(running: &Running, path: message::Place, edit: Edi
     let Opened { file, size, .. } =
         open_file(running, running.number(), &Request::Read(path.clone())).await?;
     let name = path.path.clone();
-    let applied = engine::block(move || {
+    let applied = engine::run_blocking(move || {
         // One byte more than it may have, so that a file that is too large is noticed, also one that reports no size.
         let piece = read_piece(&file, size, 0, MAX_EDITED + 1).map_err(|error| file_error(error, &name))?;
         edit.apply(&piece.bytes).map_err(|why| rejected(why, &name))
@@ -195,7 +195,7 @@ pub(super) async fn replace_file(running: &Running, path: message::Place, bytes:
     let name = path.path.clone();
     let create = running.number();
     let mut file = open_file(running, create, &Request::Create(path)).await?.file;
-    let written = engine::block(move || {
+    let written = engine::run_blocking(move || {
         file.write_all(&bytes).map_err(|error| file_error(error, &name))?;
         Ok(bytes.len() as u64)
     })
@@ -219,7 +219,7 @@ pub(super) async fn append_to_file(
     let name = path.path.clone();
     let create = running.number();
     let Opened { mut file, made, .. } = open_file(running, create, &Request::Append(path)).await?;
-    let written = engine::block(move || {
+    let written = engine::run_blocking(move || {
         let before = file.metadata().map_err(|error| file_error(error, &name))?.len();
         if let Some(offset) = offset {
             Misfit::check(offset, (!made).then_some(before)).map_err(|why| misfit(why, &name))?;

@@ -11,7 +11,7 @@ use super::archive;
 use super::files::{self, Opened};
 use super::inner::Use;
 use super::transfer::{self, Outcome};
-use crate::errors::{state_failed, unexpected};
+use crate::errors::{state_failed, unexpected_answer};
 use koze_core::error::Result;
 use koze_core::sandbox::Stat;
 
@@ -104,7 +104,7 @@ impl LocalSandbox {
             let Opened { file, made, .. } =
                 files::open_file(&running, create, &Request::Append(place)).await?;
             if !made {
-                return Err(unexpected());
+                return Err(unexpected_answer());
             }
             running.call(&Request::Commit { create }).await?;
             // The kernel copies between files only if the target is not opened for appending.

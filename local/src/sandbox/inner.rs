@@ -12,7 +12,7 @@ use super::process::end_contexts;
 use super::running::Running;
 use super::{limits, staging, view};
 use crate::cgroup::Group;
-use crate::errors::{destroyed, disk_full, state_failed};
+use crate::errors::{destroyed_error, disk_full, state_failed};
 use crate::host::claim::{claim_sandbox, claimed_error, is_claimed};
 use crate::host::disk::Walks;
 use crate::host::registry::Registry;
@@ -140,7 +140,7 @@ impl Inner {
             State::Awake(running) if !running.has_ended() => return Ok(Arc::clone(running)),
             State::Awake(running) => running.end().await,
             State::Asleep => {}
-            State::Destroyed => return Err(destroyed()),
+            State::Destroyed => return Err(destroyed_error()),
         }
         *state = State::Asleep;
         if let Role::Browser(browser) = &self.role {
@@ -154,9 +154,9 @@ impl Inner {
         let (settings, hostname, weak) = (self.settings.clone(), self.name.to_string(), self.weak.clone());
         let ahead = Arc::clone(&self.ahead);
         let layers = Layers::new(&self.state_directory);
-        let prepared = engine::block(move || {
+        let prepared = engine::run_blocking(move || {
             if !registry.knows(&key)? {
-                return Err(destroyed());
+                return Err(destroyed_error());
             }
             let ready = if weak.are_none() { ahead.directory(&directory) } else { None };
             let lock = if let Some(lock) = ready {
@@ -180,7 +180,7 @@ impl Inner {
         });
         let (spec, group, lock, left) = prepared.await?;
         // Written while the guest builds the sandbox.
-        let used = engine::block(move || used.1.used(&used.0));
+        let used = engine::run_blocking(move || used.1.used(&used.0));
         let (running, used) = tokio::join!(Running::start(spec, group, lock), used);
         used?;
         let running = Arc::new(running?);
@@ -202,7 +202,7 @@ impl Inner {
     async fn start_browser(&self, browser: &BrowserRole) -> Result<Running> {
         let policy = Policy::of_browser(&browser.egress)?;
         let (directory, settings) = (self.directory.clone(), self.settings.clone());
-        let prepared = engine::block(move || {
+        let prepared = engine::run_blocking(move || {
             layout::create_missing_parts(&directory).map_err(state_failed)?;
             let lock = claim_sandbox(&directory).map_err(|error| match error.code {
                 Code::Unavailable => in_another_program(),
@@ -229,7 +229,7 @@ impl Inner {
         match &*self.state.lock().await {
             State::Awake(running) if !running.has_ended() => return Ok(Some(Arc::clone(running))),
             State::Awake(_) => return Ok(None),
-            State::Destroyed => return Err(destroyed()),
+            State::Destroyed => return Err(destroyed_error()),
             State::Asleep => {}
         }
         if is_claimed(&self.directory) { Err(claimed_error()) } else { Ok(None) }
@@ -260,7 +260,7 @@ impl Inner {
             *state = State::Asleep;
             let (key, registry) = (self.key.clone(), Arc::clone(&self.registry));
             // The time of the last use is informational, so errors are ignored.
-            let _ = engine::block(move || registry.used(&key)).await;
+            let _ = engine::run_blocking(move || registry.used(&key)).await;
         }
     }
 
@@ -313,14 +313,14 @@ impl Inner {
         match &*state {
             State::Awake(running) => running.end().await,
             State::Asleep => {}
-            State::Destroyed => return Err(destroyed()),
+            State::Destroyed => return Err(destroyed_error()),
         }
         *state = State::Asleep;
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
         let walks = Arc::clone(&self.walks);
         let provider = Weak::clone(&self.provider);
-        engine::block(move || {
+        engine::run_blocking(move || {
             let _none = walks.hold();
             layout::create_missing_parts(&directory).map_err(state_failed)?;
             let lock = claim_sandbox(&directory)?;

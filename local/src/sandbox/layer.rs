@@ -11,7 +11,7 @@ use super::inner::Inner;
 use super::limits;
 use super::transfer::Outcome;
 use crate::engine;
-use crate::errors::gone;
+use crate::errors::gone_error;
 use crate::host::layout::Own;
 use crate::layers::{self, layer_error};
 use crate::store::LocalStore;
@@ -34,7 +34,8 @@ pub(crate) async fn take_layer(
     let (layers, sandbox) = (store.layers(), from.directory.clone());
     let plan = {
         let (layers, own, sandbox) = (layers.clone(), own.clone(), sandbox.clone());
-        engine::block(move || layers::prepare_layer(&layers, &sandbox, &own).map_err(layer_error)).await?
+        engine::run_blocking(move || layers::prepare_layer(&layers, &sandbox, &own).map_err(layer_error))
+            .await?
     };
     let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(|error| layer_error(error.into()))?;
@@ -44,10 +45,10 @@ pub(crate) async fn take_layer(
     drop(theirs);
     let outcome = Outcome::new(Arc::clone(&from), answer, using);
     let most = limits::disk_limit(&from.settings).saturating_mul(2);
-    let built = engine::block(move || {
+    let built = engine::run_blocking(move || {
         let (draft, contents, bytes) = layers::fill_layer(plan, &own, &dir, most, &socket, &cancelled)?;
         if cancelled.load(Ordering::Acquire) {
-            return Err(gone());
+            return Err(gone_error());
         }
         store.list_layer(&key, draft.name(), bytes)?;
         Ok((draft, contents, bytes))

@@ -47,7 +47,7 @@ use self::inner::{Inner, State};
 use self::process::LocalProcess;
 use self::running::Running;
 use crate::engine;
-use crate::errors::{destroyed, state_failed, unexpected};
+use crate::errors::{destroyed_error, state_failed, unexpected_answer};
 use crate::host::claim::is_claimed;
 use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::error::{Code, Error, Result};
@@ -90,7 +90,7 @@ impl LocalSandbox {
     {
         let inner = Arc::clone(&self.0);
         let using = inner.using();
-        engine::run(async move {
+        engine::run_to_completion(async move {
             let running = inner.wake().await?;
             let done = work(inner, running).await;
             drop(using);
@@ -107,7 +107,7 @@ impl LocalSandbox {
     async fn change_notes(&self, path: &str, change: fn(&Path, &str) -> io::Result<()>) -> Result<()> {
         let path = path.to_owned();
         let change = move |inner: Arc<Inner>, _| {
-            engine::block(move || change(&inner.directory, &path).map_err(state_failed))
+            engine::run_blocking(move || change(&inner.directory, &path).map_err(state_failed))
         };
         self.with(change).await
     }
@@ -123,7 +123,7 @@ impl Sandbox for LocalSandbox {
     async fn exec(&self, command: Command) -> Result<Output> {
         let _using = self.0.using();
         let inner = Arc::clone(&self.0);
-        let running = engine::run(async move { inner.wake().await }).await?;
+        let running = engine::run_to_completion(async move { inner.wake().await }).await?;
         let env = self.0.environment(&running, &command.env);
         exec::run_program(running, command, env).await
     }
@@ -139,7 +139,7 @@ impl Sandbox for LocalSandbox {
 
     async fn process(&self, id: &ProcessId) -> Result<Option<LocalProcess>> {
         let (inner, id) = (Arc::clone(&self.0), id.clone());
-        engine::run(async move {
+        engine::run_to_completion(async move {
             let running = inner.awake().await?;
             Ok(running.and_then(|running| LocalProcess::find(inner, &running, &id)))
         })
@@ -148,7 +148,7 @@ impl Sandbox for LocalSandbox {
 
     async fn processes(&self) -> Result<Vec<ProcessInfo>> {
         let inner = Arc::clone(&self.0);
-        engine::run(async move {
+        engine::run_to_completion(async move {
             Ok(inner.awake().await?.map(|running| running.processes.list()).unwrap_or_default())
         })
         .await
@@ -211,7 +211,7 @@ impl Sandbox for LocalSandbox {
         let (mut listing, mut from) = (files::Listing::default(), Some(0));
         while let Some(position) = from {
             let Answer::Listed(page, next) = self.ask(Request::List(path.owned(), position)).await? else {
-                return Err(unexpected());
+                return Err(unexpected_answer());
             };
             listing.add(page, path.path)?;
             from = next;
@@ -222,7 +222,7 @@ impl Sandbox for LocalSandbox {
     async fn stat(&self, path: Place<'_>) -> Result<Stat> {
         match self.ask(Request::Stat(path.owned())).await? {
             Answer::Found(found) => Ok(found),
-            _ => Err(unexpected()),
+            _ => Err(unexpected_answer()),
         }
     }
 
@@ -252,9 +252,9 @@ impl Sandbox for LocalSandbox {
         }
         let inner = Arc::clone(&self.0);
         if matches!(*inner.state.lock().await, State::Destroyed) {
-            return Err(destroyed());
+            return Err(destroyed_error());
         }
-        engine::block(move || {
+        engine::run_blocking(move || {
             let gone = || Error::new(Code::Unavailable, "the provider that serves previews is gone");
             let provider = inner.provider.upgrade().ok_or_else(gone)?;
             let token = inner.registry.token(&inner.key)?;
@@ -265,10 +265,10 @@ impl Sandbox for LocalSandbox {
 
     async fn status(&self) -> Result<Status> {
         let inner = Arc::clone(&self.0);
-        engine::run(async move {
+        engine::run_to_completion(async move {
             match &*inner.state.lock().await {
                 State::Awake(running) if !running.has_ended() => return Ok(Status::Running),
-                State::Destroyed => return Err(destroyed()),
+                State::Destroyed => return Err(destroyed_error()),
                 _ => {}
             }
             let running = is_claimed(&inner.directory);
@@ -279,6 +279,6 @@ impl Sandbox for LocalSandbox {
 
     async fn destroy(&self) -> Result<()> {
         let inner = Arc::clone(&self.0);
-        engine::run(async move { inner.destroy().await }).await
+        engine::run_to_completion(async move { inner.destroy().await }).await
     }
 }

@@ -21,8 +21,8 @@ use super::judgement::Judgements;
 use super::process::table::Processes;
 use crate::cgroup::{Group, Memory as GroupMemory};
 use crate::engine::engine;
-use crate::engine::ready::watched;
-use crate::errors::{gone, reported};
+use crate::engine::ready::watch_descriptor;
+use crate::errors::{convert_fault, gone_error};
 use crate::launch::{self, Launched, MemoryFiles, Process, Spec};
 use koze_core::error::{Code, Error, Result};
 
@@ -87,8 +87,8 @@ impl Running {
         let flags = rustix::fs::fcntl_getfl(&socket).map_err(|error| failed(error.into()))?;
         rustix::fs::fcntl_setfl(&socket, flags | rustix::fs::OFlags::NONBLOCK)
             .map_err(|error| failed(error.into()))?;
-        let socket = watched(Arc::new(socket), Interest::READABLE).map_err(failed)?;
-        let end = watched(Arc::clone(&process), Interest::READABLE).map_err(failed)?;
+        let socket = watch_descriptor(Arc::new(socket), Interest::READABLE).map_err(failed)?;
+        let end = watch_descriptor(Arc::clone(&process), Interest::READABLE).map_err(failed)?;
         drop(registered);
         let wire = Arc::new(Wire { socket, waiting: Mutex::new(Some(HashMap::new())) });
         let (over, ended) = watch::channel(false);
@@ -222,7 +222,7 @@ impl Running {
                     "the sandbox was stopped because its programs could not be killed: {why}; the next call starts it again"
                 ),
             ),
-            None => gone(),
+            None => gone_error(),
         }
     }
 
@@ -238,7 +238,7 @@ impl Running {
             // A descriptor can be registered only once.
             let socket = Arc::new(self.wire.socket.get_ref().try_clone()?);
             let _engine = engine().map_err(io::Error::other)?.enter();
-            watched(socket, Interest::WRITABLE)
+            watch_descriptor(socket, Interest::WRITABLE)
         };
         watched().map_err(|_| self.gone_error())?.writable().await.map(drop).map_err(|_| self.gone_error())
     }
@@ -257,7 +257,7 @@ impl Running {
         let received =
             self.ask(self.number(), request, descriptors).await?.await.map_err(|_| self.gone_error())?;
         match received.message {
-            Answer::Failed(fault) => Err(reported(fault)),
+            Answer::Failed(fault) => Err(convert_fault(fault)),
             _ => Ok(received),
         }
     }

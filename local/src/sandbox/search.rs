@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::inner::Inner;
 use crate::engine::engine;
-use crate::errors::{gone, reported, unexpected};
+use crate::errors::{convert_fault, gone_error, unexpected_answer};
 use koze_core::error::Result;
 use koze_core::sandbox::{Search, Searched};
 
@@ -20,7 +20,7 @@ pub(super) async fn search_tree(inner: &Arc<Inner>, place: Place, search: Search
         let found = run_search(&inner, place, search, &mut done).await;
         let _ = done.send(found);
     });
-    found.await.map_err(|_| gone())?
+    found.await.map_err(|_| gone_error())?
 }
 
 async fn run_search(
@@ -42,7 +42,7 @@ async fn run_search(
     };
     match answer.map_err(|_| running.gone_error())?.message {
         Answer::Searched(found) => Ok(found),
-        Answer::Failed(fault) => Err(reported(fault)),
-        _ => Err(unexpected()),
+        Answer::Failed(fault) => Err(convert_fault(fault)),
+        _ => Err(unexpected_answer()),
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::oneshot::error::RecvError;
 use super::inner::{Inner, Use};
 use super::limits;
 use crate::engine::{self, engine};
-use crate::errors::{disk_full, gone, reported, unexpected};
+use crate::errors::{convert_fault, disk_full, gone_error, unexpected_answer};
 use koze_core::archive::Contents;
 use koze_core::error::{Code, Error, Result};
 
@@ -37,7 +37,7 @@ pub(crate) async fn copy_tree(
         let result = run_copy(&from, source, &to, target, &mut done).await;
         let _ = done.send(result);
     });
-    copied.await.map_err(|_| gone())?
+    copied.await.map_err(|_| gone_error())?
 }
 
 async fn run_copy(
@@ -116,7 +116,7 @@ impl Outcome {
     pub async fn extracted(self) -> Result<Contents> {
         match expect_answer(self.answer.await) {
             Ok(Answer::Extracted(contents)) => Ok(contents),
-            Ok(_) => Err(unexpected()),
+            Ok(_) => Err(unexpected_answer()),
             Err(_) if self.sandbox.full.load(Ordering::Acquire) => Err(disk_full()),
             Err(error) => Err(error),
         }
@@ -151,15 +151,15 @@ pub(crate) fn create_pipe() -> Result<(OwnedFd, OwnedFd)> {
 fn unpacked_bytes(to: &Inner, unpacked: std::result::Result<Received<Answer>, RecvError>) -> Result<u64> {
     match expect_answer(unpacked) {
         Ok(Answer::Unpacked(bytes)) => Ok(bytes),
-        Ok(_) => Err(unexpected()),
+        Ok(_) => Err(unexpected_answer()),
         Err(_) if to.full.load(Ordering::Acquire) => Err(disk_full()),
         Err(error) => Err(error),
     }
 }
 
 fn expect_answer(answer: std::result::Result<Received<Answer>, RecvError>) -> Result<Answer> {
-    match answer.map_err(|_| gone())?.message {
-        Answer::Failed(fault) => Err(reported(fault)),
+    match answer.map_err(|_| gone_error())?.message {
+        Answer::Failed(fault) => Err(convert_fault(fault)),
         answer => Ok(answer),
     }
 }
@@ -172,5 +172,5 @@ pub(crate) async fn remaining_room(to: &Arc<Inner>) -> Result<u64> {
     let (files, most) = (to.directory.join("files"), limits::disk_limit(&to.settings));
     let (walks, entries) = (Arc::clone(&to.walks), limits::entry_limit(&to.settings));
     // If measuring fails, the watch enforces the limit.
-    engine::block(move || Ok(most.saturating_sub(walks.usage(&files, entries).unwrap_or(0)))).await
+    engine::run_blocking(move || Ok(most.saturating_sub(walks.usage(&files, entries).unwrap_or(0)))).await
 }

@@ -95,7 +95,7 @@ impl Pool {
 
     async fn launch(&self) -> Result<Worker> {
         let directory = self.directory.clone();
-        let owner = engine::block(move || {
+        let owner = engine::run_blocking(move || {
             let failed = |error: std::io::Error| {
                 let text = format!("the process of a script cannot be prepared: {}", error.kind());
                 Error::new(Code::Unavailable, text).with_source(error)

@@ -90,7 +90,7 @@ impl Journal {
         let file = self.state.join(FILES[usize::from(!entry.allowed)]);
         let Ok(mut line) = serde_json::to_vec(entry) else { return };
         line.push(b'\n');
-        let _ = engine::block(move || append_line(&file, &line).map_err(journal_error)).await;
+        let _ = engine::run_blocking(move || append_line(&file, &line).map_err(journal_error)).await;
     }
 
     /// Writes a denied entry.

@@ -139,7 +139,7 @@ pub(super) async fn find_port(shared: Weak<Shared>, address: &Address<'_>) -> Re
     let registry = Arc::clone(&shared.registry);
     let name = SandboxName::new(address.name).map_err(|_| unknown_preview())?;
     let wanted = (name.clone(), address.token.to_owned());
-    let found = engine::block(move || registry.exposed_as(wanted.0.as_str(), &wanted.1))
+    let found = engine::run_blocking(move || registry.exposed_as(wanted.0.as_str(), &wanted.1))
         .await
         .map_err(unavailable_preview)?;
     let (key, settings) = found.ok_or_else(unknown_preview)?;
@@ -152,7 +152,8 @@ pub(super) async fn find_port(shared: Weak<Shared>, address: &Address<'_>) -> Re
 async fn connect_to_port(sandbox: &Arc<Inner>, port: u16) -> Result<TcpStream, Refusal> {
     let waking = Arc::clone(sandbox);
     // Completes even if the browser disconnects.
-    let running = engine::run(async move { waking.wake().await }).await.map_err(unavailable_preview)?;
+    let running =
+        engine::run_to_completion(async move { waking.wake().await }).await.map_err(unavailable_preview)?;
     let connected = super::super::connect_to_sandbox(&running, port).await;
     connected.map_err(|error| Refusal::new(StatusCode::BAD_GATEWAY, error.message))
 }

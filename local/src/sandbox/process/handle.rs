@@ -118,7 +118,7 @@ impl Process for LocalProcess {
         let ends = self.record()?.ends;
         let using = self.sandbox.using();
         let running = self.running()?;
-        engine::run(async move {
+        engine::run_to_completion(async move {
             let signal = i32::from(signal.number());
             let sent = running.call(&Request::Signal { ends, signal }).await;
             drop(using);

@@ -9,7 +9,7 @@ use super::ends::{Input, Source};
 use super::output;
 use super::record::{Record, STDERR, STDOUT};
 use crate::engine::engine;
-use crate::errors::{reported, unexpected};
+use crate::errors::{convert_fault, unexpected_answer};
 use crate::sandbox::running::Running;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{Overflow, ProcessId, Program, Stdio};
@@ -35,7 +35,7 @@ pub(super) async fn start_process(
     program.check()?;
     let processes = &running.processes;
     let _one = processes.starting.lock().await;
-    for forgotten in processes.roster().admit(program.buffer).map_err(reported)? {
+    for forgotten in processes.roster().admit(program.buffer).map_err(convert_fault)? {
         forgotten.forget();
     }
     let Streams { input, sources, terminal, inside } = match program.stdio {
@@ -104,7 +104,7 @@ async fn open_terminal(running: &Running, rows: u16, columns: u16) -> Result<Str
     let (Answer::Terminal, Ok([outside, inside])) =
         (opened.message, <[OwnedFd; 2]>::try_from(opened.descriptors))
     else {
-        return Err(unexpected());
+        return Err(unexpected_answer());
     };
     let open = || -> std::io::Result<Streams> {
         // A descriptor can be registered only once.
