@@ -179,6 +179,10 @@ mod tests {
             read_hello(&[record(21, &[1, 0]), record(20, &[1]), record(22, &[]), pieces].concat()),
             name
         );
+        // A server may choose a site by an address, although the standard forbids it.
+        let address = handshake(&body(&server_name(&host_name("192.0.2.7"))));
+        let named = Host::parse("192.0.2.7").map(Hello::Name);
+        assert_eq!(read_hello(&record(22, &address)), named);
         assert_eq!(read_hello(&record(22, &handshake(&body(&other)))), Some(Hello::Nameless));
         let without =
             [&[3, 3][..], &[7; 32], &sized(&[], 1), &sized(&[0x13, 1], 2), &sized(&[0], 1)].concat();
@@ -191,12 +195,15 @@ mod tests {
             assert_eq!(read_hello(other), Some(Hello::Other), "{other:?}");
         }
         let two = [host_name("a.example"), host_name("b.example")].concat();
+        let other_type = [host_name("a.example"), [&[1][..], &sized(b"b.example", 2)].concat()].concat();
+        let other_type = server_name(&other_type);
         let twice = [server_name(&host_name("a.example")), server_name(&host_name("b.example"))].concat();
         for odd in [
             record(22, &[2, 0, 0, 0]),
             record(22, &[1, 0xff, 0xff, 0xff]),
             record(22, &handshake(&[3, 3])),
             record(22, &handshake(&body(&server_name(&two)))),
+            record(22, &handshake(&body(&other_type))),
             record(22, &handshake(&body(&twice))),
             record(22, &handshake(&body(&server_name(&host_name("127.1"))))),
             record(22, &handshake(&body(&server_name(&host_name(""))))),
