@@ -6,17 +6,17 @@ use koze_core::error::{Code, Error};
 use koze_guest::message::Fault;
 
 /// Returns the error for a call whose sandbox ended.
-pub(super) fn gone() -> Error {
+pub(super) fn gone_error() -> Error {
     Error::new(Code::Unavailable, "the sandbox ended during the call; the next call starts it again")
 }
 
 /// Converts an error of the guest.
-pub(super) fn reported(fault: Fault) -> Error {
+pub(super) fn convert_fault(fault: Fault) -> Error {
     Error::new(fault.why, fault.text)
 }
 
 /// Returns the error for an unexpected answer, which cannot happen because guest and host are of one build.
-pub(super) fn unexpected() -> Error {
+pub(super) fn unexpected_answer() -> Error {
     Error::new(Code::Internal, "the guest returned an unexpected answer")
 }
 
@@ -31,6 +31,6 @@ pub(super) fn disk_full() -> Error {
 }
 
 /// Returns the error for a handle of a destroyed sandbox.
-pub(super) fn destroyed() -> Error {
+pub(super) fn destroyed_error() -> Error {
     Error::new(Code::NotFound, "the sandbox was destroyed")
 }

@@ -101,7 +101,7 @@ pub use self::network::egress::Internet;
 pub use self::network::egress::Reached;
 use self::network::fetch::Fetching;
 use self::network::preview::Previews;
-use self::provider::infos;
+use self::provider::list_infos;
 pub use self::sandbox::LocalSandbox;
 use self::sandbox::ahead::{self, Ahead};
 pub use self::sandbox::archives;
@@ -129,8 +129,8 @@ use koze_core::workspace::OpenLimits;
 pub fn init() {
     launch::init(|task, socket| match task {
         Task::Guest => koze_guest::serve(socket),
-        Task::Script => script::serve(socket),
-        Task::Database => script::serve_database(socket),
+        Task::Script => script::serve_scripts(socket),
+        Task::Database => script::serve_queries(socket),
     });
 }
 
@@ -149,12 +149,12 @@ pub enum Groups {
 /// the help of `newgidmap`.
 #[must_use]
 pub fn groups() -> Groups {
-    launch::groups()
+    launch::groups_in_sandbox()
 }
 
 /// Returns the next step if the browser of scripts cannot trust the certificate authorities of this machine.
 pub fn browser_hint() -> Option<&'static str> {
-    browser::hint()
+    browser::trust_hint()
 }
 
 /// Checks whether this machine has a browser for scripts: Chromium, in a place that sandboxes see.
@@ -162,7 +162,7 @@ pub fn browser_hint() -> Option<&'static str> {
 /// # Errors
 /// [`Code::Unavailable`] otherwise, with what to install.
 pub fn check_browser() -> Result<()> {
-    browser::check()
+    browser::check_browser()
 }
 
 /// Returns whether groups can be created in this process's version 2 control group, for a test.
@@ -268,7 +268,7 @@ impl Local {
     }
 
     fn on(state: &Path, internet: Internet, weak: Weaknesses) -> Result<Self> {
-        if !launch::ready() {
+        if !launch::is_ready() {
             let text = "call `koze_local::init()` first in `main`";
             return Err(Error::new(Code::Unsupported, text));
         }
@@ -281,8 +281,8 @@ impl Local {
         };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(unusable)?;
         let state = fs::canonicalize(state).map_err(unusable)?;
-        removal::sweep(&state);
-        ahead::sweep(&state);
+        removal::finish_removals(&state);
+        ahead::sweep_prepared(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
         let scripts = Scripts::new(&state, &weak);
@@ -303,14 +303,14 @@ impl Local {
             sandboxes,
             weak,
             overlays: AtomicBool::new(true),
-            one_user: owner::shared(),
+            one_user: owner::has_shared_user(),
         });
         let watched = Arc::downgrade(&shared);
         std::thread::Builder::new()
             .name("koze-watch".into())
             .spawn(move || {
-                owner::sweep();
-                watch::watch(&watched);
+                owner::remove_stale_claims();
+                watch::watch_sandboxes(&watched);
             })
             .map_err(unusable)?;
         if shared.registry.exposed()? {
@@ -355,10 +355,10 @@ impl Local {
     pub async fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
         egress::check_all(profiles)?;
         let (shared, session, profiles) = (Arc::clone(&self.0), session.clone(), profiles.clone());
-        engine::run(async move {
+        engine::run_to_completion(async move {
             let registry = Arc::clone(&shared.registry);
             let listed = session.clone();
-            let rows = engine::block(move || registry.list(&listed)).await?;
+            let rows = engine::run_blocking(move || registry.list(&listed)).await?;
             for (name, settings) in rows {
                 let profile = profiles.list().iter().find(|profile| profile.name == settings.profile.name);
                 let Some(profile) = profile.filter(|profile| **profile != settings.profile).cloned() else {
@@ -370,7 +370,8 @@ impl Local {
                     known.sleep().await;
                 }
                 let registry = Arc::clone(&shared.registry);
-                engine::block(move || registry.change(&key, &Settings { profile, ..settings })).await?;
+                engine::run_blocking(move || registry.change(&key, &Settings { profile, ..settings }))
+                    .await?;
             }
             Ok(())
         })
@@ -384,7 +385,7 @@ impl Local {
     /// [`Code::Unavailable`] if the threads of this provider cannot be created.
     pub async fn sleep(&self) -> Result<()> {
         let shared = Arc::clone(&self.0);
-        engine::run(async move {
+        engine::run_to_completion(async move {
             join_all(shared.sandboxes().iter().map(|sandbox| sandbox.sleep())).await;
             Ok(())
         })
@@ -399,7 +400,7 @@ impl Local {
         let registry = Registry::open(state.as_ref())?;
         let mut found = Vec::new();
         for session in registry.sessions()? {
-            let infos = infos(&registry, state.as_ref(), &session)?;
+            let infos = list_infos(&registry, state.as_ref(), &session)?;
             found.extend(infos.into_iter().map(|info| (session.clone(), info)));
         }
         Ok(found)

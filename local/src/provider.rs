@@ -45,18 +45,19 @@ impl Provider for Local {
     }
 
     async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<LocalSandbox>> {
-        egress::check(&settings.profile)?;
+        egress::check_profile(&settings.profile)?;
         let (shared, id, settings) = (Arc::clone(&self.0), id.clone(), settings.clone());
-        engine::run(async move {
+        engine::run_to_completion(async move {
             let registry = Arc::clone(&shared.registry);
             let wanted = (id.clone(), settings);
-            let (stored, created) = engine::block(move || registry.enter(&wanted.0, &wanted.1)).await?;
+            let (stored, created) =
+                engine::run_blocking(move || registry.enter(&wanted.0, &wanted.1)).await?;
             let profile = stored.profile.name.clone();
             let inner = shared.sandbox(&id.key(), &id.name, stored);
             if created && let Err(error) = inner.wake().await {
                 // A sandbox that could not start was not created.
                 let registry = Arc::clone(&shared.registry);
-                engine::block(move || registry.leave(&id.key())).await?;
+                engine::run_blocking(move || registry.leave(&id.key())).await?;
                 return Err(error);
             }
             Ok(Opened { sandbox: LocalSandbox(inner), profile, created })
@@ -73,7 +74,7 @@ impl Provider for Local {
             return Ok(Some(opened(inner)));
         }
         let (shared, id) = (Arc::clone(&self.0), id.clone());
-        engine::block(move || {
+        engine::run_blocking(move || {
             let stored = shared.registry.find(&id.key())?;
             Ok(stored.map(|stored| opened(shared.sandbox(&id.key(), &id.name, stored))))
         })
@@ -82,7 +83,7 @@ impl Provider for Local {
 
     async fn list(&self, session: &SessionId) -> Result<Vec<Info>> {
         let (shared, session) = (Arc::clone(&self.0), session.clone());
-        engine::block(move || infos(&shared.registry, &shared.state, &session)).await
+        engine::run_blocking(move || list_infos(&shared.registry, &shared.state, &session)).await
     }
 
     fn store(&self, session: &SessionId) -> Result<LocalStore> {
@@ -96,11 +97,12 @@ impl Provider for Local {
         store: &LocalStore,
         key: &Key,
     ) -> Result<Option<TakenLayer>> {
-        let Some(own) = layout::own(dir) else { return Ok(None) };
+        let Some(own) = layout::find_own(dir) else { return Ok(None) };
         let cancelled = Cancelled::default();
         let flag = cancelled.flag();
         let (from, dir, store, key) = (Arc::clone(&sandbox.0), dir.to_owned(), store.clone(), key.clone());
-        let (contents, bytes) = engine::run(layer::take(from, own, dir, store, key, flag)).await?;
+        let (contents, bytes) =
+            engine::run_to_completion(layer::take_layer(from, own, dir, store, key, flag)).await?;
         drop(cancelled);
         Ok(Some(TakenLayer { contents, bytes }))
     }
@@ -113,19 +115,22 @@ impl Provider for Local {
         store: &LocalStore,
         key: &Key,
     ) -> Result<Option<Opened<LocalSandbox>>> {
-        egress::check(&settings.profile)?;
-        let (Some(own), true) = (layout::own(dir), self.0.overlays.load(Ordering::Relaxed)) else {
+        egress::check_profile(&settings.profile)?;
+        let (Some(own), true) = (layout::find_own(dir), self.0.overlays.load(Ordering::Relaxed)) else {
             return Ok(None);
         };
         let Some(layer) = store.layer(key).await? else { return Ok(None) };
         let (shared, id, settings, store) =
             (Arc::clone(&self.0), id.clone(), settings.clone(), store.clone());
-        engine::run(async move { open_on_layer(&shared, &id, &settings, &store, layer, own).await }).await
+        engine::run_to_completion(
+            async move { open_on_layer(&shared, &id, &settings, &store, layer, own).await },
+        )
+        .await
     }
 
     async fn read_layer(&self, store: &LocalStore, key: &Key) -> Result<Option<Tar>> {
         let Some(layer) = store.layer(key).await? else { return Ok(None) };
-        let place = engine::block(move || layer.place()).await?;
+        let place = engine::run_blocking(move || layer.place()).await?;
         Ok(Some(archive::of_host(place)))
     }
 }
@@ -186,7 +191,7 @@ async fn open_on_layer(
     own: Own,
 ) -> Result<Option<Opened<LocalSandbox>>> {
     let (registry, wanted) = (Arc::clone(&shared.registry), (id.clone(), settings.clone()));
-    let (stored, created) = engine::block(move || registry.enter(&wanted.0, &wanted.1)).await?;
+    let (stored, created) = engine::run_blocking(move || registry.enter(&wanted.0, &wanted.1)).await?;
     if !created {
         let message = format!("the sandbox `{}` was created meanwhile: try again", id.name);
         return Err(Error::new(Code::Unavailable, message));
@@ -195,8 +200,10 @@ async fn open_on_layer(
     let directory = inner.directory.clone();
     let begun = async {
         let made = directory.clone();
-        engine::block(move || {
-            layout::make(&made).and_then(|()| layout::create(&made, None)).map_err(state_failed)
+        engine::run_blocking(move || {
+            layout::create_missing_parts(&made)
+                .and_then(|()| layout::create_owned_directories(&made, None))
+                .map_err(state_failed)
         })
         .await?;
         if !store.begin(layer, own, directory).await? {
@@ -225,11 +232,11 @@ async fn open_on_layer(
 }
 
 /// Returns the sandboxes of a session, ordered by name.
-pub(super) fn infos(registry: &Registry, state: &Path, session: &SessionId) -> Result<Vec<Info>> {
+pub(super) fn list_infos(registry: &Registry, state: &Path, session: &SessionId) -> Result<Vec<Info>> {
     let info = |(name, settings): (String, Settings)| {
         let name = SandboxName::new(&name)?;
         let id = SandboxId { session: session.clone(), name: name.clone() };
-        let running = claim::claimed(&layout::directory(state, &id.key()));
+        let running = claim::is_claimed(&layout::sandbox_directory(state, &id.key()));
         let status = if running { Status::Running } else { Status::Sleeping };
         Ok(Info { name, profile: settings.profile.name, status })
     };

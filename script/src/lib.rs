@@ -51,8 +51,6 @@ mod logs;
 mod memory;
 #[cfg(all(feature = "engine", not(target_arch = "wasm32")))]
 pub mod native;
-#[cfg(all(feature = "engine", any(test, target_arch = "wasm32")))]
-mod print;
 pub mod protocol;
 #[cfg(feature = "engine")]
 mod rejections;

@@ -44,12 +44,13 @@ const NEEDS_CERTUTIL: &str = "this machine trusts further authorities, which onl
      `apt-get install libnss3-tools` on Debian, or `dnf install nss-tools` on Fedora, and close the browser (`browser_close`)";
 
 /// Returns the next step if Chromium cannot trust the authorities of this machine.
-pub(super) fn hint() -> Option<&'static str> {
-    (!has_certutil() && !authorities::added(&Internet::default()).is_empty()).then_some(NEEDS_CERTUTIL)
+pub(super) fn trust_hint() -> Option<&'static str> {
+    (!has_certutil() && !authorities::added_authorities(&Internet::default()).is_empty())
+        .then_some(NEEDS_CERTUTIL)
 }
 
 /// Checks whether this machine has Chromium.
-pub(super) fn check() -> Result<()> {
+pub(super) fn check_browser() -> Result<()> {
     Chromium::find().map(drop)
 }
 
@@ -81,11 +82,11 @@ struct Browser {
 }
 
 /// Starts a browser in its sandbox.
-async fn start(mut turn: Turn, sandbox: Arc<Inner>, internet: Arc<Internet>) -> Result<Turn> {
+async fn start_browser(mut turn: Turn, sandbox: Arc<Inner>, internet: Arc<Internet>) -> Result<Turn> {
     *turn = None;
     // Checked first, so that a failure creates no sandbox.
     let chromium = Chromium::find()?;
-    let authorities = engine::block(move || Ok(authorities::added(&internet))).await?;
+    let authorities = engine::run_blocking(move || Ok(authorities::added_authorities(&internet))).await?;
     let can_trust = has_certutil();
     let command = chromium.command(if can_trust { &authorities } else { &[] });
     sandbox.sleep().await;
@@ -138,7 +139,7 @@ impl Browsers {
     pub(super) async fn close(&self, agent: &SessionId) -> Result<()> {
         let Some(browser) = self.all().remove(&agent.key()) else { return Ok(()) };
         // A call that is in progress fails.
-        engine::run(async move {
+        engine::run_to_completion(async move {
             browser.end().await;
             Ok(())
         })
@@ -196,11 +197,16 @@ impl Browser {
         let using = self.sandbox.using();
         if turn.as_ref().is_none_or(Pipes::has_ended) {
             // Runs to completion, even if the caller stops waiting: a browser that is only partly started would block the next one.
-            turn = engine::run(start(turn, Arc::clone(&self.sandbox), Arc::clone(&self.internet))).await?;
+            turn = engine::run_to_completion(start_browser(
+                turn,
+                Arc::clone(&self.sandbox),
+                Arc::clone(&self.internet),
+            ))
+            .await?;
         }
         self.refusals.clear();
         self.previews.set_session(session);
-        let pipes = turn.as_ref().ok_or_else(super::errors::gone)?;
+        let pipes = turn.as_ref().ok_or_else(super::errors::gone_error)?;
         Ok(pipes.connect(&self.refusals, using).held(turn))
     }
 

@@ -64,7 +64,7 @@ impl Pipes {
             let (stdin, input) = running.pipe()?;
             let (output, stdout) = running.pipe()?;
             let (errors, stderr) = running.pipe()?;
-            Ok((sender(input)?, receiver(output)?, receiver(errors)?, [stdin, stdout, stderr]))
+            Ok((pipe_sender(input)?, pipe_receiver(output)?, pipe_receiver(errors)?, [stdin, stdout, stderr]))
         };
         let (input, output, errors, inside) = open().map_err(failed)?;
         let request = Request::Start {
@@ -81,19 +81,19 @@ impl Pipes {
         let shared = Arc::<Common>::default();
         let (outgoing, messages) = mpsc::unbounded_channel();
         let engine = engine()?;
-        engine.spawn(send(input, messages));
-        engine.spawn(follow(errors, Arc::clone(&shared)));
+        engine.spawn(send_messages(input, messages));
+        engine.spawn(follow_errors(errors, Arc::clone(&shared)));
         let (of_reader, of_running) = (Arc::clone(&shared), Arc::downgrade(&running));
         engine.spawn(async move {
-            if receive(output, &of_reader).await.is_err() {
-                *lock(&of_reader.reason) = Some("the page returned more than 16 MiB at once");
+            if receive_messages(output, &of_reader).await.is_err() {
+                *lock_mutex(&of_reader.reason) = Some("the page returned more than 16 MiB at once");
             }
             of_reader.has_ended.store(true, Ordering::Release);
             // The browser is stopped, and the next call starts a new one.
             if let Some(running) = of_running.upgrade() {
                 running.end().await;
             }
-            lock(&of_reader.receiver).take();
+            lock_mutex(&of_reader.receiver).take();
         });
         Ok(Pipes { running, outgoing, shared, hint })
     }
@@ -105,7 +105,7 @@ impl Pipes {
     /// Connects to the browser. There is only one connection at a time.
     pub(super) fn connect(&self, refusals: &Arc<Refusals>, using: Use) -> Connection {
         let (receiver, incoming) = mpsc::channel(WAITING);
-        *lock(&self.shared.receiver) = Some(receiver);
+        *lock_mutex(&self.shared.receiver) = Some(receiver);
         let judged_before = self.running.judgements.so_far();
         Connection::new(self.outgoing.clone(), incoming, Arc::clone(&self.shared), refusals, using, {
             let running = Arc::downgrade(&self.running);
@@ -118,14 +118,14 @@ impl Pipes {
 impl Common {
     /// Ends the connection.
     pub(super) fn disconnect(&self) {
-        lock(&self.receiver).take();
+        lock_mutex(&self.receiver).take();
     }
 
     /// Returns the error for a browser that has ended. `judged` is why its sandbox's programs were killed.
     pub(super) fn ended(&self, judged: Option<String>) -> Error {
-        let reason = judged.or_else(|| lock(&self.reason).map(str::to_owned));
+        let reason = judged.or_else(|| lock_mutex(&self.reason).map(str::to_owned));
         let begun = self.has_begun.load(Ordering::Acquire);
-        let printed = String::from_utf8_lossy(&lock(&self.printed)).into_owned();
+        let printed = String::from_utf8_lossy(&lock_mutex(&self.printed)).into_owned();
         let printed: String = printed.lines().last().unwrap_or_default().chars().take(SHOWN).collect();
         let text = match reason {
             Some(reason) => {
@@ -139,7 +139,7 @@ impl Common {
 }
 
 /// Writes the messages to the browser.
-async fn send(mut input: Sender, mut messages: mpsc::UnboundedReceiver<String>) {
+async fn send_messages(mut input: Sender, mut messages: mpsc::UnboundedReceiver<String>) {
     while let Some(message) = messages.recv().await {
         let mut bytes = message.into_bytes();
         bytes.push(0);
@@ -150,7 +150,7 @@ async fn send(mut input: Sender, mut messages: mpsc::UnboundedReceiver<String>) 
 }
 
 /// Reads the messages of the browser until it ends. Fails if one of them is too long.
-async fn receive(mut output: Receiver, shared: &Common) -> std::result::Result<(), ()> {
+async fn receive_messages(mut output: Receiver, shared: &Common) -> std::result::Result<(), ()> {
     let mut buffer = Vec::new();
     let mut looked = 0;
     loop {
@@ -164,7 +164,7 @@ async fn receive(mut output: Receiver, shared: &Common) -> std::result::Result<(
             let end = looked.max(from) + length;
             let message = String::from_utf8_lossy(&buffer[from..end]).into_owned();
             shared.has_begun.store(true, Ordering::Release);
-            let receiver = lock(&shared.receiver).clone();
+            let receiver = lock_mutex(&shared.receiver).clone();
             if let Some(receiver) = receiver {
                 // If the receiver is gone, the message is not needed.
                 let _ = receiver.send(message).await;
@@ -180,26 +180,26 @@ async fn receive(mut output: Receiver, shared: &Common) -> std::result::Result<(
 }
 
 /// Keeps the end of what the browser prints.
-async fn follow(mut errors: Receiver, shared: Arc<Common>) {
+async fn follow_errors(mut errors: Receiver, shared: Arc<Common>) {
     let mut chunk = [0; 1024];
     while let Ok(length @ 1..) = errors.read(&mut chunk).await {
-        let mut printed = lock(&shared.printed);
+        let mut printed = lock_mutex(&shared.printed);
         printed.extend_from_slice(&chunk[..length]);
         let over = printed.len().saturating_sub(PRINTED);
         printed.drain(..over);
     }
 }
 
-fn sender(pipe: OwnedFd) -> io::Result<Sender> {
+fn pipe_sender(pipe: OwnedFd) -> io::Result<Sender> {
     let _engine = engine().map_err(io::Error::other)?.enter();
     Sender::from_owned_fd(pipe)
 }
 
-fn receiver(pipe: OwnedFd) -> io::Result<Receiver> {
+fn pipe_receiver(pipe: OwnedFd) -> io::Result<Receiver> {
     let _engine = engine().map_err(io::Error::other)?.enter();
     Receiver::from_owned_fd(pipe)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,11 +19,11 @@ impl Memory {
 
     /// Returns the memory in use in bytes, or `None` if it cannot be read.
     pub(crate) fn used(&self) -> Option<u64> {
-        Some(sum(&fs::read_to_string(&self.file).ok()?))
+        Some(sum_counters(&fs::read_to_string(&self.file).ok()?))
     }
 }
 
-fn sum(counters: &str) -> u64 {
+fn sum_counters(counters: &str) -> u64 {
     let values = counters.lines().filter_map(|line| {
         let (name, value) = line.split_once(' ')?;
         if FIELDS.contains(&name) { value.trim().parse::<u64>().ok() } else { None }
@@ -33,11 +33,11 @@ fn sum(counters: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::sum;
+    use super::sum_counters;
 
     #[test]
     fn memory_is_counted_in_both_versions() {
-        assert_eq!(sum("anon 5\nfile 70\nkernel 20\nshmem 1\ninactive_file 9\n"), 26);
-        assert_eq!(sum("cache 70\nrss 5\nrss_huge 0\nshmem 1\ntotal_rss 5\ntotal_shmem 1\n"), 6);
+        assert_eq!(sum_counters("anon 5\nfile 70\nkernel 20\nshmem 1\ninactive_file 9\n"), 26);
+        assert_eq!(sum_counters("cache 70\nrss 5\nrss_huge 0\nshmem 1\ntotal_rss 5\ntotal_shmem 1\n"), 6);
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) use self::kills::Kills;
 pub(super) use self::memory::Memory;
-use self::place::{Place, place};
+use self::place::{Place, find_place};
 
 /// The period of the CPU limit, in microseconds.
 const PERIOD: u64 = 100_000;
@@ -51,7 +51,7 @@ impl Group {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("koze-{}-{count}", std::process::id());
         // Dropping an incomplete group removes what exists of it.
-        match place()? {
+        match find_place()? {
             Place::Unified { parent, processors } => {
                 let mut group = Group {
                     directories: Vec::new(),
@@ -79,21 +79,23 @@ impl Group {
     pub(super) fn limited(mut self, memory: u64, processes: u64, processors: u64) -> Option<Self> {
         self.memory = memory;
         let (memory, processes) = (memory.to_string(), processes.to_string());
-        let quota = quota(processors).to_string();
+        let quota = runtime_quota(processors).to_string();
         let has = match self.kind {
             Kind::Unified => {
                 let group = &self.directories[0];
-                let has = set(group, "memory.max", &memory) && set(group, "pids.max", &processes);
+                let has =
+                    write_limit(group, "memory.max", &memory) && write_limit(group, "pids.max", &processes);
                 let _ = fs::write(group.join("memory.swap.max"), "0");
-                self.processors = self.processors && set(group, "cpu.max", &cpu_max(Some(processors)));
+                self.processors =
+                    self.processors && write_limit(group, "cpu.max", &cpu_max(Some(processors)));
                 has
             }
             Kind::Legacy => {
                 self.processors = self.processors
-                    && set(&self.directories[2], "cpu.cfs_period_us", &PERIOD.to_string())
-                    && set(&self.directories[2], "cpu.cfs_quota_us", &quota);
-                set(&self.directories[0], "memory.limit_in_bytes", &memory)
-                    && set(&self.directories[1], "pids.max", &processes)
+                    && write_limit(&self.directories[2], "cpu.cfs_period_us", &PERIOD.to_string())
+                    && write_limit(&self.directories[2], "cpu.cfs_quota_us", &quota);
+                write_limit(&self.directories[0], "memory.limit_in_bytes", &memory)
+                    && write_limit(&self.directories[1], "pids.max", &processes)
             }
         };
         has.then_some(self)
@@ -165,17 +167,18 @@ pub(super) fn has_unified() -> bool {
 }
 
 /// Returns the runtime in a period, in microseconds. `processors` is in thousandths.
-fn quota(processors: u64) -> u64 {
+fn runtime_quota(processors: u64) -> u64 {
     processors * PERIOD / 1000
 }
 
 /// Returns the content of `cpu.max`. `processors` is in thousandths; `None` means no limit.
 pub(super) fn cpu_max(processors: Option<u64>) -> String {
-    let quota = processors.map_or_else(|| "max".to_owned(), |processors| quota(processors).to_string());
+    let quota =
+        processors.map_or_else(|| "max".to_owned(), |processors| runtime_quota(processors).to_string());
     format!("{quota} {PERIOD}")
 }
 
-fn set(directory: &Path, file: &str, limit: &str) -> bool {
+fn write_limit(directory: &Path, file: &str, limit: &str) -> bool {
     let file = directory.join(file);
     // Never create the file: only one that the kernel provides is a limit.
     file.exists() && fs::write(file, limit).is_ok()

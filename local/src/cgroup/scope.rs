@@ -11,7 +11,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Asks systemd to move this process to its own scope, and returns the new groups of the process. A service is not
 /// moved, because systemd would consider it stopped. If systemd does not answer, nothing changes.
-pub(super) fn enter(group: &Path) -> Option<String> {
+pub(super) fn enter_scope(group: &Path) -> Option<String> {
     if group.extension()? != "scope" {
         return None;
     }

@@ -19,8 +19,8 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::frame::Answer;
-use super::reply::done;
-use super::{Shared, bad, text};
+use super::reply::to_empty_answer;
+use super::{Shared, bad_request, header_text};
 use crate::network::http::{self, After, Body, Refusal};
 use koze_core::contract::Failure;
 use koze_core::error::Error;
@@ -54,18 +54,19 @@ impl Shared {
     ) -> std::result::Result<Response<Body>, Refusal> {
         let headers = request.headers();
         let agent = self.agent(headers)?;
-        let input: Vec<u8> = percent_decode_str(text(headers, INPUT).unwrap_or_default()).collect();
+        let input: Vec<u8> = percent_decode_str(header_text(headers, INPUT).unwrap_or_default()).collect();
         let Input { egress, time_ms } =
-            serde_json::from_slice(&input).map_err(|_| bad("`koze-browser` has the wrong type"))?;
-        let key = headers.get(header::SEC_WEBSOCKET_KEY).ok_or_else(|| bad("this is no WebSocket"))?;
+            serde_json::from_slice(&input).map_err(|_| bad_request("`koze-browser` has the wrong type"))?;
+        let key =
+            headers.get(header::SEC_WEBSOCKET_KEY).ok_or_else(|| bad_request("this is no WebSocket"))?;
         let accept = derive_accept_key(key.as_bytes());
-        let accept = HeaderValue::from_str(&accept).map_err(|_| bad("the key is not valid"))?;
+        let accept = HeaderValue::from_str(&accept).map_err(|_| bad_request("the key is not valid"))?;
         let time = Duration::from_millis(time_ms);
         // Without a session, because the previews of a Worker are its own URLs.
         let provider = &self.provider.0;
         let wire = match provider.browsers.open(provider, None, &agent, &egress, time).await {
             Ok(wire) => wire,
-            Err(error) => return Ok(refused(&error)),
+            Err(error) => return Ok(refused_response(&error)),
         };
         let upgrade = hyper::upgrade::on(&mut request);
         after.set(async move {
@@ -75,9 +76,9 @@ impl Shared {
                 .max_frame_size(Some(MAX_MESSAGE));
             let socket =
                 WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
-            let _ = timeout(LONGEST, pass(socket, wire)).await;
+            let _ = timeout(LONGEST, pass_messages(socket, wire)).await;
         });
-        let mut response = http::empty(StatusCode::SWITCHING_PROTOCOLS);
+        let mut response = http::empty_response(StatusCode::SWITCHING_PROTOCOLS);
         let headers = response.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
@@ -91,20 +92,20 @@ impl Shared {
         headers: &HeaderMap,
     ) -> std::result::Result<std::result::Result<Answer, Failure>, Refusal> {
         let agent = self.agent(headers)?;
-        Ok(done(self.provider.close_browser(&agent).await))
+        Ok(to_empty_answer(self.provider.close_browser(&agent).await))
     }
 
     /// Returns the agent of an object, in the session of the Worker's sandboxes, whose egress journal then lists its requests.
     fn agent(&self, headers: &HeaderMap) -> std::result::Result<SessionId, Refusal> {
-        let object = text(headers, AGENT)
+        let object = header_text(headers, AGENT)
             .filter(|id| id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let object = object.ok_or_else(|| bad("`koze-agent` must be the ID of an object"))?;
-        SessionId::new(object, self.session.session()).map_err(|error| bad(&error.message))
+        let object = object.ok_or_else(|| bad_request("`koze-agent` must be the ID of an object"))?;
+        SessionId::new(object, self.session.session()).map_err(|error| bad_request(&error.message))
     }
 }
 
 /// Forwards messages until one side ends.
-async fn pass(
+async fn pass_messages(
     mut socket: WebSocketStream<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>,
     mut wire: impl Wire,
 ) {
@@ -124,7 +125,7 @@ async fn pass(
         let refusals = wire.refusals();
         for refusal in refusals.iter().skip(told) {
             let params = json!({ "host": refusal.host, "port": refusal.port, "code": refusal.code, "message": refusal.message });
-            if tell(&mut socket, "Koze.refused", &params).await.is_err() {
+            if send_notice(&mut socket, "Koze.refused", &params).await.is_err() {
                 return;
             }
         }
@@ -137,7 +138,8 @@ async fn pass(
             }
             Ok(None) => {}
             Err(Error { code, message, .. }) => {
-                let _ = tell(&mut socket, "Koze.ended", &json!({ "code": code, "message": message })).await;
+                let _ = send_notice(&mut socket, "Koze.ended", &json!({ "code": code, "message": message }))
+                    .await;
                 let _ = socket.close(None).await;
                 return;
             }
@@ -146,7 +148,7 @@ async fn pass(
 }
 
 /// Sends one of koze's own messages. Its method is the first key.
-async fn tell(
+async fn send_notice(
     socket: &mut WebSocketStream<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>,
     method: &str,
     params: &serde_json::Value,
@@ -155,7 +157,7 @@ async fn tell(
 }
 
 /// Returns the response for a browser that cannot be connected to.
-fn refused(error: &Error) -> Response<Body> {
+fn refused_response(error: &Error) -> Response<Body> {
     let body = json!({ "code": error.code, "message": error.message }).to_string();
     let body = Full::new(Bytes::from(body)).map_err(|never| match never {});
     let mut response = Response::new(body.boxed_unsync());

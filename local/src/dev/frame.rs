@@ -19,13 +19,13 @@ pub(super) struct Answer {
 }
 
 /// Splits a frame into its JSON and its bytes.
-pub(super) fn read(frame: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn split_frame(frame: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = frame.split_first_chunk()?;
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)
 }
 
 /// Encodes a result.
-pub(super) fn write(answer: Result<Answer, Failure>) -> Vec<u8> {
+pub(super) fn encode_frame(answer: Result<Answer, Failure>) -> Vec<u8> {
     let (reply, bytes) = match answer {
         Ok(Answer { value, bytes }) => (Reply { ok: true, value: Some(value), error: None }, bytes),
         Err(failure) => (Reply { ok: false, value: None, error: Some(failure) }, Vec::new()),
@@ -48,8 +48,8 @@ mod tests {
     #[test]
     fn bytes_stay_bytes_in_frames() {
         let bytes = vec![("stdout", vec![0, 255, b'"']), ("stderr", vec![])];
-        let frame = write(Ok(Answer { value: json!({ "exitCode": 0 }), bytes }));
-        let (json, bytes) = read(&frame).unwrap();
+        let frame = encode_frame(Ok(Answer { value: json!({ "exitCode": 0 }), bytes }));
+        let (json, bytes) = split_frame(&frame).unwrap();
         let json: Value = serde_json::from_slice(json).unwrap();
         let reply = json!({ "ok": true, "value": { "exitCode": 0 } });
         assert_eq!(json, json!({ "reply": reply, "bytes": { "stdout": 3, "stderr": 0 } }));
@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn invalid_frames() {
         for bad in [&b""[..], b"\0\0\0", b"\0\0\0\x03{}", b"\xff\xff\xff\xff{}"] {
-            assert_eq!(read(bad), None, "{bad:?}");
+            assert_eq!(split_frame(bad), None, "{bad:?}");
         }
-        assert_eq!(read(b"\0\0\0\x02{}a"), Some((&b"{}"[..], &b"a"[..])));
+        assert_eq!(split_frame(b"\0\0\0\x02{}a"), Some((&b"{}"[..], &b"a"[..])));
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_bytes::ByteBuf;
 
 use super::frame::Answer;
-use super::reply::{answer, done, failure, invalid, read, unopened};
+use super::reply::{invalid_input, parse_input, to_answer, to_empty_answer, to_failure, unopened_failure};
 use super::{Object, Shared, process};
 use crate::LocalSandbox;
 use koze_core::contract::{
@@ -19,7 +19,7 @@ use koze_core::sandbox::{self, Command, Edit, LineRange, Place, Sandbox, Status}
 use koze_core::session::SLEEP_AFTER;
 
 /// Runs an operation on the sandbox of an object.
-pub(super) async fn call(
+pub(super) async fn call_operation(
     shared: &Shared,
     object: &Object,
     operation: &str,
@@ -27,65 +27,65 @@ pub(super) async fn call(
     bytes: &[u8],
 ) -> Result<Answer, Failure> {
     match operation {
-        "open" => return open(shared, object, &read(input)?).await,
-        "status" => return status(shared, object, &read(input)?).await,
-        "destroy" => return destroy(shared, object, &read(input)?).await,
+        "open" => return open_sandbox(shared, object, &parse_input(input)?).await,
+        "status" => return sandbox_status(shared, object, &parse_input(input)?).await,
+        "destroy" => return destroy_sandbox(shared, object, &parse_input(input)?).await,
         _ => {}
     }
-    let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
+    let sandbox = shared.find(object).await.map_err(to_failure)?.ok_or_else(unopened_failure)?;
     match operation {
-        "exec" => exec(&sandbox, read(input)?).await,
+        "exec" => run_command(&sandbox, parse_input(input)?).await,
         "start" | "process" | "processes" | "read_process" | "write_process" | "close_process"
         | "signal_process" | "resize_process" | "wait_process" => {
-            process::call(&sandbox, operation, input, bytes).await
+            process::call_process(&sandbox, operation, input, bytes).await
         }
-        "read" => read_piece(&sandbox, &read(input)?).await,
-        "write" => write(&sandbox, &read(input)?, bytes).await,
-        "edit" => edit(&sandbox, &read(input)?, bytes).await,
-        "read_lines" => read_lines(&sandbox, &read(input)?).await,
+        "read" => read_piece(&sandbox, &parse_input(input)?).await,
+        "write" => write_file(&sandbox, &parse_input(input)?, bytes).await,
+        "edit" => edit_file(&sandbox, &parse_input(input)?, bytes).await,
+        "read_lines" => read_lines(&sandbox, &parse_input(input)?).await,
         "search" => {
-            let Search { root, path, search, call: _ } = read(input)?;
+            let Search { root, path, search, call: _ } = parse_input(input)?;
             let found = sandbox.search(Place { root: &root, path: &path }, &search).await;
-            answer(&found.map_err(failure)?)
+            to_answer(&found.map_err(to_failure)?)
         }
         "list" => {
-            let entries = sandbox.list(read::<Path>(input)?.borrowed()).await.map_err(failure)?;
-            answer(&Entries { entries })
+            let entries = sandbox.list(parse_input::<Path>(input)?.borrowed()).await.map_err(to_failure)?;
+            to_answer(&Entries { entries })
         }
-        "stat" => answer(&sandbox.stat(read::<Path>(input)?.borrowed()).await.map_err(failure)?),
-        "change" => done(sandbox.change(read(input)?).await),
+        "stat" => to_answer(&sandbox.stat(parse_input::<Path>(input)?.borrowed()).await.map_err(to_failure)?),
+        "change" => to_empty_answer(sandbox.change(parse_input(input)?).await),
         // The object stores the port and creates its nonce, because requests arrive there.
-        "expose" => done(exposable(&read(input)?)),
-        other => Err(invalid(format!("the contract has no operation `{other}`"))),
+        "expose" => to_empty_answer(check_exposable(&parse_input(input)?)),
+        other => Err(invalid_input(format!("the contract has no operation `{other}`"))),
     }
 }
 
-async fn open(shared: &Shared, object: &Object, input: &Open) -> Result<Answer, Failure> {
-    let profile = shared.profile(object).map_err(failure)?;
+async fn open_sandbox(shared: &Shared, object: &Object, input: &Open) -> Result<Answer, Failure> {
+    let profile = shared.profile(object).map_err(to_failure)?;
     let asked = input.sleep_after_ms.map(|ms| Duration::from_millis(ms.into()));
     let sleep_after = asked.or(profile.sleep_after).unwrap_or(SLEEP_AFTER);
     let opened =
-        shared.provider.open(&object.id, &Settings { profile, sleep_after }).await.map_err(failure)?;
-    answer(&Opened { created: opened.created })
+        shared.provider.open(&object.id, &Settings { profile, sleep_after }).await.map_err(to_failure)?;
+    to_answer(&Opened { created: opened.created })
 }
 
-async fn status(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer, Failure> {
-    answer(&match shared.find(object).await.map_err(failure)? {
-        Some(sandbox) => State { opened: true, status: sandbox.status().await.map_err(failure)? },
+async fn sandbox_status(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer, Failure> {
+    to_answer(&match shared.find(object).await.map_err(to_failure)? {
+        Some(sandbox) => State { opened: true, status: sandbox.status().await.map_err(to_failure)? },
         None => State { opened: false, status: Status::Sleeping },
     })
 }
 
-async fn destroy(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer, Failure> {
-    let Some(sandbox) = shared.find(object).await.map_err(failure)? else { return answer(&Done {}) };
+async fn destroy_sandbox(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer, Failure> {
+    let Some(sandbox) = shared.find(object).await.map_err(to_failure)? else { return to_answer(&Done {}) };
     match sandbox.destroy().await {
         // It was already destroyed.
-        Err(error) if error.code == Code::NotFound => answer(&Done {}),
-        other => done(other),
+        Err(error) if error.code == Code::NotFound => to_answer(&Done {}),
+        other => to_empty_answer(other),
     }
 }
 
-async fn exec(sandbox: &LocalSandbox, input: Exec) -> Result<Answer, Failure> {
+async fn run_command(sandbox: &LocalSandbox, input: Exec) -> Result<Answer, Failure> {
     let command = Command {
         argv: input.argv,
         working_dir: input.working_dir,
@@ -94,26 +94,26 @@ async fn exec(sandbox: &LocalSandbox, input: Exec) -> Result<Answer, Failure> {
         max_output: input.max_output as usize,
     };
     let sandbox::Output { stdout, stderr, exit_code, timed_out } =
-        sandbox.exec(command).await.map_err(failure)?;
+        sandbox.exec(command).await.map_err(to_failure)?;
     let value = Output { stdout: ByteBuf::new(), stderr: ByteBuf::new(), exit_code, timed_out };
-    Ok(Answer { bytes: vec![("stdout", stdout), ("stderr", stderr)], ..answer(&value)? })
+    Ok(Answer { bytes: vec![("stdout", stdout), ("stderr", stderr)], ..to_answer(&value)? })
 }
 
 async fn read_piece(sandbox: &LocalSandbox, input: &Read) -> Result<Answer, Failure> {
     if input.limit > LARGEST_PIECE {
-        return Err(invalid(format!(
+        return Err(invalid_input(format!(
             "one read returns at most {LARGEST_PIECE} bytes: read in several parts"
         )));
     }
     let from = Place { root: &input.root, path: &input.path };
-    let piece = sandbox.read(from, input.offset, input.limit.into()).await.map_err(failure)?;
+    let piece = sandbox.read(from, input.offset, input.limit.into()).await.map_err(to_failure)?;
     let value = Piece { bytes: ByteBuf::new(), size: piece.size };
-    Ok(Answer { bytes: vec![("bytes", piece.bytes)], ..answer(&value)? })
+    Ok(Answer { bytes: vec![("bytes", piece.bytes)], ..to_answer(&value)? })
 }
 
-async fn write(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Result<Answer, Failure> {
+async fn write_file(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Result<Answer, Failure> {
     if bytes.len() > LARGEST_PIECE as usize {
-        return Err(invalid(format!("one write takes at most {LARGEST_PIECE} bytes: append the rest")));
+        return Err(invalid_input(format!("one write takes at most {LARGEST_PIECE} bytes: append the rest")));
     }
     let how = match input.offset {
         Some(offset) if input.append => sandbox::Write::At(offset),
@@ -121,8 +121,8 @@ async fn write(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Result<An
         _ => sandbox::Write::Replace,
     };
     let to = Place { root: &input.root, path: &input.path };
-    let size = sandbox.write(to, bytes.to_vec(), how).await.map_err(failure)?;
-    answer(&Written { size })
+    let size = sandbox.write(to, bytes.to_vec(), how).await.map_err(to_failure)?;
+    to_answer(&Written { size })
 }
 
 /// The input of `edit`: its bytes are the old text and then the new one.
@@ -135,13 +135,13 @@ struct FramedEdit {
     all: bool,
 }
 
-async fn edit(sandbox: &LocalSandbox, input: &FramedEdit, bytes: &[u8]) -> Result<Answer, Failure> {
+async fn edit_file(sandbox: &LocalSandbox, input: &FramedEdit, bytes: &[u8]) -> Result<Answer, Failure> {
     let (old, new) =
-        bytes.split_at_checked(input.old).ok_or_else(|| invalid("`old` is too long".to_owned()))?;
+        bytes.split_at_checked(input.old).ok_or_else(|| invalid_input("`old` is too long".to_owned()))?;
     let edit = Edit { old: old.to_vec(), new: new.to_vec(), all: input.all };
     let edited =
-        sandbox.edit(Place { root: &input.root, path: &input.path }, &edit).await.map_err(failure)?;
-    answer(&edited)
+        sandbox.edit(Place { root: &input.root, path: &input.path }, &edit).await.map_err(to_failure)?;
+    to_answer(&edited)
 }
 
 async fn read_lines(sandbox: &LocalSandbox, input: &ReadLines) -> Result<Answer, Failure> {
@@ -149,12 +149,12 @@ async fn read_lines(sandbox: &LocalSandbox, input: &ReadLines) -> Result<Answer,
     let range = LineRange { first, last, max_chars: max_chars.into(), verbatim };
     let from = Place { root: &input.root, path: &input.path };
     let sandbox::Lines { text, chars, past_end, binary, size } =
-        sandbox.read_lines(from, range).await.map_err(failure)?;
+        sandbox.read_lines(from, range).await.map_err(to_failure)?;
     let value = Lines { text: ByteBuf::new(), chars, past_end, binary, size };
-    Ok(Answer { bytes: vec![("text", text.into_bytes())], ..answer(&value)? })
+    Ok(Answer { bytes: vec![("text", text.into_bytes())], ..to_answer(&value)? })
 }
 
-fn exposable(input: &Expose) -> crate::Result<()> {
+fn check_exposable(input: &Expose) -> crate::Result<()> {
     if input.port < 1024 {
         return Err(Error::new(Code::InvalidInput, "a port must be from 1024 to 65535"));
     }

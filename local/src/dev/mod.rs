@@ -30,7 +30,7 @@ use subtle::ConstantTimeEq;
 use tokio::task::JoinHandle;
 
 use crate::engine::engine;
-use crate::host::token::token;
+use crate::host::token::create_token;
 use crate::network::accept;
 use crate::network::connections::Proof;
 use crate::network::http::{self, After, Body, Refusal};
@@ -87,12 +87,13 @@ impl Objects {
         let registered = engine.enter();
         let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
         drop(registered);
-        let shared = Arc::new(Shared { provider, session, token: token()?, classes: RwLock::default() });
+        let shared =
+            Arc::new(Shared { provider, session, token: create_token()?, classes: RwLock::default() });
         let served = Arc::clone(&shared);
         let serving =
-            engine.spawn(accept::each(listener, move |stream, proof| {
+            engine.spawn(accept::serve_each(listener, move |stream, proof| {
                 let shared = Arc::clone(&served);
-                http::serve(stream, move |request, after| {
+                http::serve_connection(stream, move |request, after| {
                     let (shared, proof) = (Arc::clone(&shared), proof.clone());
                     async move {
                         shared.answer(&proof, request, after).await.unwrap_or_else(Refusal::into_response)
@@ -143,7 +144,7 @@ impl Shared {
         after: After,
     ) -> std::result::Result<Response<Body>, Refusal> {
         let headers = request.headers();
-        let given = text(headers, "koze-token").unwrap_or_default();
+        let given = header_text(headers, "koze-token").unwrap_or_default();
         if !bool::from(given.as_bytes().ct_eq(self.token.as_bytes())) {
             return Err(Refusal::new(
                 StatusCode::UNAUTHORIZED,
@@ -151,32 +152,37 @@ impl Shared {
             ));
         }
         proof.give();
-        match text(headers, "koze-operation") {
+        match header_text(headers, "koze-operation") {
             Some(browser::CONNECT) => return self.browse(request, after).await,
-            Some(browser::CLOSE) => return Ok(framed(frame::write(self.close(headers).await?))),
+            Some(browser::CLOSE) => {
+                return Ok(framed_response(frame::encode_frame(self.close(headers).await?)));
+            }
             _ => {}
         }
-        if text(headers, "koze-operation") == Some(script::METHOD) {
-            let body = whole(request).await?;
-            let (input, _) = frame::read(&body).ok_or_else(|| bad("the body is not a frame"))?;
-            let answer = script::exchange(&self.provider, &self.session, input).await;
-            return Ok(framed(frame::write(answer)));
+        if header_text(headers, "koze-operation") == Some(script::METHOD) {
+            let body = read_body(request).await?;
+            let (input, _) =
+                frame::split_frame(&body).ok_or_else(|| bad_request("the body is not a frame"))?;
+            let answer = script::exchange_request(&self.provider, &self.session, input).await;
+            return Ok(framed_response(frame::encode_frame(answer)));
         }
-        let object = text(headers, "koze-object").and_then(|named| self.object(named));
-        let object = object.ok_or_else(|| bad("`koze-object` must be a class and an object: Class/id"))?;
-        if let Some(operation) = text(headers, "koze-operation").map(str::to_owned) {
+        let object = header_text(headers, "koze-object").and_then(|named| self.object(named));
+        let object =
+            object.ok_or_else(|| bad_request("`koze-object` must be a class and an object: Class/id"))?;
+        if let Some(operation) = header_text(headers, "koze-operation").map(str::to_owned) {
             if stream::is_one(&operation) {
                 let (head, body) = request.into_parts();
-                return Ok(stream::call(self, &object, &operation, &head.headers, body).await);
+                return Ok(stream::call_streamed(self, &object, &operation, &head.headers, body).await);
             }
-            let body = whole(request).await?;
-            let (input, bytes) = frame::read(&body).ok_or_else(|| bad("the body is not a frame"))?;
-            let answer = method::call(self, &object, &operation, input, bytes).await;
-            return Ok(framed(frame::write(answer)));
+            let body = read_body(request).await?;
+            let (input, bytes) =
+                frame::split_frame(&body).ok_or_else(|| bad_request("the body is not a frame"))?;
+            let answer = method::call_operation(self, &object, &operation, input, bytes).await;
+            return Ok(framed_response(frame::encode_frame(answer)));
         }
-        let port = text(headers, "koze-port").and_then(|port| port.parse().ok());
+        let port = header_text(headers, "koze-port").and_then(|port| port.parse().ok());
         let port: u16 =
-            port.ok_or_else(|| bad("the request has neither `koze-operation` nor `koze-port`"))?;
+            port.ok_or_else(|| bad_request("the request has neither `koze-operation` nor `koze-port`"))?;
         self.pass(&object, port, request, after).await
     }
 
@@ -192,7 +198,7 @@ impl Shared {
         let there = self.find(object).await;
         let there = there.map_err(|error| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.message))?;
         let LocalSandbox(sandbox) = there.ok_or_else(gone)?;
-        let take = |headers: &mut HeaderMap, name| headers.remove(name).ok_or_else(|| bad("no host"));
+        let take = |headers: &mut HeaderMap, name| headers.remove(name).ok_or_else(|| bad_request("no host"));
         let headers = request.headers_mut();
         let came = Came { host: take(headers, "koze-host")?, scheme: take(headers, "koze-scheme")? };
         for name in ["koze-token", "koze-object", "koze-port"] {
@@ -229,21 +235,21 @@ impl Shared {
 }
 
 /// Reads the body of a request.
-async fn whole(request: Request<Incoming>) -> std::result::Result<Bytes, Refusal> {
+async fn read_body(request: Request<Incoming>) -> std::result::Result<Bytes, Refusal> {
     let body = Limited::new(request.into_body(), LARGEST_REQUEST).collect().await;
     let refused = |_| Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large or incomplete");
     Ok(body.map_err(refused)?.to_bytes())
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-fn bad(text: &str) -> Refusal {
+fn bad_request(text: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, text)
 }
 
-fn framed(bytes: Vec<u8>) -> Response<Body> {
+fn framed_response(bytes: Vec<u8>) -> Response<Body> {
     let body = Full::new(Bytes::from(bytes)).map_err(|never| match never {});
     let mut response = Response::new(body.boxed_unsync());
     let kind = HeaderValue::from_static("application/octet-stream");

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::frame::Answer;
-use super::reply::{failure, invalid, read};
+use super::reply::{invalid_input, parse_input, to_failure};
 use crate::Local;
 use koze_core::contract::Failure;
 use koze_core::id::SessionId;
@@ -31,9 +31,13 @@ struct Sent {
 }
 
 /// Sends a request, and returns the response.
-pub(super) async fn exchange(provider: &Local, session: &SessionId, input: &[u8]) -> Result<Answer, Failure> {
-    let Sent { method, url, headers, body, time_ms, longest, egress } = read(input)?;
-    let url: Uri = url.parse().map_err(|_| invalid("the URL is not valid".to_owned()))?;
+pub(super) async fn exchange_request(
+    provider: &Local,
+    session: &SessionId,
+    input: &[u8],
+) -> Result<Answer, Failure> {
+    let Sent { method, url, headers, body, time_ms, longest, egress } = parse_input(input)?;
+    let url: Uri = url.parse().map_err(|_| invalid_input("the URL is not valid".to_owned()))?;
     let tls = url.scheme_str() == Some("https");
     let exchange = Exchange {
         method,
@@ -46,7 +50,7 @@ pub(super) async fn exchange(provider: &Local, session: &SessionId, input: &[u8]
         time: Duration::from_millis(time_ms),
         longest,
     };
-    let exchanged = provider.script_exchange(session, &egress, exchange).await.map_err(failure)?;
+    let exchanged = provider.script_exchange(session, &egress, exchange).await.map_err(to_failure)?;
     let value = json!({ "status": exchanged.status, "headers": exchanged.headers });
     Ok(Answer { value, bytes: vec![("body", exchanged.body)] })
 }

@@ -8,7 +8,7 @@ use seccompiler::{
 
 use koze_core::error::Result;
 
-use super::{Program, Rules, condition, plain};
+use super::{Program, Rules, compare_argument, to_programs};
 
 /// The calls of a process that runs scripts: memory, its socket and the clock. All others kill it.
 const SCRIPT: &[i64] = &[
@@ -79,35 +79,35 @@ const DATABASE: &[i64] = &[
 ];
 
 /// The filter of a process that runs scripts.
-pub(crate) fn script() -> Result<Vec<Program>> {
+pub(crate) fn script_filter() -> Result<Vec<Program>> {
     static MADE: OnceLock<Result<Vec<Program>>> = OnceLock::new();
     let make = || {
-        let mut rules = engine()?;
+        let mut rules = engine_rules()?;
         // A debug build checks that descriptors are open before it closes them.
-        let look = condition(1, SeccompCmpOp::Eq, libc::F_GETFD.cast_unsigned().into())?;
+        let look = compare_argument(1, SeccompCmpOp::Eq, libc::F_GETFD.cast_unsigned().into())?;
         rules.insert(libc::SYS_fcntl, vec![SeccompRule::new(vec![look])?]);
-        Ok(vec![only(rules, SeccompAction::KillProcess)?])
+        Ok(vec![allow_only(rules, SeccompAction::KillProcess)?])
     };
-    MADE.get_or_init(|| plain(make())).clone()
+    MADE.get_or_init(|| to_programs(make())).clone()
 }
 
 /// The filter of a process that runs the statements of a database. Other calls fail, and do not kill: which ones the C library
 /// makes for a file differs, and it has another way.
-pub(crate) fn database() -> Result<Vec<Program>> {
+pub(crate) fn database_filter() -> Result<Vec<Program>> {
     static MADE: OnceLock<Result<Vec<Program>>> = OnceLock::new();
     let make = || {
-        let mut rules = engine()?;
+        let mut rules = engine_rules()?;
         rules.extend(DATABASE.iter().map(|call| (*call, Vec::new())));
-        Ok(vec![only(rules, SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))?])
+        Ok(vec![allow_only(rules, SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))?])
     };
-    MADE.get_or_init(|| plain(make())).clone()
+    MADE.get_or_init(|| to_programs(make())).clone()
 }
 
 /// Allows the calls of an engine.
-fn engine() -> std::result::Result<Rules, BackendError> {
+fn engine_rules() -> std::result::Result<Rules, BackendError> {
     let mut rules: Rules = SCRIPT.iter().map(|call| (*call, Vec::new())).collect();
     // No memory becomes code.
-    let data = condition(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC.cast_unsigned().into()), 0)?;
+    let data = compare_argument(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC.cast_unsigned().into()), 0)?;
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![SeccompRule::new(vec![data.clone()])?]);
     }
@@ -115,7 +115,7 @@ fn engine() -> std::result::Result<Rules, BackendError> {
 }
 
 /// Creates a filter that allows only these calls.
-fn only(rules: Rules, others: SeccompAction) -> std::result::Result<BpfProgram, BackendError> {
+fn allow_only(rules: Rules, others: SeccompAction) -> std::result::Result<BpfProgram, BackendError> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
     SeccompFilter::new(rules, others, SeccompAction::Allow, architecture)?.try_into()
 }

@@ -117,39 +117,41 @@ const NEW_TIME: libc::c_int = 0x80;
 
 /// The filters that can be installed before the sandbox is set up. A filter takes the kernel longer the more it denies;
 /// these are off the critical path.
-pub(super) fn early() -> Result<Vec<Program>> {
+pub(super) fn early_filters() -> Result<Vec<Program>> {
     static MADE: OnceLock<Result<Vec<Program>>> = OnceLock::new();
     let make = || {
         let mut all = vec![
-            program(refused()?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
-            program(missing(), SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))?,
-            program(allocating()?, SeccompAction::Errno(libc::EOPNOTSUPP.cast_unsigned()))?,
-            newer(),
+            deny_calls(refused_rules()?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
+            deny_calls(missing_rules(), SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))?,
+            deny_calls(allocating_rules()?, SeccompAction::Errno(libc::EOPNOTSUPP.cast_unsigned()))?,
+            newer_calls_filter(),
         ];
         if cfg!(target_arch = "x86_64") {
             all.push(no_x32());
         }
         Ok(all)
     };
-    MADE.get_or_init(|| plain(make())).clone()
+    MADE.get_or_init(|| to_programs(make())).clone()
 }
 
 /// The other filters, created once per kind. Without a control group, memory that no process maps would not be
 /// accounted for, so System V shared memory is denied too.
-pub(super) fn last(group: bool) -> Result<Vec<Program>> {
+pub(super) fn last_filters(group: bool) -> Result<Vec<Program>> {
     static MADE: [OnceLock<Result<Vec<Program>>>; 2] = [OnceLock::new(), OnceLock::new()];
     let make = || {
         Ok(vec![
-            program(refused_last(group)?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
+            deny_calls(refused_last(group)?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
             // Error number 0: the call is skipped, and reported as successful.
-            program(core_limits()?, SeccompAction::Errno(0))?,
+            deny_calls(core_limits()?, SeccompAction::Errno(0))?,
         ])
     };
-    MADE[usize::from(group)].get_or_init(|| plain(make())).clone()
+    MADE[usize::from(group)].get_or_init(|| to_programs(make())).clone()
 }
 
 /// Converts filters to the form that is sent to the new process.
-fn plain(made: std::result::Result<Vec<BpfProgram>, seccompiler::BackendError>) -> Result<Vec<Program>> {
+fn to_programs(
+    made: std::result::Result<Vec<BpfProgram>, seccompiler::BackendError>,
+) -> Result<Vec<Program>> {
     let made = made.map_err(|error| {
         Error::new(Code::Unsupported, format!("koze has no system call filter for this machine: {error}"))
             .with_source(error)
@@ -162,7 +164,7 @@ fn plain(made: std::result::Result<Vec<BpfProgram>, seccompiler::BackendError>) 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Creates a filter that allows all other calls. Calls of another architecture (32-bit) kill the program.
-fn program(
+fn deny_calls(
     rules: Rules,
     action: SeccompAction,
 ) -> std::result::Result<BpfProgram, seccompiler::BackendError> {
@@ -170,7 +172,7 @@ fn program(
     SeccompFilter::new(rules, SeccompAction::Allow, action, architecture)?.try_into()
 }
 
-fn missing() -> Rules {
+fn missing_rules() -> Rules {
     MISSING.iter().map(|call| (*call, Vec::new())).collect()
 }
 
@@ -179,59 +181,66 @@ fn refused_last(group: bool) -> std::result::Result<Rules, seccompiler::BackendE
     if !group {
         rules.insert(libc::SYS_shmget, Vec::new());
     }
-    rules.insert(libc::SYS_unshare, flags(NAMESPACES.iter().chain([&NEW_TIME]))?);
+    rules.insert(libc::SYS_unshare, match_flags(NAMESPACES.iter().chain([&NEW_TIME]))?);
     Ok(rules)
 }
 
 /// Matches any of these flags in the first argument.
-fn flags<'a>(
+fn match_flags<'a>(
     all: impl IntoIterator<Item = &'a libc::c_int>,
 ) -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let flag = |bit: &libc::c_int| {
         let bit = u64::from(bit.cast_unsigned());
-        SeccompRule::new(vec![condition(0, SeccompCmpOp::MaskedEq(bit), bit)?])
+        SeccompRule::new(vec![compare_argument(0, SeccompCmpOp::MaskedEq(bit), bit)?])
     };
     all.into_iter().map(flag).collect()
 }
 
-fn refused() -> std::result::Result<Rules, seccompiler::BackendError> {
+fn refused_rules() -> std::result::Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    rules.insert(libc::SYS_clone, flags(NAMESPACES)?);
-    rules.insert(libc::SYS_socket, sockets()?);
+    rules.insert(libc::SYS_clone, match_flags(NAMESPACES)?);
+    rules.insert(libc::SYS_socket, socket_rules()?);
     // Pairs are only of this family; TIPC, for example, supports pairs too.
     let unix = u64::from(libc::AF_UNIX.cast_unsigned());
-    rules.insert(libc::SYS_socketpair, vec![SeccompRule::new(vec![condition(0, SeccompCmpOp::Ne, unix)?])?]);
+    rules.insert(
+        libc::SYS_socketpair,
+        vec![SeccompRule::new(vec![compare_argument(0, SeccompCmpOp::Ne, unix)?])?],
+    );
     // Limits of other processes, including the guest; and the limit of core files if the old value is requested too,
     // because the answer would be missing.
-    let core = vec![core()?, pointer(2, SeccompCmpOp::Ne)?, pointer(3, SeccompCmpOp::Ne)?];
-    let limits = [vec![condition(0, SeccompCmpOp::Ne, 0)?], core];
+    let core = vec![
+        match_core_limit()?,
+        compare_pointer(2, SeccompCmpOp::Ne)?,
+        compare_pointer(3, SeccompCmpOp::Ne)?,
+    ];
+    let limits = [vec![compare_argument(0, SeccompCmpOp::Ne, 0)?], core];
     rules.insert(libc::SYS_prlimit64, each_rule(limits)?);
     // Injecting input into a terminal.
-    let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(ioctl);
+    let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(match_ioctl);
     rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<std::result::Result<_, _>>()?);
     Ok(rules)
 }
 
 /// `AF_VSOCK`, for example, is not confined by network namespaces. Of netlink, only the protocol that lists interfaces
 /// (`getifaddrs`) is allowed.
-fn sockets() -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
+fn socket_rules() -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
         .iter()
-        .map(|family| condition(0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
+        .map(|family| compare_argument(0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
         .collect::<std::result::Result<Vec<_>, _>>()?;
     let netlink = vec![
-        condition(0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned()))?,
-        condition(2, SeccompCmpOp::Ne, u64::from(libc::NETLINK_ROUTE.cast_unsigned()))?,
+        compare_argument(0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned()))?,
+        compare_argument(2, SeccompCmpOp::Ne, u64::from(libc::NETLINK_ROUTE.cast_unsigned()))?,
     ];
     each_rule([families, netlink])
 }
 
 /// Denies calls that allocate disk space faster than the watch can check. Programs that need them fall back to writing,
 /// as `posix_fallocate` does. Calls that free space are allowed.
-fn allocating() -> std::result::Result<Rules, seccompiler::BackendError> {
+fn allocating_rules() -> std::result::Result<Rules, seccompiler::BackendError> {
     let gives_back = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_COLLAPSE_RANGE).cast_unsigned();
-    let takes = condition(1, SeccompCmpOp::MaskedEq(gives_back.into()), 0)?;
-    let requests = ALLOCATING.iter().chain([&FS_SET_XATTR]).map(|request| ioctl(*request));
+    let takes = compare_argument(1, SeccompCmpOp::MaskedEq(gives_back.into()), 0)?;
+    let requests = ALLOCATING.iter().chain([&FS_SET_XATTR]).map(|request| match_ioctl(*request));
     Ok(Rules::from([
         (libc::SYS_fallocate, vec![SeccompRule::new(vec![takes])?]),
         (libc::SYS_ioctl, requests.collect::<std::result::Result<_, _>>()?),
@@ -242,8 +251,12 @@ fn allocating() -> std::result::Result<Rules, seccompiler::BackendError> {
 /// the memory of a crashed program; 0 does not. Programs that set it to 0, as `gpg` does, exit if that fails, so the
 /// call is reported as successful.
 fn core_limits() -> std::result::Result<Rules, seccompiler::BackendError> {
-    let other = vec![core()?, pointer(2, SeccompCmpOp::Ne)?, pointer(3, SeccompCmpOp::Eq)?];
-    let plain = condition(0, SeccompCmpOp::Eq, libc::RLIMIT_CORE.into())?;
+    let other = vec![
+        match_core_limit()?,
+        compare_pointer(2, SeccompCmpOp::Ne)?,
+        compare_pointer(3, SeccompCmpOp::Eq)?,
+    ];
+    let plain = compare_argument(0, SeccompCmpOp::Eq, libc::RLIMIT_CORE.into())?;
     Ok(Rules::from([
         (libc::SYS_prlimit64, vec![SeccompRule::new(other)?]),
         (libc::SYS_setrlimit, vec![SeccompRule::new(vec![plain])?]),
@@ -251,12 +264,12 @@ fn core_limits() -> std::result::Result<Rules, seccompiler::BackendError> {
 }
 
 /// Matches `prlimit64` for core files.
-fn core() -> std::result::Result<SeccompCondition, seccompiler::BackendError> {
-    condition(1, SeccompCmpOp::Eq, libc::RLIMIT_CORE.into())
+fn match_core_limit() -> std::result::Result<SeccompCondition, seccompiler::BackendError> {
+    compare_argument(1, SeccompCmpOp::Eq, libc::RLIMIT_CORE.into())
 }
 
 /// Compares a pointer argument with null.
-fn pointer(
+fn compare_pointer(
     argument: u8,
     operator: SeccompCmpOp,
 ) -> std::result::Result<SeccompCondition, seccompiler::BackendError> {
@@ -264,8 +277,8 @@ fn pointer(
 }
 
 /// Matches an `ioctl` request, of which the kernel uses 32 bits.
-fn ioctl(request: u64) -> std::result::Result<SeccompRule, seccompiler::BackendError> {
-    SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, request & u64::from(u32::MAX))?])
+fn match_ioctl(request: u64) -> std::result::Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(vec![compare_argument(1, SeccompCmpOp::Eq, request & u64::from(u32::MAX))?])
 }
 
 fn each_rule<const N: usize>(
@@ -274,7 +287,7 @@ fn each_rule<const N: usize>(
     all.into_iter().map(SeccompRule::new).collect()
 }
 
-fn condition(
+fn compare_argument(
     argument: u8,
     operator: SeccompCmpOp,
     value: u64,
@@ -288,19 +301,19 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
-fn line(code: u16, jt: u8, jf: u8, k: u32) -> seccompiler::sock_filter {
+fn filter_line(code: u16, jt: u8, jf: u8, k: u32) -> seccompiler::sock_filter {
     seccompiler::sock_filter { code, jt, jf, k }
 }
 
 /// Reports newer calls as missing, which rules for single calls cannot do.
-fn newer() -> BpfProgram {
+fn newer_calls_filter() -> BpfProgram {
     let missing = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
     vec![
-        line(LOAD, 0, 0, 0),
-        line(JUMP_IF_EQUAL, 2, 0, NEWER_ALLOWED),
-        line(JUMP_IF_AT_LEAST, 0, 1, NEWER),
-        line(RETURN, 0, 0, missing),
-        line(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+        filter_line(LOAD, 0, 0, 0),
+        filter_line(JUMP_IF_EQUAL, 2, 0, NEWER_ALLOWED),
+        filter_line(JUMP_IF_AT_LEAST, 0, 1, NEWER),
+        filter_line(RETURN, 0, 0, missing),
+        filter_line(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
     ]
 }
 
@@ -308,9 +321,9 @@ fn newer() -> BpfProgram {
 fn no_x32() -> BpfProgram {
     const X32: u32 = 0x4000_0000;
     vec![
-        line(LOAD, 0, 0, 0),
-        line(JUMP_IF_AT_LEAST, 0, 1, X32),
-        line(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
-        line(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+        filter_line(LOAD, 0, 0, 0),
+        filter_line(JUMP_IF_AT_LEAST, 0, 1, X32),
+        filter_line(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        filter_line(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
     ]
 }

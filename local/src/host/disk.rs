@@ -91,7 +91,7 @@ impl Sum<'_> {
             if self.bytes == TOO_LARGE {
                 break;
             }
-            match at(&next.from, &next.path(), OFlags::RDONLY) {
+            match open_below(&next.from, &next.path(), OFlags::RDONLY) {
                 Ok(opened) => self.look(&Rc::new(opened), &next, &mut waiting)?,
                 Err(Errno::ACCESS) => self.open_up(&next)?,
                 // Removed or replaced in the meantime.
@@ -151,7 +151,7 @@ impl Sum<'_> {
 
     /// Measures a directory without access permissions. This user is its owner, and opens it temporarily.
     fn open_up(&mut self, shut: &Waiting) -> rustix::io::Result<()> {
-        let Ok(held) = at(&shut.from, &shut.path(), OFlags::PATH) else { return Ok(()) };
+        let Ok(held) = open_below(&shut.from, &shut.path(), OFlags::PATH) else { return Ok(()) };
         let handle = format!("/proc/self/fd/{}", held.as_raw_fd());
         let mode = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode & 0o7777);
         if mode.contains(Mode::RWXU) || self.shut >= SHUT {
@@ -168,7 +168,7 @@ impl Sum<'_> {
 }
 
 /// Opens a directory below another. Retries if anything is renamed meanwhile.
-fn at(from: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+fn open_below(from: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
     loop {

@@ -32,7 +32,7 @@ pub(crate) struct Own {
 }
 
 /// Finds the own directory that a path in a sandbox is in.
-pub(crate) fn own(path: &str) -> Option<Own> {
+pub(crate) fn find_own(path: &str) -> Option<Own> {
     let path = path.strip_prefix('/')?;
     if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return None;
@@ -46,7 +46,7 @@ pub(crate) fn own(path: &str) -> Option<Own> {
 }
 
 /// Returns the directory of a sandbox on the host.
-pub(crate) fn directory(state: &Path, key: &str) -> PathBuf {
+pub(crate) fn sandbox_directory(state: &Path, key: &str) -> PathBuf {
     use std::fmt::Write;
     let mut name = String::new();
     for byte in Sha256::digest(key) {
@@ -56,20 +56,20 @@ pub(crate) fn directory(state: &Path, key: &str) -> PathBuf {
 }
 
 /// Creates the missing parts of a sandbox's directory.
-pub(crate) fn make(directory: &Path) -> io::Result<()> {
+pub(crate) fn create_missing_parts(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     fs::DirBuilder::new().recursive(true).mode(0o711).create(directory.join("files"))
 }
 
 /// Creates what is missing of a sandbox's own directories, and returns its user on the host. Claim the sandbox first.
-pub(crate) fn furnish(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
-    let owner = super::owner::settle(directory, weak)?;
-    create(directory, owner)?;
+pub(crate) fn create_own_directories(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
+    let owner = super::owner::settle_owner(directory, weak)?;
+    create_owned_directories(directory, owner)?;
     Ok(owner)
 }
 
 /// Creates what is missing of the directories that a sandbox's user owns.
-pub(crate) fn create(directory: &Path, owner: Option<u32>) -> io::Result<()> {
+pub(crate) fn create_owned_directories(directory: &Path, owner: Option<u32>) -> io::Result<()> {
     for (path, _, mode) in OWN {
         let path = directory.join(path);
         // The sandbox's user may have replaced it with a link, which must not be followed.

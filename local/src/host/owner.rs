@@ -28,7 +28,7 @@ const CLAIMS: &str = "/run/koze/users";
 
 /// Returns the user and group that own a sandbox's files on the host, or `None` for the current user. Files of a
 /// previous owner are given to the new one. Claim the sandbox first.
-pub(crate) fn settle(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
+pub(crate) fn settle_owner(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
@@ -39,21 +39,21 @@ pub(crate) fn settle(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u
     let recorded = fs::read_to_string(&record).ok().and_then(|text| text.trim().parse::<u32>().ok());
     let users = Users::read()?;
     if let Some(recorded) = recorded.filter(|user| users.has(u64::from(*user)))
-        && (users.windows().is_empty() || claim(recorded, directory))
+        && (users.windows().is_empty() || claim_user(recorded, directory))
     {
         return Ok(Some(recorded));
     }
-    let chosen = choose(users, directory)?;
+    let chosen = choose_user(users, directory)?;
     let files = directory.join("files");
     let former = fs::symlink_metadata(files.join("home")).map(|home| home.uid());
     let settled = match former {
-        Ok(former) if former != chosen => match give(&files, chosen) {
+        Ok(former) if former != chosen => match change_owner(&files, chosen) {
             Ok(()) => chosen,
             // Root owns directories that were created ahead. A sandbox is never root.
             Err(error) if former == 0 => return Err(error),
             Err(_) => {
                 // All or nothing: on failure it keeps its previous owner.
-                give(&files, former)?;
+                change_owner(&files, former)?;
                 former
             }
         },
@@ -64,7 +64,7 @@ pub(crate) fn settle(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u
 }
 
 /// Releases the user of a destroyed sandbox.
-pub(crate) fn release(directory: &Path) {
+pub(crate) fn release_user(directory: &Path) {
     let Ok(user) = fs::read_to_string(directory.join("owner")) else { return };
     let claim = Path::new(CLAIMS).join(user.trim());
     if fs::read_link(&claim).is_ok_and(|holder| holder == directory) {
@@ -73,21 +73,21 @@ pub(crate) fn release(directory: &Path) {
 }
 
 /// Removes the claims of sandboxes that no longer exist.
-pub(crate) fn sweep() {
-    let Some(_lock) = lock() else { return };
+pub(crate) fn remove_stale_claims() {
+    let Some(_lock) = lock_claims() else { return };
     for claim in fs::read_dir(CLAIMS).into_iter().flatten().flatten() {
-        if fs::read_link(claim.path()).is_ok_and(|holder| gone(&holder)) {
+        if fs::read_link(claim.path()).is_ok_and(|holder| is_gone(&holder)) {
             let _ = fs::remove_file(claim.path());
         }
     }
 }
 
 /// Returns whether root's sandboxes share one user, because this user namespace has too few IDs, as in some containers.
-pub(crate) fn shared() -> bool {
+pub(crate) fn has_shared_user() -> bool {
     rustix::process::geteuid().is_root() && Users::read().is_ok_and(|users| users.windows().is_empty())
 }
 
-fn choose(users: &Users, directory: &Path) -> io::Result<u32> {
+fn choose_user(users: &Users, directory: &Path) -> io::Result<u32> {
     let windows = users.windows();
     let Some((first, last)) = windows.first().copied() else { return users.last() };
     for _ in 0..MAX_ATTEMPTS {
@@ -95,7 +95,7 @@ fn choose(users: &Users, directory: &Path) -> io::Result<u32> {
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let user = first + u64::from_ne_bytes(random) % (last - first + 1);
         let Ok(number) = u32::try_from(user) else { continue };
-        if users.has(user) && !users.taken(user) && claim(number, directory) {
+        if users.has(user) && !users.taken(user) && claim_user(number, directory) {
             return Ok(number);
         }
     }
@@ -103,25 +103,25 @@ fn choose(users: &Users, directory: &Path) -> io::Result<u32> {
 }
 
 /// Claims this user for the sandbox in the directory. Returns false if another sandbox has claimed it.
-fn claim(user: u32, directory: &Path) -> bool {
+fn claim_user(user: u32, directory: &Path) -> bool {
     // Without a directory for claims, a collision is unlikely enough.
-    let Some(_lock) = lock() else { return true };
+    let Some(_lock) = lock_claims() else { return true };
     let claim = Path::new(CLAIMS).join(user.to_string());
     match fs::read_link(&claim) {
         Ok(holder) if holder == directory => return true,
-        Ok(holder) if !gone(&holder) => return false,
+        Ok(holder) if !is_gone(&holder) => return false,
         Ok(_) => drop(fs::remove_file(&claim)),
         Err(_) => {}
     }
     symlink(directory, claim).map_or_else(|error| error.kind() != io::ErrorKind::AlreadyExists, |()| true)
 }
 
-fn gone(holder: &Path) -> bool {
+fn is_gone(holder: &Path) -> bool {
     fs::symlink_metadata(holder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// A lock that is held while claims are read or written.
-fn lock() -> Option<fs::File> {
+fn lock_claims() -> Option<fs::File> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(CLAIMS).ok()?;
     let directory = fs::File::open(CLAIMS).ok()?;
     rustix::fs::flock(&directory, FlockOperation::LockExclusive).ok()?;
@@ -129,7 +129,7 @@ fn lock() -> Option<fs::File> {
 }
 
 /// Changes the owner of everything in a directory, without following links.
-fn give(directory: &Path, user: u32) -> io::Result<()> {
+fn change_owner(directory: &Path, user: u32) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let opened = rustix::fs::open(directory, flags, Mode::empty())?;
     give_all(&opened, Uid::from_raw(user), Gid::from_raw(user), flags, 0)
@@ -186,7 +186,7 @@ impl Users {
     }
 
     fn new(maps: [&str; 2], named: [&str; 2], subordinate: [&str; 2]) -> Self {
-        let mapped = both(&ranges_of_map(maps[0]), &ranges_of_map(maps[1]));
+        let mapped = intersect_ranges(&ranges_of_map(maps[0]), &ranges_of_map(maps[1]));
         let number = |line: &str| line.split(':').nth(2)?.parse::<u64>().ok();
         let named = named.into_iter().flat_map(str::lines).filter_map(number).map(|one| (one, one));
         let range = |line: &str| {
@@ -199,16 +199,16 @@ impl Users {
     }
 
     fn has(&self, user: u64) -> bool {
-        within(&self.mapped, user)
+        contains_user(&self.mapped, user)
     }
 
     fn taken(&self, user: u64) -> bool {
-        within(&self.taken, user)
+        contains_user(&self.taken, user)
     }
 
     /// Returns the parts of the ranges that exist in this user namespace and are large enough.
     fn windows(&self) -> Vec<(u64, u64)> {
-        let mut all = both(&WINDOWS, &self.mapped);
+        let mut all = intersect_ranges(&WINDOWS, &self.mapped);
         all.retain(|(first, last)| last - first >= 999);
         all
     }
@@ -222,7 +222,7 @@ impl Users {
     }
 }
 
-fn within(ranges: &[(u64, u64)], user: u64) -> bool {
+fn contains_user(ranges: &[(u64, u64)], user: u64) -> bool {
     ranges.iter().any(|(first, last)| (*first..=*last).contains(&user))
 }
 
@@ -236,7 +236,7 @@ fn ranges_of_map(map: &str) -> Vec<(u64, u64)> {
 }
 
 /// Returns the intersection, in the order of the first.
-fn both(one: &[(u64, u64)], other: &[(u64, u64)]) -> Vec<(u64, u64)> {
+fn intersect_ranges(one: &[(u64, u64)], other: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let cut = |a: &(u64, u64), b: &(u64, u64)| {
         let (first, last) = (a.0.max(b.0), a.1.min(b.1));
         (first <= last).then_some((first, last))

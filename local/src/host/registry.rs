@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, OptionalExtension, params};
 use subtle::ConstantTimeEq;
 
-use super::token::token;
+use super::token::create_token;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SessionId};
 use koze_core::provider::Settings;
@@ -46,21 +46,21 @@ impl Registry {
             )?;
             Ok(connection)
         };
-        Ok(Registry(Mutex::new(connect().map_err(failed)?)))
+        Ok(Registry(Mutex::new(connect().map_err(database_error)?)))
     }
 
     fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
-        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(failed)
+        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(database_error)
     }
 
     /// Registers a sandbox. Returns its settings, and whether it was created now.
     pub(crate) fn enter(&self, id: &SandboxId, settings: &Settings) -> Result<(Settings, bool)> {
         let (key, session) = (id.key(), id.session.key());
-        let text = serde_json::to_string(settings).map_err(|error| broken(&error))?;
+        let text = serde_json::to_string(settings).map_err(|error| damaged_error(&error))?;
         let (stored, made) = self.with(|connection| {
             let made = connection.execute(
                 "insert or ignore into sandboxes (key, session, name, template, used) values (?, ?, ?, ?, ?)",
-                params![key, session, id.name.as_str(), text, now()],
+                params![key, session, id.name.as_str(), text, now_millis()],
             )?;
             let stored: Option<String> = connection
                 .query_row("select template from sandboxes where key = ?", [&key], |row| row.get(0))
@@ -68,7 +68,7 @@ impl Registry {
             Ok((stored, made == 1))
         })?;
         match stored {
-            Some(stored) => Ok((serde_json::from_str(&stored).map_err(|error| broken(&error))?, made)),
+            Some(stored) => Ok((serde_json::from_str(&stored).map_err(|error| damaged_error(&error))?, made)),
             None => Err(Error::new(Code::Unavailable, "the sandbox was destroyed at the same time")),
         }
     }
@@ -79,12 +79,12 @@ impl Registry {
             let query = "select template from sandboxes where key = ?";
             connection.query_row(query, [key], |row| row.get(0)).optional()
         })?;
-        stored.map(|text| serde_json::from_str(&text).map_err(|error| broken(&error))).transpose()
+        stored.map(|text| serde_json::from_str(&text).map_err(|error| damaged_error(&error))).transpose()
     }
 
     /// Changes the settings of a sandbox.
     pub(crate) fn change(&self, key: &str, settings: &Settings) -> Result<()> {
-        let text = serde_json::to_string(settings).map_err(|error| broken(&error))?;
+        let text = serde_json::to_string(settings).map_err(|error| damaged_error(&error))?;
         self.with(|connection| {
             connection
                 .execute("update sandboxes set template = ? where key = ?", params![text, key])
@@ -103,7 +103,9 @@ impl Registry {
     /// Records a use of a sandbox.
     pub(crate) fn used(&self, key: &str) -> Result<()> {
         self.with(|connection| {
-            connection.execute("update sandboxes set used = ? where key = ?", params![now(), key]).map(drop)
+            connection
+                .execute("update sandboxes set used = ? where key = ?", params![now_millis(), key])
+                .map(drop)
         })
     }
 
@@ -114,7 +116,7 @@ impl Registry {
 
     /// Returns the token in the preview URLs of a sandbox, which stays the same while the sandbox exists.
     pub(crate) fn token(&self, key: &str) -> Result<String> {
-        let new = token()?;
+        let new = create_token()?;
         let stored = self.with(|connection| {
             connection.execute(
                 "insert or ignore into previews (key, name, token) select key, name, ? from sandboxes where key = ?",
@@ -146,7 +148,9 @@ impl Registry {
         let right = |stored: &str| bool::from(stored.as_bytes().ct_eq(token.as_bytes()));
         let found = rows.into_iter().find(|(_, _, stored)| right(stored));
         found
-            .map(|(key, text, _)| Ok((key, serde_json::from_str(&text).map_err(|error| broken(&error))?)))
+            .map(|(key, text, _)| {
+                Ok((key, serde_json::from_str(&text).map_err(|error| damaged_error(&error))?))
+            })
             .transpose()
     }
 
@@ -168,18 +172,20 @@ impl Registry {
             rows.collect::<rusqlite::Result<Vec<(String, String)>>>()
         })?;
         rows.into_iter()
-            .map(|(name, text)| Ok((name, serde_json::from_str(&text).map_err(|error| broken(&error))?)))
+            .map(|(name, text)| {
+                Ok((name, serde_json::from_str(&text).map_err(|error| damaged_error(&error))?))
+            })
             .collect()
     }
 }
 
-fn now() -> i64 {
+fn now_millis() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// Returns the error without `SQLite`'s own text, which may contain the path of the database.
-fn failed(error: rusqlite::Error) -> Error {
+fn database_error(error: rusqlite::Error) -> Error {
     let cause = error.sqlite_error().map_or_else(|| "unexpected content".to_owned(), ToString::to_string);
     Error::new(
         Code::Internal,
@@ -188,7 +194,7 @@ fn failed(error: rusqlite::Error) -> Error {
     .with_source(error)
 }
 
-fn broken(error: &serde_json::Error) -> Error {
+fn damaged_error(error: &serde_json::Error) -> Error {
     Error::new(
         Code::Internal,
         format!(

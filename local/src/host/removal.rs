@@ -13,16 +13,16 @@ pub(crate) fn gone_name(directory: &Path) -> PathBuf {
 }
 
 /// Removes the files of sandboxes whose destruction was interrupted.
-pub(crate) fn sweep(state: &Path) {
+pub(crate) fn finish_removals(state: &Path) {
     for entry in fs::read_dir(state).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with("gone-") {
-            let _ = clear(&entry.path());
+            let _ = remove_directory(&entry.path());
         }
     }
 }
 
 /// Removes a directory regardless of the permissions in it.
-pub(crate) fn clear(directory: &Path) -> io::Result<()> {
+pub(crate) fn remove_directory(directory: &Path) -> io::Result<()> {
     let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };

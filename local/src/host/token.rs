@@ -10,7 +10,7 @@ use koze_core::error::{Code, Error, Result};
 const TOKEN: usize = 16;
 
 /// Creates a token: 128 random bits in hexadecimal.
-pub(crate) fn token() -> Result<String> {
+pub(crate) fn create_token() -> Result<String> {
     let mut bytes = [0; TOKEN];
     let filled = getrandom(&mut bytes[..], GetRandomFlags::empty());
     if filled != Ok(TOKEN) {
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn tokens_differ() {
-        let (one, other) = (token().unwrap(), token().unwrap());
+        let (one, other) = (create_token().unwrap(), create_token().unwrap());
         assert!(one != other && one.len() == 32);
     }
 }

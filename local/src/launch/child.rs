@@ -20,7 +20,7 @@ use crate::weakness::Weakness;
 const CANNOT_RUN: i32 = 126;
 
 /// Does nothing in a process that was not launched, and does not return in one that was.
-pub(super) fn enter(work: Work) {
+pub(super) fn enter_if_launched(work: Work) {
     if !is_nursery() {
         if program::is_running() {
             // A program in a sandbox has run `/proc/self/exe` while that was the guest.
@@ -31,7 +31,7 @@ pub(super) fn enter(work: Work) {
     if std::env::var_os(super::KEEP).is_none() {
         sys::close_all();
     }
-    let served = take_stdin().and_then(|socket| nurse(socket, work));
+    let served = take_stdin().and_then(|socket| run_nursery(socket, work));
     std::process::exit(i32::from(served.is_err()));
 }
 
@@ -46,24 +46,24 @@ fn is_nursery() -> bool {
     told && arguments.next().is_none()
 }
 
-fn nurse(socket: OwnedFd, work: Work) -> io::Result<()> {
+fn run_nursery(socket: OwnedFd, work: Work) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::thread::set_name(c"koze-nursery")?;
-    let copy = nursery::serve(&socket)?;
+    let copy = nursery::serve_copies(&socket)?;
     // A copy must not receive requests to its original.
     drop(socket);
-    copy.map_or(Ok(()), |copy| run(copy, work))
+    copy.map_or(Ok(()), |copy| run_child(copy, work))
 }
 
-fn run(Copy { socket, weak, filters }: Copy, work: Work) -> io::Result<()> {
+fn run_child(Copy { socket, weak, filters }: Copy, work: Work) -> io::Result<()> {
     rustix::thread::set_name(c"koze-spare")?;
     // If the program file is not readable, the kernel has made this process non-dumpable, but its ID maps must be
     // written.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    let sockets = match ahead(&weak, &filters) {
+    let sockets = match prepare_ahead(&weak, &filters) {
         Ok(sockets) => sockets,
-        Err(error) => return fail(&socket, Stage::Shut, &error),
+        Err(error) => return report_failure(&socket, Stage::Shut, &error),
     };
     channel::send(&socket, 0, &Report::Waiting, &[])?;
     // If no request arrives, this copy was not needed.
@@ -74,7 +74,7 @@ fn run(Copy { socket, weak, filters }: Copy, work: Work) -> io::Result<()> {
     if order.spec.task != Task::Guest {
         sys::use_utc();
     }
-    match prepare(&order, &weak, descriptors) {
+    match prepare_sandbox(&order, &weak, descriptors) {
         Ok(memory) => {
             let sockets = sockets.filter(|_| order.spec.task == Task::Guest);
             let handed: Vec<_> =
@@ -84,18 +84,18 @@ fn run(Copy { socket, weak, filters }: Copy, work: Work) -> io::Result<()> {
             drop((memory, sockets, order, filters));
             work(task, socket)
         }
-        Err((stage, error)) => fail(&socket, stage, &error),
+        Err((stage, error)) => report_failure(&socket, stage, &error),
     }
 }
 
-fn fail(socket: &OwnedFd, stage: Stage, error: &io::Error) -> io::Result<()> {
+fn report_failure(socket: &OwnedFd, stage: Stage, error: &io::Error) -> io::Result<()> {
     let failure = Failure { stage, errno: error.raw_os_error().unwrap_or(0) };
     channel::send(socket, 0, &Report::Failed(failure), &[])
 }
 
 /// Does the setup that is the same for every sandbox. Returns a socket through which the host queries the sandbox's
 /// sockets, if supported.
-fn ahead(weak: &LeftOut, filters: &[Program]) -> io::Result<Option<OwnedFd>> {
+fn prepare_ahead(weak: &LeftOut, filters: &[Program]) -> io::Result<Option<OwnedFd>> {
     if !weak.has(&Weakness::Network) {
         let inet = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         sys::loopback_up(inet.as_fd())?;
@@ -107,7 +107,7 @@ fn ahead(weak: &LeftOut, filters: &[Program]) -> io::Result<Option<OwnedFd>> {
     let (family, flags) = (AddressFamily::NETLINK, SocketFlags::CLOEXEC);
     let sockets = socket_with(family, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).ok();
     if !weak.has(&Weakness::Filter) {
-        apply(filters)?;
+        apply_filters(filters)?;
     }
     Ok(sockets)
 }
@@ -130,7 +130,7 @@ fn take_null() -> io::Result<()> {
 }
 
 /// Sets up the sandbox around this process, and locks it down. Returns the files that show its programs the memory in use, if it has any.
-fn prepare(
+fn prepare_sandbox(
     Order { spec, groups }: &Order<Spec>,
     weak: &LeftOut,
     mut doors: Vec<OwnedFd>,
@@ -144,8 +144,8 @@ fn prepare(
     let _ = rustix::process::setsid();
     sys::unshare_views().map_err(at(Stage::Namespaces))?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let sources = mounts::sources(spec, weak).map_err(at(Stage::Sources))?;
-    let overlaid = spec.overlay.as_ref().map(|overlay| Ok((overlay, overlay::sources(overlay, layer)?)));
+    let sources = mounts::open_sources(spec, weak).map_err(at(Stage::Sources))?;
+    let overlaid = spec.overlay.as_ref().map(|overlay| Ok((overlay, overlay::open_sources(overlay, layer)?)));
     let overlaid = overlaid.transpose().map_err(at(Stage::Layer))?;
     become_user(*groups).map_err(at(Stage::User))?;
     match spec.task {
@@ -153,26 +153,26 @@ fn prepare(
         Task::Database => return prepare_database(spec, weak, sources).map(|()| None),
         Task::Guest => {}
     }
-    mounts::root(spec, sources).map_err(at(Stage::Root))?;
+    mounts::build_root(spec, sources).map_err(at(Stage::Root))?;
     let memory = MemoryFiles::open().map_err(at(Stage::Limits))?;
     if let Some((overlay, sources)) = overlaid {
-        overlay::attach(overlay, &sources).map_err(at(Stage::Layer))?;
+        overlay::attach_overlay(overlay, &sources).map_err(at(Stage::Layer))?;
     }
     if !weak.has(&Weakness::Processes) {
-        mounts::processes().map_err(at(Stage::Proc))?;
+        mounts::mount_proc().map_err(at(Stage::Proc))?;
     }
-    mounts::pivot().map_err(at(Stage::Pivot))?;
+    mounts::pivot_root().map_err(at(Stage::Pivot))?;
     take_null().map_err(at(Stage::Pivot))?;
     if !weak.has(&Weakness::Processes) {
         if !weak.has(&Weakness::Counters) {
             proc::bound_counters().map_err(at(Stage::Proc))?;
         }
         if !weak.has(&Weakness::Proc) {
-            proc::mask().map_err(at(Stage::Proc))?;
+            proc::mask_entries().map_err(at(Stage::Proc))?;
         }
-        visible_limits::show(spec.visible_group).map_err(at(Stage::Limits))?;
+        visible_limits::mount_limit_files(spec.visible_group).map_err(at(Stage::Limits))?;
     }
-    shut(spec, weak).map_err(at(Stage::Shut))?;
+    drop_privileges(spec, weak).map_err(at(Stage::Shut))?;
     Ok(Some(memory))
 }
 
@@ -182,10 +182,10 @@ fn prepare_script(spec: &Spec, weak: &LeftOut) -> Result<(), (Stage, io::Error)>
     rustix::thread::set_name(c"koze-script").map_err(|error| (Stage::Root, error.into()))?;
     let memory = script_memory().map_err(at(Stage::Root))?;
     mounts::empty_root().map_err(at(Stage::Root))?;
-    mounts::pivot().map_err(at(Stage::Pivot))?;
+    mounts::pivot_root().map_err(at(Stage::Pivot))?;
     sys::close_streams();
-    limit(Resource::As, memory).map_err(at(Stage::Shut))?;
-    shut(spec, weak).map_err(at(Stage::Shut))
+    set_limit(Resource::As, memory).map_err(at(Stage::Shut))?;
+    drop_privileges(spec, weak).map_err(at(Stage::Shut))
 }
 
 /// The rest of the setup for a database, which sees its files, but not even `/proc`.
@@ -193,11 +193,11 @@ fn prepare_database(spec: &Spec, weak: &LeftOut, sources: Vec<OwnedFd>) -> Resul
     let at = |stage| move |error: io::Error| (stage, error);
     rustix::thread::set_name(c"koze-database").map_err(|error| (Stage::Root, error.into()))?;
     let memory = script_memory().map_err(at(Stage::Root))?;
-    mounts::root(spec, sources).map_err(at(Stage::Root))?;
-    mounts::pivot().map_err(at(Stage::Pivot))?;
+    mounts::build_root(spec, sources).map_err(at(Stage::Root))?;
+    mounts::pivot_root().map_err(at(Stage::Pivot))?;
     take_null().map_err(at(Stage::Pivot))?;
-    limit(Resource::As, memory).map_err(at(Stage::Shut))?;
-    shut(spec, weak).map_err(at(Stage::Shut))
+    set_limit(Resource::As, memory).map_err(at(Stage::Shut))?;
+    drop_privileges(spec, weak).map_err(at(Stage::Shut))
 }
 
 /// Returns the address space for scripts and their databases in bytes: that of this process, what a script may use, and as much
@@ -221,11 +221,11 @@ fn become_user(groups: bool) -> io::Result<()> {
 }
 
 /// Drops all privileges that are no longer needed.
-fn shut(spec: &Spec, weak: &LeftOut) -> io::Result<()> {
+fn drop_privileges(spec: &Spec, weak: &LeftOut) -> io::Result<()> {
     rustix::system::sethostname(spec.hostname.as_bytes())?;
     let _ = rustix::process::setsid();
     if !weak.has(&Weakness::Limits) {
-        limits(spec)?;
+        set_limits(spec)?;
     }
     if weak.has(&Weakness::Capabilities) {
         keep_capabilities()?;
@@ -241,10 +241,10 @@ fn shut(spec: &Spec, weak: &LeftOut) -> io::Result<()> {
     } else {
         DumpableBehavior::NotDumpable
     })?;
-    if weak.has(&Weakness::Filter) { Ok(()) } else { apply(&spec.filters) }
+    if weak.has(&Weakness::Filter) { Ok(()) } else { apply_filters(&spec.filters) }
 }
 
-fn apply(filters: &[Program]) -> io::Result<()> {
+fn apply_filters(filters: &[Program]) -> io::Result<()> {
     for filter in filters {
         let filter: Vec<_> =
             filter.iter().map(|&(code, jt, jf, k)| seccompiler::sock_filter { code, jt, jf, k }).collect();
@@ -253,7 +253,7 @@ fn apply(filters: &[Program]) -> io::Result<()> {
     Ok(())
 }
 
-fn limits(spec: &Spec) -> io::Result<()> {
+fn set_limits(spec: &Spec) -> io::Result<()> {
     for (resource, most) in [
         (Resource::Nproc, spec.processes),
         (Resource::Fsize, spec.file_size),
@@ -264,7 +264,7 @@ fn limits(spec: &Spec) -> io::Result<()> {
         // Timers and queued signals count for the host user, too.
         (Resource::Sigpending, share_of(Resource::Sigpending)),
     ] {
-        limit(resource, most)?;
+        set_limit(resource, most)?;
     }
     Ok(())
 }
@@ -309,7 +309,7 @@ fn keep_capabilities() -> io::Result<()> {
 }
 
 /// Sets a limit. The host may have set a lower one, which cannot be raised.
-fn limit(resource: Resource, most: u64) -> io::Result<()> {
+fn set_limit(resource: Resource, most: u64) -> io::Result<()> {
     let set = rustix::process::getrlimit(resource).maximum.map_or(most, |host| host.min(most));
     Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(set), maximum: Some(set) })?)
 }

@@ -27,14 +27,14 @@ use crate::cgroup::Group;
 use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error::{Code, Error, Result};
 
-pub(super) use groups::fate as groups;
+pub(super) use groups::groups_in_sandbox;
 use nursery::{Missing, Nursery, Waiting};
 pub(super) use overlay::Overlay;
 use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Spec, Task};
 use spec::{Failure, Order, Report, Stage};
 pub(super) use sys::Process;
-pub(super) use visible_limits::{Limits, MemoryFiles, VisibleGroup, texts as limit_texts};
+pub(super) use visible_limits::{Limits, MemoryFiles, VisibleGroup, limit_files};
 
 /// The argument that makes a process a nursery.
 const NURSERY: &str = "--koze-sandbox-nursery";
@@ -56,12 +56,12 @@ pub(super) type Work = fn(Task, OwnedFd) -> io::Result<()>;
 
 /// See [`super::init`].
 pub(super) fn init(work: Work) {
-    child::enter(work);
+    child::enter_if_launched(work);
     READY.store(true, Ordering::Release);
 }
 
 /// Whether [`init`] was called. Without it, the child process would run the program's `main`.
-pub(super) fn ready() -> bool {
+pub(super) fn is_ready() -> bool {
     READY.load(Ordering::Acquire)
 }
 
@@ -85,7 +85,7 @@ struct Job {
 }
 
 /// Launches a sandbox, in a control group if there is one.
-pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched, Option<Group>)> {
+pub(super) async fn launch_sandbox(spec: Spec, group: Option<Group>) -> Result<(Launched, Option<Group>)> {
     // One permanent thread starts them all, because the kernel kills a sandbox with the *thread* that started it.
     static STARTER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
     let starter = STARTER.get_or_init(|| {
@@ -94,7 +94,7 @@ pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched
             let mut nursery = None;
             let mut next = jobs.recv().ok();
             while let Some(job) = next {
-                let launched = start(&mut nursery, &job.spec, job.group.as_ref());
+                let launched = start_first(&mut nursery, &job.spec, job.group.as_ref());
                 // If the caller is gone, the descriptors are closed, and the sandbox ends.
                 let _ = job.done.send(launched.map(|launched| (launched, job.group)));
                 next = match (jobs.recv_timeout(PAUSE), &mut nursery) {
@@ -117,19 +117,19 @@ pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched
     launched.await.map_err(|_| gone())?
 }
 
-fn start(nursery: &mut Option<Nursery>, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
+fn start_first(nursery: &mut Option<Nursery>, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
     // The prepared copy may have been killed. If the machine is the cause, the next copy fails too.
     if spec.weak.are_none()
         && let Some(spare) = nursery.as_mut().and_then(Nursery::spare)
-        && let Ok(launched) = launched(spare, spec, group)
+        && let Ok(launched) = launch_first(spare, spec, group)
     {
         return Ok(launched);
     }
-    launched(first(nursery, &spec.weak)?, spec, group)
+    launch_first(copy_from_nursery(nursery, &spec.weak)?, spec, group)
 }
 
-fn launched(first: Waiting, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
-    match furnish(&first, spec, group) {
+fn launch_first(first: Waiting, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
+    match furnish_first(&first, spec, group) {
         Ok((memory, sockets)) => {
             Ok(Launched { socket: first.socket, process: first.process, memory, sockets })
         }
@@ -141,9 +141,9 @@ fn launched(first: Waiting, spec: &Spec, group: Option<&Group>) -> Result<Launch
 }
 
 /// Returns a process for the sandbox: a copy from the nursery.
-fn first(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
+fn copy_from_nursery(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
     if [Weakness::Descriptors, Weakness::Program, Weakness::Rerun].iter().any(|one| weak.has(one)) {
-        return fresh(weak);
+        return copy_from_new_nursery(weak);
     }
     match nursery.as_ref().map(|known| known.copy(weak)) {
         Some(Ok(copy)) => return Ok(copy),
@@ -151,22 +151,23 @@ fn first(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
         // The nursery was not started yet, or was killed.
         Some(Err(Missing::Gone(_))) | None => {}
     }
-    let started = Nursery::start(&GuestProgram::get()?.path(), &Weaknesses::default()).map_err(failed)?;
+    let started =
+        Nursery::start(&GuestProgram::get()?.path(), &Weaknesses::default()).map_err(launch_error)?;
     nursery.insert(started).copy(weak).map_err(no_copy)
 }
 
 /// Returns a copy from a separate nursery, for tests: one that inherits this process's descriptors, or runs another
 /// program.
-fn fresh(weak: &Weaknesses) -> Result<Waiting> {
+fn copy_from_new_nursery(weak: &Weaknesses) -> Result<Waiting> {
     let program = if weak.has(&Weakness::Rerun) { GuestProgram::unnamed()? } else { GuestProgram::get()? };
     let path = if weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
-    let nursery = Nursery::start(&path, weak).map_err(failed)?;
+    let nursery = Nursery::start(&path, weak).map_err(launch_error)?;
     nursery.copy(weak).map_err(no_copy)
 }
 
 fn no_copy(missing: Missing) -> Error {
     match missing {
-        Missing::Refused(errno) => explain(&Failure { stage: Stage::Namespaces, errno }),
+        Missing::Refused(errno) => explain_failure(&Failure { stage: Stage::Namespaces, errno }),
         Missing::Gone(error) => {
             let text = format!(
                 "a sandbox cannot be started: {error}: is `koze_local::init()` the first line of `main`?"
@@ -177,21 +178,21 @@ fn no_copy(missing: Missing) -> Error {
 }
 
 /// Lets the first process set up its sandbox. Returns the files and the socket that it passes back.
-fn furnish(
+fn furnish_first(
     first: &Waiting,
     spec: &Spec,
     group: Option<&Group>,
 ) -> Result<(Option<MemoryFiles>, Option<OwnedFd>)> {
     let Waiting { socket, process } = first;
-    expect(socket, |report| matches!(report, Report::Waiting))?;
+    expect_report(socket, |report| matches!(report, Report::Waiting))?;
     let doors = match group {
-        Some(group) => group.add(process.number).and_then(|()| group.doors()).map_err(failed)?,
+        Some(group) => group.add(process.number).and_then(|()| group.doors()).map_err(launch_error)?,
         None => Vec::new(),
     };
     // This process does it: if it is root, no program can undo it.
     if !spec.weak.has(&Weakness::Limits) {
         let file = format!("/proc/{}/oom_score_adj", process.number);
-        fs::write(file, "1000").map_err(failed)?;
+        fs::write(file, "1000").map_err(launch_error)?;
     }
     let groups = map_users(process.number, spec.owner, &spec.weak).map_err(|error| {
         let text = format!("the user of a sandbox cannot be set up: {error}. {USER_NAMESPACES}");
@@ -200,24 +201,24 @@ fn furnish(
     let layer = spec.mapped_layer().map(|layer| overlay::open_mapped(layer, process.number)).transpose();
     let layer = layer.map_err(|error| refused_layer(&error))?;
     let passed: Vec<_> = doors.iter().chain(&layer).map(AsFd::as_fd).collect();
-    channel::send(socket, 0, &Order { spec, groups }, &passed).map_err(failed)?;
-    let mut passed = expect(socket, |report| matches!(report, Report::Shut))?.into_iter();
+    channel::send(socket, 0, &Order { spec, groups }, &passed).map_err(launch_error)?;
+    let mut passed = expect_report(socket, |report| matches!(report, Report::Shut))?.into_iter();
     sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)
-        .map_err(|error| failed(error.into()))?;
+        .map_err(|error| launch_error(error.into()))?;
     Ok((MemoryFiles::take(&mut passed), passed.next()))
 }
 
 /// Reaps an exited process.
-pub(super) fn reap(process: &OwnedFd) {
+pub(super) fn reap_process(process: &OwnedFd) {
     let _ = rustix::process::waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
 }
 
-fn failed(error: io::Error) -> Error {
+fn launch_error(error: io::Error) -> Error {
     Error::new(Code::Internal, format!("a sandbox cannot be started: {error}")).with_source(error)
 }
 
 /// Receives the next report, which must be the expected one, and its descriptors.
-fn expect(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Vec<OwnedFd>> {
+fn expect_report(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Vec<OwnedFd>> {
     let received = channel::receive::<Report>(socket).map_err(|error| {
         Error::new(Code::Unavailable, format!("a sandbox did not start: {error}")).with_source(error)
     })?;
@@ -225,13 +226,17 @@ fn expect(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Vec<Owned
         let text = "a sandbox ended while it was started: is `koze_local::init()` the first line of `main`?";
         return Err(Error::new(Code::Unavailable, text));
     };
-    if right(&received.message) { Ok(received.descriptors) } else { Err(odd(&received.message)) }
+    if right(&received.message) {
+        Ok(received.descriptors)
+    } else {
+        Err(unexpected_report(&received.message))
+    }
 }
 
 /// Returns the error for an unexpected report.
-fn odd(report: &Report) -> Error {
+fn unexpected_report(report: &Report) -> Error {
     match report {
-        Report::Failed(failure) => explain(failure),
+        Report::Failed(failure) => explain_failure(failure),
         _ => Error::new(Code::Internal, "the messages of a sandbox's start came in the wrong order"),
     }
 }
@@ -245,7 +250,7 @@ fn map_users(pid: u32, owner: Option<u32>, weak: &Weaknesses) -> io::Result<bool
     };
     fs::write(format!("/proc/{pid}/uid_map"), format!("{USER} {user} 1\n"))?;
     if owner.is_none() {
-        if !weak.has(&Weakness::Groups) && groups::map(pid, group) {
+        if !weak.has(&Weakness::Groups) && groups::write_group_map(pid, group) {
             return Ok(true);
         }
         // The kernel requires this before an unprivileged user may map a group.
@@ -281,7 +286,7 @@ fn refused_layer(error: &io::Error) -> Error {
     Error::new(Code::Unavailable, message).with_source(cause)
 }
 
-fn explain(failure: &Failure) -> Error {
+fn explain_failure(failure: &Failure) -> Error {
     let error = io::Error::from_raw_os_error(failure.errno);
     if failure.stage == Stage::Layer {
         return refused_layer(&error);

@@ -21,12 +21,12 @@ const SCRATCH: &str = "/usr";
 
 /// Opens the host's entries. This happens while the process is still the host's user, because a parent directory may be
 /// inaccessible to others.
-pub(super) fn sources(spec: &Spec, weak: &LeftOut) -> io::Result<Vec<OwnedFd>> {
+pub(super) fn open_sources(spec: &Spec, weak: &LeftOut) -> io::Result<Vec<OwnedFd>> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    spec.binds.iter().map(|bind| source(bind, weak)).collect()
+    spec.binds.iter().map(|bind| open_source(bind, weak)).collect()
 }
 
-fn source(bind: &Bind, weak: &LeftOut) -> io::Result<OwnedFd> {
+fn open_source(bind: &Bind, weak: &LeftOut) -> io::Result<OwnedFd> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(CWD, OsStr::from_bytes(&bind.source), flags)?;
@@ -41,7 +41,7 @@ fn source(bind: &Bind, weak: &LeftOut) -> io::Result<OwnedFd> {
 }
 
 /// Builds the root and enters it. The host's root is still reachable afterward.
-pub(super) fn root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
+pub(super) fn build_root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
     let shut = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", SCRATCH, "tmpfs", shut, c"size=1m,nr_inodes=1k,mode=0755")?;
     rustix::process::chdir(SCRATCH)?;
@@ -89,13 +89,13 @@ fn below_parents<T>(path: &Path, create: impl Fn() -> io::Result<T>) -> io::Resu
 }
 
 /// Mounts `/proc` for this PID namespace. The kernel denies it unless the host's own is fully visible.
-pub(super) fn processes() -> io::Result<()> {
+pub(super) fn mount_proc() -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount("proc", "proc", "proc", flags, None)?)
 }
 
 /// Detaches the host's file system, and locks down the new root.
-pub(super) fn pivot() -> io::Result<()> {
+pub(super) fn pivot_root() -> io::Result<()> {
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")?;

@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 use serde::{Deserialize, Serialize};
 
-use super::reap;
+use super::reap_process;
 use super::spec::LeftOut;
 use super::sys::{self, Process};
 use super::{KEEP, NURSERY, TIMEOUT};
@@ -67,7 +67,7 @@ impl Waiting {
     /// Kills and reaps it. Its parent is this process.
     pub(super) fn end(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.process.descriptor, Signal::KILL);
-        reap(&self.process.descriptor);
+        reap_process(&self.process.descriptor);
     }
 
     fn has_ended(&self) -> bool {
@@ -88,16 +88,16 @@ pub(super) struct Nursery {
 impl Nursery {
     /// Starts the nursery from a program.
     pub(super) fn start(program: &Path, weak: &Weaknesses) -> io::Result<Self> {
-        let (socket, theirs) = pair()?;
+        let (socket, theirs) = create_socket_pair()?;
         let keep = weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
-        let process = command(program, theirs).envs(keep).spawn()?;
+        let process = nursery_command(program, theirs).envs(keep).spawn()?;
         Ok(Nursery { socket, process, spare: None })
     }
 
     /// Creates a copy in its own namespaces.
     pub(super) fn copy(&self, weak: &Weaknesses) -> Result<Waiting, Missing> {
-        let (socket, theirs) = pair()?;
-        let filters = filter::early().map_err(io::Error::other)?;
+        let (socket, theirs) = create_socket_pair()?;
+        let filters = filter::early_filters().map_err(io::Error::other)?;
         let wanted = Wanted { weak, filters };
         channel::send(&self.socket, 0, &wanted, &[theirs.as_fd()])?;
         let came = channel::receive::<Made>(&self.socket)?;
@@ -141,7 +141,7 @@ impl Drop for Nursery {
 }
 
 /// Creates the socket pair of a launch. This side's has a timeout.
-pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn create_socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (socket, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(TIMEOUT))?;
@@ -149,7 +149,7 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Starts the program with an empty environment.
-fn command(program: &Path, socket: OwnedFd) -> Command {
+fn nursery_command(program: &Path, socket: OwnedFd) -> Command {
     let mut command = Command::new(program);
     command
         .arg0("koze")
@@ -170,7 +170,7 @@ pub(super) struct Copy {
 }
 
 /// Runs the nursery until its socket is closed. In a copy, returns its initial state.
-pub(super) fn serve(socket: &OwnedFd) -> io::Result<Option<Copy>> {
+pub(super) fn serve_copies(socket: &OwnedFd) -> io::Result<Option<Copy>> {
     // A copy has only one of several threads, and could wait forever for a lock of another.
     let alone = std::fs::read_dir("/proc/self/task")?.count() == 1;
     while let Some(came) = channel::receive::<Wanted<LeftOut>>(socket)? {

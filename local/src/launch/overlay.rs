@@ -45,19 +45,19 @@ pub(super) struct Sources {
 /// Opens the layer on the host, and maps user and group 1000 to those of a process's user namespace.
 pub(super) fn open_mapped(overlay: &Overlay, process: u32) -> io::Result<OwnedFd> {
     let namespace = File::open(format!("/proc/{process}/ns/user"))?;
-    let lower = open(&overlay.lower, sys::READ_ONLY)?;
+    let lower = open_path(&overlay.lower, sys::READ_ONLY)?;
     sys::map_owners(lower.as_fd(), namespace.as_fd())?;
     Ok(lower)
 }
 
 /// Opens the sources, while the process still runs as the host's user. `lower` is the layer, if the host has opened it already.
-pub(super) fn sources(overlay: &Overlay, lower: Option<OwnedFd>) -> io::Result<Sources> {
-    let lower = lower.map_or_else(|| open(&overlay.lower, sys::READ_ONLY), Ok)?;
-    Ok(Sources { lower, own: open(&overlay.own, 0)? })
+pub(super) fn open_sources(overlay: &Overlay, lower: Option<OwnedFd>) -> io::Result<Sources> {
+    let lower = lower.map_or_else(|| open_path(&overlay.lower, sys::READ_ONLY), Ok)?;
+    Ok(Sources { lower, own: open_path(&overlay.own, 0)? })
 }
 
 /// Mounts the directory below the new root, which is the current directory.
-pub(super) fn attach(overlay: &Overlay, sources: &Sources) -> io::Result<()> {
+pub(super) fn attach_overlay(overlay: &Overlay, sources: &Sources) -> io::Result<()> {
     let Overlay { upper, work, target, .. } = overlay;
     for (tree, at) in [(&sources.lower, LOWER), (&sources.own, OWN)] {
         fs::create_dir(at)?;
@@ -74,7 +74,7 @@ pub(super) fn attach(overlay: &Overlay, sources: &Sources) -> io::Result<()> {
     Ok(())
 }
 
-fn open(path: &[u8], attributes: u64) -> io::Result<OwnedFd> {
+fn open_path(path: &[u8], attributes: u64) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let tree = open_tree(CWD, OsStr::from_bytes(path), flags)?;
     sys::mount_setattr(tree.as_fd(), attributes | sys::NO_SUID | sys::NO_DEV, false)?;

@@ -38,7 +38,7 @@ pub(super) const SHARE: u64 = 4;
 /// minimum of this namespace's and the host's.
 pub(super) fn bound_counters() -> io::Result<()> {
     // Allow no further namespaces: creating one would require a user namespace.
-    set("max_user_namespaces", 0)?;
+    write_setting("max_user_namespaces", 0)?;
     for kind in ["instances", "watches"] {
         let host = match fs::read_to_string(format!("/proc/sys/fs/inotify/max_user_{kind}")) {
             Ok(text) => text.trim().parse::<u64>().map_err(io::Error::other)?,
@@ -46,24 +46,24 @@ pub(super) fn bound_counters() -> io::Result<()> {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
-        set(&format!("max_inotify_{kind}"), (host / SHARE).max(1))?;
+        write_setting(&format!("max_inotify_{kind}"), (host / SHARE).max(1))?;
     }
     Ok(())
 }
 
-fn set(name: &str, most: u64) -> io::Result<()> {
+fn write_setting(name: &str, most: u64) -> io::Result<()> {
     // Open the existing file for writing; never create it.
     let file = fs::File::options().write(true).open(Path::new("/proc/sys/user").join(name));
     io::Write::write_all(&mut file?, most.to_string().as_bytes())
 }
 
 /// Hides the machine's entries. The root is read-only by now, and so are mounts derived from it.
-pub(super) fn mask() -> io::Result<()> {
+pub(super) fn mask_entries() -> io::Result<()> {
     for name in EMPTY {
-        cover("/dev/null", name)?;
+        cover_entry("/dev/null", name)?;
     }
     for name in EMPTY_DIRECTORIES {
-        cover("/run", name)?;
+        cover_entry("/run", name)?;
     }
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     for name in READ_ONLY {
@@ -78,7 +78,7 @@ pub(super) fn mask() -> io::Result<()> {
     Ok(())
 }
 
-fn cover(with: &str, name: &str) -> io::Result<()> {
+fn cover_entry(with: &str, name: &str) -> io::Result<()> {
     match mount_bind(with, Path::new("/proc").join(name)) {
         // Not every kernel has all of them.
         Ok(()) | Err(Errno::NOENT) => Ok(()),

@@ -40,13 +40,13 @@ impl GuestProgram {
         if let Some(known) = copy.as_ref().filter(|known| known.untouched()) {
             return Ok(known.clone());
         }
-        let made = GuestProgram(Arc::new(sealed(NAME).map_err(explain)?));
+        let made = GuestProgram(Arc::new(create_sealed(NAME).map_err(explain_error)?));
         Ok(copy.insert(made).clone())
     }
 
     /// Returns a copy that [`is_running`] does not recognize, for tests.
     pub(super) fn unnamed() -> Result<Self> {
-        Ok(GuestProgram(Arc::new(sealed("").map_err(explain)?)))
+        Ok(GuestProgram(Arc::new(create_sealed("").map_err(explain_error)?)))
     }
 
     /// Returns the path to execute.
@@ -65,7 +65,7 @@ pub(super) fn is_running() -> bool {
     std::fs::read_link("/proc/self/exe").is_ok_and(|exe| exe.as_os_str() == name.as_str())
 }
 
-fn sealed(name: &str) -> io::Result<OwnedFd> {
+fn create_sealed(name: &str) -> io::Result<OwnedFd> {
     let mut from = File::open("/proc/self/exe")?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // Before Linux 6.3 all such files are executable, and the flag is unknown.
@@ -77,8 +77,8 @@ fn sealed(name: &str) -> io::Result<OwnedFd> {
     io::copy(&mut from, &mut copy)?;
     copy.set_permissions(Permissions::from_mode(MODE))?;
     let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-    match seal(|| rustix::fs::fcntl_add_seals(&copy, seals | SEAL_EXEC)) {
-        Err(Errno::INVAL) => seal(|| rustix::fs::fcntl_add_seals(&copy, seals))?,
+    match add_seals(|| rustix::fs::fcntl_add_seals(&copy, seals | SEAL_EXEC)) {
+        Err(Errno::INVAL) => add_seals(|| rustix::fs::fcntl_add_seals(&copy, seals))?,
         added => added?,
     }
     Ok(copy.into())
@@ -86,7 +86,7 @@ fn sealed(name: &str) -> io::Result<OwnedFd> {
 
 /// Adds seals. On a busy machine the kernel may still hold pages of the file, for example to migrate them. It waits for
 /// them for about 150 ms and then returns `EBUSY`.
-fn seal(add: impl Fn() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
+fn add_seals(add: impl Fn() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
     for _ in 1..SEAL_ATTEMPTS {
         match add() {
             Err(Errno::BUSY) => std::thread::sleep(SEAL_PAUSE),
@@ -96,7 +96,7 @@ fn seal(add: impl Fn() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
     add()
 }
 
-fn explain(error: io::Error) -> Error {
+fn explain_error(error: io::Error) -> Error {
     let text = match error.kind() {
         ErrorKind::PermissionDenied => {
             "the kernel refused to run a program from memory, which sandboxes need: set `sysctl \
@@ -123,9 +123,9 @@ mod tests {
             tries.set(tries.get() + 1);
             if tries.get() < last { Err(Errno::BUSY) } else { Ok(()) }
         };
-        assert_eq!(seal(|| add(3)), Ok(()));
+        assert_eq!(add_seals(|| add(3)), Ok(()));
         assert_eq!(tries.get(), 3);
-        assert_eq!(seal(|| Err(Errno::INVAL)), Err(Errno::INVAL));
+        assert_eq!(add_seals(|| Err(Errno::INVAL)), Err(Errno::INVAL));
     }
 
     #[test]

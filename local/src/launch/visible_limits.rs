@@ -49,17 +49,17 @@ pub(crate) enum VisibleGroup {
 }
 
 /// Returns the files that show the limits: paths in the sandbox, and content.
-pub(crate) fn texts(limits: Limits) -> Vec<(String, String)> {
+pub(crate) fn limit_files(limits: Limits) -> Vec<(String, String)> {
     let of_group = |name: &str, value: String| (format!("{GROUP}/{name}"), format!("{value}\n"));
     // Java takes the version of control groups from this file, and requires these names.
     let controllers = ["cpuset", "cpu", "cpuacct", "memory", "pids"].map(|name| format!("{name}\t0\t1\t1\n"));
     let header = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n";
     vec![
-        (MEMINFO.to_owned(), meminfo(limits.memory, AT_START)),
+        (MEMINFO.to_owned(), meminfo_text(limits.memory, AT_START)),
         (CONTROLLERS.to_owned(), format!("{header}{}", controllers.concat())),
         of_group("cgroup.controllers", "cpu memory pids".into()),
         of_group("cpu.max", cgroup::cpu_max(limits.processors)),
-        (CURRENT.to_owned(), current(AT_START)),
+        (CURRENT.to_owned(), current_text(AT_START)),
         of_group("memory.high", "max".into()),
         of_group("memory.max", limits.memory.to_string()),
         of_group("memory.swap.max", "0".into()),
@@ -95,7 +95,8 @@ impl MemoryFiles {
 
     /// Shows programs that they use this many bytes of their memory.
     pub(crate) fn show(&self, total: u64, used: u64) {
-        for (file, text) in [(&self.current, current(used)), (&self.meminfo, meminfo(total, used))] {
+        for (file, text) in [(&self.current, current_text(used)), (&self.meminfo, meminfo_text(total, used))]
+        {
             // The new content has the same length. If it cannot be written, programs see the previous one.
             let _ = rustix::io::pwrite(file, text.as_bytes(), 0);
         }
@@ -103,12 +104,12 @@ impl MemoryFiles {
 }
 
 /// Returns the content of `memory.current`, which always has the same length.
-fn current(used: u64) -> String {
+fn current_text(used: u64) -> String {
     format!("{used:<20}\n")
 }
 
 /// Returns the content of `/proc/meminfo`: the fields that `free` and other programs require.
-fn meminfo(total: u64, used: u64) -> String {
+fn meminfo_text(total: u64, used: u64) -> String {
     let free = total.saturating_sub(used);
     let fields = [
         ("MemTotal", total),
@@ -130,7 +131,7 @@ fn meminfo(total: u64, used: u64) -> String {
 }
 
 /// Mounts the files in the places where programs look. The root is read-only by now, and so are mounts derived from it.
-pub(super) fn show(group: VisibleGroup) -> io::Result<()> {
+pub(super) fn mount_limit_files(group: VisibleGroup) -> io::Result<()> {
     for (file, target) in [(MEMINFO, "/proc/meminfo"), (CONTROLLERS, "/proc/cgroups")] {
         match mount_bind(format!("/{file}"), target) {
             // A kernel without control groups lacks `/proc/cgroups`.

@@ -49,7 +49,7 @@ impl Base {
         let prepare = || {
             let work = sandbox.join(FILES).join(WORK);
             if work.exists() {
-                removal::clear(&work)?;
+                removal::remove_directory(&work)?;
             }
             fs::DirBuilder::new().mode(0o700).create(&work)?;
             std::os::unix::fs::chown(&work, owner, owner)
@@ -61,7 +61,7 @@ impl Base {
             own: sandbox.join(FILES).as_os_str().as_bytes().to_vec(),
             upper: Path::new(&self.own)
                 .strip_prefix(FILES)
-                .map_err(|_| damaged())?
+                .map_err(|_| damaged_error())?
                 .to_string_lossy()
                 .into_owned(),
             work: WORK.to_owned(),
@@ -69,7 +69,7 @@ impl Base {
     }
 }
 
-fn damaged() -> Error {
+fn damaged_error() -> Error {
     Error::new(Code::Internal, "the record of a sandbox's snapshot is not valid")
 }
 
@@ -97,7 +97,7 @@ impl Layers {
             let mode = fs::metadata(layer.files())?.mode() & 0o7777;
             fs::set_permissions(sandbox.join(own.path), fs::Permissions::from_mode(mode))?;
             let base = Base { layer: layer.name.clone(), own: own.path.into(), target: own.target.into() };
-            super::write(&sandbox.join(RECORD), &serde_json::to_vec(&base)?)
+            super::write_atomically(&sandbox.join(RECORD), &serde_json::to_vec(&base)?)
         };
         begin().map_err(layer_error)?;
         Ok(true)
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_own_directory_of_a_path() {
-        let own = |path: &str| layout::own(path).map(|own| (own.path, own.target, own.below));
+        let own = |path: &str| layout::find_own(path).map(|own| (own.path, own.target, own.below));
         assert_eq!(own("/workspace"), Some(("files/workspace", "workspace", String::new())));
         assert_eq!(own("/home/user/a/b"), Some(("files/home", "home/user", "a/b".to_owned())));
         assert_eq!(

@@ -37,7 +37,7 @@ pub(super) struct FileCopy {
 impl FileCopy {
     /// Copies the file. Returns how many bytes were written.
     fn run(mut self) -> io::Result<u64> {
-        let written = copy(&self.from, &mut self.to, self.size)?;
+        let written = copy_with_holes(&self.from, &mut self.to, self.size)?;
         if let Some((user, group)) = self.owner {
             rustix::fs::fchown(&self.to, Some(user), Some(group))?;
         }
@@ -129,7 +129,7 @@ pub(super) fn with_copies<T, E>(
 }
 
 /// Copies the first `size` bytes of a file, and keeps its holes. Returns the number of bytes written.
-fn copy(from: &File, to: &mut File, size: u64) -> io::Result<u64> {
+fn copy_with_holes(from: &File, to: &mut File, size: u64) -> io::Result<u64> {
     let blocks = u64::try_from(rustix::fs::fstat(from)?.st_blocks).unwrap_or_default();
     if blocks * BLOCK >= size {
         return copy_range(from, to, 0, size);

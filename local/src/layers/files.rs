@@ -54,7 +54,7 @@ impl Files {
         let (above, name) = self.enter(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let to = File::from(rustix::fs::openat(above, name, flags, Mode::RUSR | Mode::WUSR)?);
-        Ok(FileCopy { from, to, size, owner: self.owner, mode: bits(mode) })
+        Ok(FileCopy { from, to, size, owner: self.owner, mode: mode_bits(mode) })
     }
 
     /// Links a file of the previous layer. If that is not possible, creates a new file and returns the copy to make.
@@ -78,8 +78,8 @@ impl Files {
     pub(super) fn finish(mut self) -> io::Result<()> {
         for (path, mode) in std::mem::take(&mut self.modes).into_iter().rev() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let directory = below(self.top.as_fd(), if path.is_empty() { "." } else { &path }, flags)?;
-            rustix::fs::fchmod(directory, bits(mode))?;
+            let directory = open_below(self.top.as_fd(), if path.is_empty() { "." } else { &path }, flags)?;
+            rustix::fs::fchmod(directory, mode_bits(mode))?;
         }
         Ok(())
     }
@@ -92,9 +92,9 @@ impl Files {
         }
         if self.last.as_ref().is_none_or(|(last, ..)| last != above) {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let to = below(self.top.as_fd(), above, flags)?;
+            let to = open_below(self.top.as_fd(), above, flags)?;
             // The directory may be new.
-            let from = self.previous.as_ref().and_then(|top| below(top.as_fd(), above, flags).ok());
+            let from = self.previous.as_ref().and_then(|top| open_below(top.as_fd(), above, flags).ok());
             self.last = Some((above.to_owned(), to, from));
         }
         let (_, directory, _) = self.last.as_ref().ok_or(io::ErrorKind::NotFound)?;
@@ -110,12 +110,12 @@ impl Files {
 }
 
 /// Opens a directory below another one.
-fn below(top: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+fn open_below(top: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     Ok(rustix::fs::openat2(top, path, flags, Mode::empty(), resolve)?)
 }
 
-fn bits(mode: u32) -> Mode {
+fn mode_bits(mode: u32) -> Mode {
     Mode::from_raw_mode(mode & MODE)
 }
 

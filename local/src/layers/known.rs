@@ -31,14 +31,14 @@ pub(super) struct Previous {
 }
 
 /// Records a layer that was taken of a sandbox.
-pub(super) fn record(sandbox: &Path, layer: &Layer) -> io::Result<()> {
+pub(super) fn record_layer(sandbox: &Path, layer: &Layer) -> io::Result<()> {
     let before = fs::read_to_string(sandbox.join(RECORD)).unwrap_or_default();
     let names: Vec<&str> = [layer.name()].into_iter().chain(before.lines()).take(MAX_RECORDED).collect();
-    super::write(&sandbox.join(RECORD), names.join("\n").as_bytes())
+    super::write_atomically(&sandbox.join(RECORD), names.join("\n").as_bytes())
 }
 
 /// Finds what a directory of a sandbox shares with earlier layers. A file that cannot be read counts as changed.
-pub(super) fn previous(layers: &Layers, sandbox: &Path, own: &Own) -> Previous {
+pub(super) fn find_previous(layers: &Layers, sandbox: &Path, own: &Own) -> Previous {
     let is_of = |layer: &Layer| layer.checked().is_ok_and(|about| about.is_ok_and(|about| about.is_of(own)));
     let taken = fs::read_to_string(sandbox.join(RECORD)).unwrap_or_default();
     let last = taken.lines().filter_map(|name| layers.find(name)).find(is_of);
@@ -46,7 +46,7 @@ pub(super) fn previous(layers: &Layers, sandbox: &Path, own: &Own) -> Previous {
     let base = base.and_then(|base| layers.find(&base.layer)).filter(is_of);
     let below = base.as_ref().and_then(|base| base.index().ok()).unwrap_or_default();
     // If it cannot be read, nothing is shared.
-    let changed = base.as_ref().and_then(|_| changed(sandbox, own).ok());
+    let changed = base.as_ref().and_then(|_| changed_paths(sandbox, own).ok());
     let is_shared = |path: &&str| changed.as_ref().is_some_and(|changed| !changed.contains(*path));
     let shared: HashSet<&str> = below.iter().map(|file| file.path.as_str()).filter(is_shared).collect();
     // Without a layer of its own, the index is that of another sandbox, whose marks mean nothing here.
@@ -67,7 +67,7 @@ pub(super) fn previous(layers: &Layers, sandbox: &Path, own: &Own) -> Previous {
 }
 
 /// Returns what a sandbox on top of a layer has changed: everything in its own directory except directories.
-fn changed(sandbox: &Path, own: &Own) -> io::Result<HashSet<String>> {
+fn changed_paths(sandbox: &Path, own: &Own) -> io::Result<HashSet<String>> {
     let mut changed = HashSet::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = rustix::fs::openat(CWD, sandbox.join(own.path), flags, Mode::empty())?;
@@ -75,7 +75,7 @@ fn changed(sandbox: &Path, own: &Own) -> io::Result<HashSet<String>> {
     // Fails if a program has put a symbolic link into the path, because the sandbox then sees another directory.
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     match rustix::fs::openat2(&top, below, flags, Mode::empty(), resolve) {
-        Ok(top) => walk(&top, "", &mut changed, 0)?,
+        Ok(top) => collect_names(&top, "", &mut changed, 0)?,
         // The sandbox has changed nothing there.
         Err(rustix::io::Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
@@ -84,7 +84,12 @@ fn changed(sandbox: &Path, own: &Own) -> io::Result<HashSet<String>> {
 }
 
 /// Collects everything below a directory except directories. Follows no links.
-fn walk(directory: &OwnedFd, above: &str, names: &mut HashSet<String>, depth: usize) -> io::Result<()> {
+fn collect_names(
+    directory: &OwnedFd,
+    above: &str,
+    names: &mut HashSet<String>,
+    depth: usize,
+) -> io::Result<()> {
     if depth > MAX_DEPTH {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -99,7 +104,12 @@ fn walk(directory: &OwnedFd, above: &str, names: &mut HashSet<String>, depth: us
         }
         let path = if above.is_empty() { text.to_owned() } else { format!("{above}/{text}") };
         if entry.file_type() == FileType::Directory {
-            walk(&rustix::fs::openat(directory, name, flags, Mode::empty())?, &path, names, depth + 1)?;
+            collect_names(
+                &rustix::fs::openat(directory, name, flags, Mode::empty())?,
+                &path,
+                names,
+                depth + 1,
+            )?;
         } else {
             names.insert(path);
         }

@@ -37,7 +37,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::base::Base;
-pub(super) use self::take::{fill, prepare};
+pub(super) use self::take::{fill_layer, prepare_layer};
 use crate::host::layout::Own;
 use crate::host::removal;
 use koze_core::error::{Code, Error, Result};
@@ -166,7 +166,7 @@ impl Layers {
         // Atomic: a directory that was renamed is deleted later, even if this process is killed.
         let gone = removal::gone_name(&self.state.join(&layer.name));
         fs::rename(&layer.directory, &gone)?;
-        removal::clear(&gone)
+        removal::remove_directory(&gone)
     }
 
     /// Takes the lock that is held while layers are removed or get a user.
@@ -205,7 +205,7 @@ impl Layer {
     /// files: after a reboot, their sizes are compared once.
     fn checked(&self) -> io::Result<Result<About>> {
         let mut about = self.about()?;
-        let boot = boot()?;
+        let boot = boot_id()?;
         if about.boot == boot {
             return Ok(Ok(about));
         }
@@ -231,7 +231,7 @@ impl Layer {
     }
 
     fn write(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
-        write(&self.directory.join(name), &serde_json::to_vec(value)?)
+        write_atomically(&self.directory.join(name), &serde_json::to_vec(value)?)
     }
 
     /// Returns whether a process is creating it.
@@ -242,7 +242,7 @@ impl Layer {
 }
 
 /// Writes a small file atomically.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/")))?;
     file.write_all(bytes)?;
     file.persist(path)?;
@@ -250,7 +250,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Returns the ID of this boot of the machine.
-fn boot() -> io::Result<String> {
+fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 

@@ -15,7 +15,7 @@ use super::copies::{Batch, Copies, Failure, with_copies};
 use super::files::Files;
 use super::known::{self, Previous};
 use super::{About, Indexed, Layer, Layers, layer_error};
-use crate::errors::{gone, reported, unexpected};
+use crate::errors::{convert_fault, gone_error, unexpected_answer};
 use crate::host::layout::Own;
 use crate::launch::USER;
 use koze_core::archive::Contents;
@@ -39,7 +39,7 @@ impl Draft {
     pub(crate) fn keep(&mut self, sandbox: &Path) {
         self.is_kept = true;
         // If this fails, the next layer shares no files with this one.
-        let _ = known::record(sandbox, &self.layer);
+        let _ = known::record_layer(sandbox, &self.layer);
     }
 }
 
@@ -60,10 +60,10 @@ pub(crate) struct Plan {
 }
 
 /// Creates an empty layer, and finds what it can share with the last one of the sandbox.
-pub(crate) fn prepare(layers: &Layers, sandbox: &Path, own: &Own) -> io::Result<Plan> {
+pub(crate) fn prepare_layer(layers: &Layers, sandbox: &Path, own: &Own) -> io::Result<Plan> {
     let (layer, lock) = layers.create()?;
     let draft = Draft { layers: layers.clone(), layer, _lock: lock, is_kept: false };
-    let previous = known::previous(layers, sandbox, own);
+    let previous = known::find_previous(layers, sandbox, own);
     let memory = memfd_create("koze-known", MemfdFlags::CLOEXEC)?;
     let mut known = BufWriter::new(File::from(memory));
     for file in &previous.known {
@@ -75,7 +75,7 @@ pub(crate) fn prepare(layers: &Layers, sandbox: &Path, own: &Own) -> io::Result<
 }
 
 /// Creates the files of a layer from what the guest hands over.
-pub(crate) fn fill(
+pub(crate) fn fill_layer(
     plan: Plan,
     own: &Own,
     dir: &str,
@@ -86,11 +86,11 @@ pub(crate) fn fill(
     let Plan { draft, previous, .. } = plan;
     // The user inside all sandboxes, which each sandbox's user namespace maps to its own host user.
     let owner = rustix::process::geteuid().is_root().then_some(USER);
-    let top = directories(&draft.layer, own, owner).map_err(layer_error)?;
+    let top = create_directories(&draft.layer, own, owner).map_err(layer_error)?;
     let previous = previous.layer.map(|layer| layer.files().join(&own.below));
     let mut files = Files::new(top, previous.as_deref(), owner).map_err(layer_error)?;
     let ((mut index, contents, mapped), bytes) =
-        with_copies(most, not_copied, |copies| receive(&mut files, copies, dir, socket, cancelled))?;
+        with_copies(most, not_copied, |copies| receive_entries(&mut files, copies, dir, socket, cancelled))?;
     for file in &mut index {
         let is_trusted = |mark: &Mark| mapped.as_ref().is_some_and(|mapped| !mapped.contains(&mark.inode()));
         file.mark = file.mark.filter(is_trusted);
@@ -98,7 +98,7 @@ pub(crate) fn fill(
     let finish = || {
         files.finish()?;
         fs::write(draft.layer.directory.join("index"), serde_json::to_vec(&index)?)?;
-        let about = About { own: own.path.into(), below: own.below.clone(), boot: super::boot()? };
+        let about = About { own: own.path.into(), below: own.below.clone(), boot: super::boot_id()? };
         draft.layer.write("about", &about)
     };
     finish().map_err(layer_error)?;
@@ -109,7 +109,7 @@ pub(crate) fn fill(
 type Received = (Vec<Indexed>, Contents, Option<Vec<u64>>);
 
 /// Receives and creates all entries.
-fn receive(
+fn receive_entries(
     files: &mut Files,
     copies: &Copies<'_>,
     dir: &str,
@@ -119,26 +119,26 @@ fn receive(
     let (mut index, mut receiver) = (Vec::new(), Receiver::default());
     loop {
         if cancelled.load(Ordering::Acquire) {
-            return Err(gone());
+            return Err(gone_error());
         }
-        let came = receiver.receive::<Handed>(socket).map_err(|_| gone())?.ok_or_else(gone)?;
+        let came = receiver.receive::<Handed>(socket).map_err(|_| gone_error())?.ok_or_else(gone_error)?;
         match came.message {
             Handed::Entries(entries) => {
                 let mut descriptors = came.descriptors.into_iter().map(File::from);
                 let mut batch = Batch::new();
                 for entry in entries {
-                    create(files, &mut batch, &mut index, entry, &mut descriptors, dir)?;
+                    create_entry(files, &mut batch, &mut index, entry, &mut descriptors, dir)?;
                 }
                 copies.add(batch).map_err(not_copied)?;
             }
             Handed::End { contents, mapped } => return Ok((index, contents, mapped)),
-            Handed::Failed(fault) => return Err(reported(fault)),
+            Handed::Failed(fault) => return Err(convert_fault(fault)),
         }
     }
 }
 
 /// Creates an entry. Adds files to the index, and those to copy to the batch.
-fn create(
+fn create_entry(
     files: &mut Files,
     batch: &mut Batch,
     index: &mut Vec<Indexed>,
@@ -151,9 +151,9 @@ fn create(
         Entry::Link { path, target } => files.link(&path, &target).map_err(layer_error),
         Entry::File { path, mode, size, mark, same } => {
             let copy = if same {
-                files.same(&path, mode).map_err(removed)?
+                files.same(&path, mode).map_err(removed_error)?
             } else {
-                let from = descriptors.next().ok_or_else(unexpected)?;
+                let from = descriptors.next().ok_or_else(unexpected_answer)?;
                 Some(files.file(&path, mode, from, size).map_err(layer_error)?)
             };
             batch.extend(copy.map(|copy| (copy, format!("{dir}/{path}"))));
@@ -173,7 +173,7 @@ fn not_copied((error, path): Failure) -> Error {
 }
 
 /// Returns the error for a file of an earlier layer that cannot be linked.
-fn removed(error: io::Error) -> Error {
+fn removed_error(error: io::Error) -> Error {
     if error.kind() != io::ErrorKind::NotFound {
         return layer_error(error);
     }
@@ -182,7 +182,7 @@ fn removed(error: io::Error) -> Error {
 }
 
 /// Creates the directories down to that of the snapshot, and opens it.
-fn directories(layer: &Layer, own: &Own, owner: Option<u32>) -> io::Result<File> {
+fn create_directories(layer: &Layer, own: &Own, owner: Option<u32>) -> io::Result<File> {
     let mut path = layer.files();
     let parts = own.below.split('/').filter(|part| !part.is_empty());
     let create = |path: &Path| {

@@ -16,11 +16,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves connections. When others need the room, closes those that have not proved anything. Dropping the future
 /// closes all.
-pub(crate) async fn each<F>(listener: TcpListener, serve: impl Fn(TcpStream, Proof) -> F)
+pub(crate) async fn serve_each<F>(listener: TcpListener, serve: impl Fn(TcpStream, Proof) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let all = budget();
+    let all = connection_budget();
     let mut open = Connections::new(MAX_CONNECTIONS.min(all.1 / 2));
     loop {
         open.room().await;
@@ -32,7 +32,7 @@ where
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let Some(permit) = permit(&all.0, &mut open).await else { continue };
+        let Some(permit) = take_permit(&all.0, &mut open).await else { continue };
         let _ = stream.set_nodelay(true);
         open.serve(|proof| {
             let serving = serve(stream, proof);
@@ -47,7 +47,7 @@ where
 }
 
 /// Takes a permit from the budget. If none is left, an unproven connection of this listener is closed.
-async fn permit(all: &'static Semaphore, open: &mut Connections) -> Option<SemaphorePermit<'static>> {
+async fn take_permit(all: &'static Semaphore, open: &mut Connections) -> Option<SemaphorePermit<'static>> {
     if let Ok(permit) = all.try_acquire() {
         return Some(permit);
     }
@@ -57,7 +57,7 @@ async fn permit(all: &'static Semaphore, open: &mut Connections) -> Option<Semap
 
 /// The budget for connections of all listeners, and its size. Each connection takes two descriptors. Programs in
 /// sandboxes must leave half of the descriptors to the rest of this program.
-fn budget() -> &'static (Semaphore, usize) {
+fn connection_budget() -> &'static (Semaphore, usize) {
     static BUDGET: OnceLock<(Semaphore, usize)> = OnceLock::new();
     BUDGET.get_or_init(|| {
         let descriptors = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(1 << 16);

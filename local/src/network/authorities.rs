@@ -7,7 +7,7 @@ use super::egress::Internet;
 
 /// Returns the authorities of this machine's store, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`, that are not Mozilla's. What cannot be read
 /// is trusted by no program of this machine either.
-pub(in super::super) fn added(internet: &Internet) -> Vec<CertificateDer<'static>> {
+pub(in super::super) fn added_authorities(internet: &Internet) -> Vec<CertificateDer<'static>> {
     let mut all = rustls_native_certs::load_native_certs().certs;
     all.extend(internet.roots.iter().map(|root| CertificateDer::from(root.clone())));
     all.retain(is_added);

@@ -34,11 +34,11 @@ pub struct Proof {
 impl Proof {
     /// Marks the connection as proven. It then stays open as long as it is served.
     pub fn give(&self) {
-        lock(&self.unproven).remove(&self.number);
+        lock_unproven(&self.unproven).remove(&self.number);
     }
 
     fn is_given(&self) -> bool {
-        !lock(&self.unproven).contains_key(&self.number)
+        !lock_unproven(&self.unproven).contains_key(&self.number)
     }
 }
 
@@ -63,7 +63,7 @@ impl Connections {
         loop {
             while self.open.try_join_next().is_some() {}
             let full = self.open.len() >= self.most;
-            let crowded = lock(&self.unproven).len() >= self.most / 2;
+            let crowded = lock_unproven(&self.unproven).len() >= self.most / 2;
             if !full && !crowded {
                 return;
             }
@@ -74,7 +74,7 @@ impl Connections {
 
     /// Closes the oldest unproven connection, if any.
     pub fn evict(&mut self) {
-        if let Some((_, oldest)) = lock(&self.unproven).pop_first() {
+        if let Some((_, oldest)) = lock_unproven(&self.unproven).pop_first() {
             oldest.abort();
         }
     }
@@ -89,7 +89,7 @@ impl Connections {
         let (listed, number) = (Listed(proof.clone()), proof.number);
         let work = serve(proof);
         // The lock is held until the connection is listed, because the proof may arrive at once.
-        let mut unproven = lock(&self.unproven);
+        let mut unproven = lock_unproven(&self.unproven);
         let handle = self.open.spawn(async move {
             let mut work = pin!(work);
             tokio::select! {
@@ -108,7 +108,7 @@ impl Connections {
     }
 }
 
-fn lock(unproven: &Mutex<Unproven>) -> MutexGuard<'_, Unproven> {
+fn lock_unproven(unproven: &Mutex<Unproven>) -> MutexGuard<'_, Unproven> {
     unproven.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -196,7 +196,7 @@ mod tests {
                 connections.serve(|_| async {});
                 connections.ended().await;
             }
-            assert!(lock(&connections.unproven).is_empty());
+            assert!(lock_unproven(&connections.unproven).is_empty());
         });
     }
 }

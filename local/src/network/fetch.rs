@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::authorities;
-use super::egress::{Internet, Journal, LOOKUPS, Policy, Reach, code};
+use super::egress::{Internet, Journal, LOOKUPS, Policy, Reach, code_of_status};
 use super::http::{self, Refusal};
 use crate::engine;
 use koze_core::SessionId;
@@ -71,7 +71,7 @@ impl Fetching {
         let tls = exchange.tls.then(|| self.tls()).transpose()?;
         engine::run_while_waited(async move {
             let time = exchange.time;
-            timeout(time, sent(&reach, exchange, tls))
+            timeout(time, send_exchange(&reach, exchange, tls))
                 .await
                 .unwrap_or_else(|_| Err(Error::new(Code::Timeout, "the server did not answer in time")))
         })
@@ -85,7 +85,7 @@ impl Fetching {
         }
         let failed = |error| Error::new(Code::Internal, "TLS cannot be configured").with_source(error);
         let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-        roots.add_parsable_certificates(authorities::added(&self.internet));
+        roots.add_parsable_certificates(authorities::added_authorities(&self.internet));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let mut config = versions.map_err(failed)?.with_root_certificates(roots).with_no_client_auth();
@@ -94,21 +94,25 @@ impl Fetching {
     }
 }
 
-async fn sent(reach: &Reach, exchange: Exchange, tls: Option<Arc<ClientConfig>>) -> Result<Exchanged> {
+async fn send_exchange(
+    reach: &Reach,
+    exchange: Exchange,
+    tls: Option<Arc<ClientConfig>>,
+) -> Result<Exchanged> {
     let host = exchange.host.clone();
-    let stream = reach.connect(&host, exchange.port).await.map_err(refused)?.stream;
+    let stream = reach.connect(&host, exchange.port).await.map_err(refused_error)?.stream;
     match tls {
-        Some(config) => answered(secured(stream, config, &host).await?, exchange).await,
-        None => answered(stream, exchange).await,
+        Some(config) => exchange_over(start_tls(stream, config, &host).await?, exchange).await,
+        None => exchange_over(stream, exchange).await,
     }
 }
 
-fn refused(Refusal { status, text }: Refusal) -> Error {
-    Error::new(code(status), text)
+fn refused_error(Refusal { status, text }: Refusal) -> Error {
+    Error::new(code_of_status(status), text)
 }
 
 /// Performs the TLS handshake with the host.
-async fn secured(
+async fn start_tls(
     stream: TcpStream,
     config: Arc<ClientConfig>,
     host: &str,
@@ -127,7 +131,7 @@ async fn secured(
 }
 
 /// Sends the request over a connection, and reads the response.
-async fn answered<I>(stream: I, exchange: Exchange) -> Result<Exchanged>
+async fn exchange_over<I>(stream: I, exchange: Exchange) -> Result<Exchanged>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -135,8 +139,9 @@ where
     let longest = exchange.longest;
     let failed = |text: &str| Error::new(Code::Unavailable, format!("{host} {text}"));
     // The connection is open while this is held.
-    let (response, _driver) =
-        http::exchange(stream, request(exchange)?).await.map_err(|error| failed(http::no_answer(&error)))?;
+    let (response, _driver) = http::forward_request(stream, build_request(exchange)?)
+        .await
+        .map_err(|error| failed(http::no_answer(&error)))?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return Err(failed("changes the protocol, which nothing requested"));
     }
@@ -148,12 +153,12 @@ where
     let mut exchanged =
         Exchanged { status: head.status.as_u16(), headers: headers.collect(), body: Vec::new() };
     if exchanged.location().is_none() {
-        exchanged.body = read(Response::new(body), longest, &host).await?;
+        exchanged.body = read_body(Response::new(body), longest, &host).await?;
     }
     Ok(exchanged)
 }
 
-fn request(exchange: Exchange) -> Result<Request<Full<Bytes>>> {
+fn build_request(exchange: Exchange) -> Result<Request<Full<Bytes>>> {
     let invalid =
         |what: &str| Error::new(Code::InvalidInput, format!("the {what} cannot be sent in HTTP/1.1"));
     let Exchange { method, tls, host, port, target, headers, body, .. } = exchange;
@@ -174,7 +179,7 @@ fn request(exchange: Exchange) -> Result<Request<Full<Bytes>>> {
 }
 
 /// Reads a body up to a length.
-async fn read(response: Response<Incoming>, longest: usize, host: &str) -> Result<Vec<u8>> {
+async fn read_body(response: Response<Incoming>, longest: usize, host: &str) -> Result<Vec<u8>> {
     let mut body = response.into_body();
     let too_long = || Error::new(Code::TooLarge, format!("the response of {host} is too long"));
     if body.size_hint().lower() > longest as u64 {

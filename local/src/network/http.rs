@@ -59,7 +59,7 @@ impl After {
 }
 
 /// Serves a connection until it ends. Dropping the future stops everything that it started.
-pub(crate) async fn serve<I, F>(stream: I, answer: impl Fn(Request<Incoming>, After) -> F)
+pub(crate) async fn serve_connection<I, F>(stream: I, answer: impl Fn(Request<Incoming>, After) -> F)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Response<Body>>,
@@ -132,7 +132,7 @@ where
 }
 
 /// Forwards a request over a new connection, and returns the head of the response.
-pub(super) async fn exchange<I, B>(
+pub(super) async fn forward_request<I, B>(
     stream: I,
     request: Request<B>,
 ) -> hyper::Result<(Response<Incoming>, Driver)>
@@ -177,7 +177,7 @@ pub(super) fn end_to_end(headers: &mut HeaderMap) {
 }
 
 /// Returns the protocol of an upgrade.
-pub(super) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(super) fn upgrade_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     let tokens = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let asked =
         tokens.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case("upgrade"));
@@ -195,7 +195,7 @@ pub(super) fn pass_on(response: Response<Incoming>, keep: impl Send + 'static) -
 }
 
 /// Returns a response without a body.
-pub(crate) fn empty(status: StatusCode) -> Response<Body> {
+pub(crate) fn empty_response(status: StatusCode) -> Response<Body> {
     let mut response =
         Response::new(Full::default().map_err(|never: Infallible| match never {}).boxed_unsync());
     *response.status_mut() = status;

@@ -19,7 +19,7 @@ use koze_guest::message::Request;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::errors::unexpected;
+use crate::errors::unexpected_answer;
 use crate::sandbox::running::Running;
 use koze_core::error::{Code, Error, Result};
 
@@ -27,14 +27,14 @@ use koze_core::error::{Code, Error, Result};
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Listens in a sandbox. Only programs in the sandbox can connect.
-async fn listen(running: &Running, port: u16) -> Result<TcpListener> {
+async fn listen_in_sandbox(running: &Running, port: u16) -> Result<TcpListener> {
     let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
-    let socket = std::net::TcpListener::from(socket(running, &Request::Listen(at)).await?);
-    socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(socket)).map_err(|_| unexpected())
+    let socket = std::net::TcpListener::from(request_socket(running, &Request::Listen(at)).await?);
+    socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(socket)).map_err(|_| unexpected_answer())
 }
 
 /// Connects to a port of a sandbox.
-async fn connect(running: &Running, port: u16) -> Result<TcpStream> {
+async fn connect_to_sandbox(running: &Running, port: u16) -> Result<TcpStream> {
     for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
         let connecting = connect_to(running, SocketAddr::new(address, port));
         match tokio::time::timeout(TIMEOUT, connecting).await {
@@ -55,23 +55,23 @@ async fn connect(running: &Running, port: u16) -> Result<TcpStream> {
 
 /// Connects to an address. Returns `None` if nothing listens there.
 async fn connect_to(running: &Running, to: SocketAddr) -> Result<Option<TcpStream>> {
-    let socket = match socket(running, &Request::Connect(to)).await {
+    let socket = match request_socket(running, &Request::Connect(to)).await {
         Ok(socket) => std::net::TcpStream::from(socket),
         Err(_) if !running.has_ended() => return Ok(None),
         Err(error) => return Err(error),
     };
     let arriving = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket));
-    let arriving = arriving.map_err(|_| unexpected())?;
-    arriving.writable().await.map_err(|_| unexpected())?;
+    let arriving = arriving.map_err(|_| unexpected_answer())?;
+    arriving.writable().await.map_err(|_| unexpected_answer())?;
     let _ = arriving.set_nodelay(true);
     Ok(matches!(arriving.take_error(), Ok(None)).then_some(arriving))
 }
 
 /// Requests a TCP socket from the guest. Its type is verified, because reading from something else might never end.
-async fn socket(running: &Running, request: &Request) -> Result<OwnedFd> {
-    let socket = running.call(request).await?.descriptors.into_iter().next().ok_or_else(unexpected)?;
+async fn request_socket(running: &Running, request: &Request) -> Result<OwnedFd> {
+    let socket = running.call(request).await?.descriptors.into_iter().next().ok_or_else(unexpected_answer)?;
     let family = sockopt::socket_domain(&socket);
     let tcp = matches!(family, Ok(AddressFamily::INET | AddressFamily::INET6))
         && sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
-    if tcp { Ok(socket) } else { Err(unexpected()) }
+    if tcp { Ok(socket) } else { Err(unexpected_answer()) }
 }

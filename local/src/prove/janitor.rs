@@ -58,7 +58,7 @@ pub(super) fn run() -> ExitCode {
         remove_memory(memory);
     }
     for _ in 0..MAX_ATTEMPTS {
-        let _ = removal::clear(&dir);
+        let _ = removal::remove_directory(&dir);
         if !dir.exists() {
             return ExitCode::SUCCESS;
         }

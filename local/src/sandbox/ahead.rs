@@ -74,7 +74,7 @@ impl Ahead {
             // The sandbox exists already.
             Err(Errno::EXIST) => *prepared = Some(directory),
             // It was deleted, or the file system does not support the flag.
-            Err(_) => drop(removal::clear(&directory.path)),
+            Err(_) => drop(removal::remove_directory(&directory.path)),
         }
         None
     }
@@ -89,7 +89,7 @@ impl Ahead {
 impl Drop for Ahead {
     fn drop(&mut self) {
         if let Some(directory) = self.directory.get_mut().ok().and_then(Option::take) {
-            let _ = removal::clear(&directory.path);
+            let _ = removal::remove_directory(&directory.path);
         }
     }
 }
@@ -111,8 +111,10 @@ impl Directory {
         let lock = File::create(path.join("lock"))?;
         // Fails if another program sweeps it just now.
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        if let Err(error) = layout::make(&path).and_then(|()| layout::create(&path, None)) {
-            let _ = removal::clear(&path);
+        if let Err(error) =
+            layout::create_missing_parts(&path).and_then(|()| layout::create_owned_directories(&path, None))
+        {
+            let _ = removal::remove_directory(&path);
             return Err(error);
         }
         Ok(Directory { path, lock })
@@ -120,12 +122,12 @@ impl Directory {
 }
 
 /// Deletes the prepared directories of programs that no longer run.
-pub(crate) fn sweep(state: &Path) {
+pub(crate) fn sweep_prepared(state: &Path) {
     for entry in fs::read_dir(state.join(PLACE)).into_iter().flatten().flatten() {
         match File::open(entry.path().join("lock")) {
             Ok(lock) => {
                 if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                    let _ = removal::clear(&entry.path());
+                    let _ = removal::remove_directory(&entry.path());
                 }
             }
             // Another program may be creating it. A directory with entries stays.

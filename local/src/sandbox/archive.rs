@@ -12,9 +12,9 @@ use koze_guest::message::{Place, Request};
 use tokio::sync::mpsc;
 
 use super::inner::Inner;
-use super::transfer::{Outcome, pipe, room};
+use super::transfer::{Outcome, create_pipe, remaining_room};
 use crate::engine;
-use crate::errors::{gone, reported, unexpected};
+use crate::errors::{convert_fault, gone_error, unexpected_answer};
 use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::error::{Error, Result};
 
@@ -27,12 +27,12 @@ const MAX_TRAILER: usize = 64 << 10;
 type Part = (Vec<u8>, Contents);
 
 /// Returns a directory as an archive. If it is not read any more, the guest stops.
-pub(crate) fn pack(from: Arc<Inner>, place: Place) -> Tar {
+pub(crate) fn pack_archive(from: Arc<Inner>, place: Place) -> Tar {
     let parts = async move {
-        let started = engine::run(async move {
-            let (read, outcome) = packing(&from, place).await?;
+        let started = engine::run_to_completion(async move {
+            let (read, outcome) = start_packing(&from, place).await?;
             // The sandbox is in use until the end.
-            forward(read, move |end| {
+            forward_parts(read, move |end| {
                 drop(outcome);
                 end
             })
@@ -45,8 +45,8 @@ pub(crate) fn pack(from: Arc<Inner>, place: Place) -> Tar {
 /// Returns a directory of the host as an archive.
 pub(crate) fn of_host(place: Place) -> Tar {
     let parts = async move {
-        let started = engine::run(async move {
-            let (read, write) = pipe()?;
+        let started = engine::run_to_completion(async move {
+            let (read, write) = create_pipe()?;
             engine::engine()?.spawn_blocking(move || {
                 // Its errors are in the stream.
                 let _ = koze_guest::archive::pack(&place, BufWriter::new(File::from(write)));
@@ -55,7 +55,7 @@ pub(crate) fn of_host(place: Place) -> Tar {
             let unreadable = |error: Error| {
                 Error::new(error.code, "the files of the snapshot cannot be read").with_source(error)
             };
-            forward(read, move |end| end.map_err(unreadable))
+            forward_parts(read, move |end| end.map_err(unreadable))
         });
         parts_of(started).await
     };
@@ -63,7 +63,7 @@ pub(crate) fn of_host(place: Place) -> Tar {
 }
 
 /// Passes the stream of an archive on in parts, the last one through `finish`.
-fn forward(
+fn forward_parts(
     read: OwnedFd,
     finish: impl FnOnce(Result<Part>) -> Result<Part> + Send + 'static,
 ) -> Result<mpsc::Receiver<Result<Part>>> {
@@ -71,7 +71,7 @@ fn forward(
     engine::engine()?.spawn_blocking(move || {
         let send = |chunk| to.blocking_send(Ok((chunk, Contents::default()))).is_ok();
         // What it contains is known at its end.
-        let _ = to.blocking_send(finish(pieces(File::from(read), send)));
+        let _ = to.blocking_send(finish(read_pieces(File::from(read), send)));
     });
     Ok(parts)
 }
@@ -87,52 +87,52 @@ async fn parts_of(
 }
 
 /// Lets a guest archive a directory. Returns the pipe to read from, whose stream itself says how it ends.
-pub(crate) async fn packing(from: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Outcome)> {
+pub(crate) async fn start_packing(from: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Outcome)> {
     let using = from.using();
     let guest = from.wake().await?;
-    let (read, write) = pipe()?;
+    let (read, write) = create_pipe()?;
     let answer = guest.ask(guest.number(), &Request::Archive(place), &[write.as_fd()]).await?;
     Ok((read, Outcome::new(Arc::clone(from), answer, using)))
 }
 
 /// Reads the stream of a guest to its end, and returns its last part. `take` gets the others, and returns whether it takes more.
-pub(crate) fn pieces(from: impl Read, mut take: impl FnMut(Vec<u8>) -> bool) -> Result<Part> {
+pub(crate) fn read_pieces(from: impl Read, mut take: impl FnMut(Vec<u8>) -> bool) -> Result<Part> {
     let mut from = BufReader::with_capacity(PIECE, from);
-    let broken = |_: io::Error| gone();
+    let broken = |_: io::Error| gone_error();
     loop {
         let mut chunk = Vec::with_capacity(CHUNK);
         while chunk.len() + PIECE <= CHUNK {
-            let length = length(&mut from).map_err(broken)?;
+            let length = read_length(&mut from).map_err(broken)?;
             if length == 0 {
-                return match trailer(&mut from)? {
+                return match read_trailer(&mut from)? {
                     Trailer::Ok(contents) => Ok((chunk, contents)),
-                    Trailer::Failed(fault) => Err(reported(fault)),
+                    Trailer::Failed(fault) => Err(convert_fault(fault)),
                 };
             }
             if length > PIECE {
-                return Err(unexpected());
+                return Err(unexpected_answer());
             }
             let start = chunk.len();
             chunk.resize(start + length, 0);
             from.read_exact(&mut chunk[start..]).map_err(broken)?;
         }
         if !take(chunk) {
-            return Err(gone());
+            return Err(gone_error());
         }
     }
 }
 
-fn trailer(from: &mut impl Read) -> Result<Trailer> {
-    let length = length(from).map_err(|_| gone())?;
+fn read_trailer(from: &mut impl Read) -> Result<Trailer> {
+    let length = read_length(from).map_err(|_| gone_error())?;
     if length > MAX_TRAILER {
-        return Err(unexpected());
+        return Err(unexpected_answer());
     }
     let mut text = vec![0; length];
-    from.read_exact(&mut text).map_err(|_| gone())?;
-    serde_json::from_slice(&text).map_err(|_| unexpected())
+    from.read_exact(&mut text).map_err(|_| gone_error())?;
+    serde_json::from_slice(&text).map_err(|_| unexpected_answer())
 }
 
-fn length(from: &mut impl Read) -> io::Result<usize> {
+fn read_length(from: &mut impl Read) -> io::Result<usize> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     Ok(u32::from_le_bytes(length) as usize)
@@ -140,21 +140,21 @@ fn length(from: &mut impl Read) -> io::Result<usize> {
 
 /// Lets a guest create the files of an archive in a directory that exists. Returns the pipe to write to. If it is closed early, some of
 /// them may be left.
-pub(crate) async fn unpacking(to: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Outcome)> {
+pub(crate) async fn start_unpacking(to: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Outcome)> {
     let using = to.using();
     let guest = to.wake().await?;
-    let most = room(to).await?;
-    let (read, write) = pipe()?;
+    let most = remaining_room(to).await?;
+    let (read, write) = create_pipe()?;
     let request = Request::Extract { place, most };
     let answer = guest.ask(guest.number(), &request, &[read.as_fd()]).await?;
     Ok((write, Outcome::new(Arc::clone(to), answer, using)))
 }
 
 /// Creates the files of an archive in a directory.
-pub(crate) async fn unpack(to: Arc<Inner>, place: Place, mut tar: Bytes<'_>) -> Result<Contents> {
+pub(crate) async fn unpack_archive(to: Arc<Inner>, place: Place, mut tar: Bytes<'_>) -> Result<Contents> {
     let (pieces, mut coming) = mpsc::channel::<Vec<u8>>(AHEAD);
-    let outcome = engine::run(async move {
-        let (write, outcome) = unpacking(&to, place).await?;
+    let outcome = engine::run_to_completion(async move {
+        let (write, outcome) = start_unpacking(&to, place).await?;
         engine::engine()?.spawn_blocking(move || {
             let mut write = File::from(write);
             while let Some(bytes) = coming.blocking_recv() {

@@ -53,11 +53,11 @@ impl Background {
             let Some(first) = drains.pop_front() else { break };
             first.abort();
         }
-        drains.push_back(tokio::spawn(drain(pipe)).abort_handle());
+        drains.push_back(tokio::spawn(drain_pipe(pipe)).abort_handle());
     }
 }
 
-async fn drain(pipe: Receiver) {
+async fn drain_pipe(pipe: Receiver) {
     let mut buffer = vec![0; 16 << 10];
     while pipe.readable().await.is_ok() {
         match pipe.try_read(&mut buffer) {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::background::Background;
 use super::running::Running;
 use crate::engine::engine;
-use crate::errors::{gone, reported};
+use crate::errors::{convert_fault, gone_error};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{Command, Output};
 
@@ -29,7 +29,7 @@ const UNWATCHED: Duration = Duration::from_millis(2);
 const TIMEOUT: i32 = 124;
 
 /// Runs a program. If the caller drops the future, the program is killed.
-pub(super) async fn exec(
+pub(super) async fn run_program(
     running: Arc<Running>,
     command: Command,
     env: Vec<(String, String)>,
@@ -37,10 +37,10 @@ pub(super) async fn exec(
     let (done, output) = oneshot::channel();
     engine()?.spawn(async move {
         let mut done = done;
-        let output = run(&running, command, env, &mut done).await;
+        let output = run_to_end(&running, command, env, &mut done).await;
         let _ = done.send(output);
     });
-    output.await.map_err(|_| gone())?
+    output.await.map_err(|_| gone_error())?
 }
 
 struct Stream {
@@ -136,7 +136,7 @@ impl Stream {
     }
 }
 
-async fn run(
+async fn run_to_end(
     running: &Running,
     command: Command,
     env: Vec<(String, String)>,
@@ -157,7 +157,7 @@ async fn run(
     let kill = Request::Kill { exec: number };
     let mut buffer = vec![0; 64 << 10];
     let start = Instant::now();
-    let mut until = start.checked_add(command.timeout).unwrap_or_else(far);
+    let mut until = start.checked_add(command.timeout).unwrap_or_else(distant_deadline);
     let (mut watched, mut late, mut abandoned) = (false, false, false);
     let answer = loop {
         tokio::select! {
@@ -198,7 +198,7 @@ async fn run(
     let exit_code = match answer.map(|received| received.message) {
         _ if late => TIMEOUT,
         Ok(Answer::Ended(code)) => code,
-        Ok(Answer::Failed(fault)) => return Err(reported(fault)),
+        Ok(Answer::Failed(fault)) => return Err(convert_fault(fault)),
         Ok(_) => return Err(Error::new(Code::Internal, "the guest returned an unexpected answer")),
         Err(_) => return Err(running.gone_error()),
     };
@@ -210,6 +210,6 @@ async fn run(
 }
 
 /// A deadline that is never reached: one year from now.
-fn far() -> Instant {
+fn distant_deadline() -> Instant {
     Instant::now() + Duration::from_hours(365 * 24)
 }

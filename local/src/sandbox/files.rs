@@ -14,7 +14,7 @@ use koze_protocol::lines::{LineRange, LineReader, Lines, MAX_UNSIZED};
 
 use super::running::Running;
 use crate::engine;
-use crate::errors::{gone, reported, unexpected};
+use crate::errors::{convert_fault, gone_error, unexpected_answer};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{Entry, Kind, Piece, misfit, rejected};
 
@@ -33,27 +33,32 @@ pub(super) struct Opened {
 }
 
 /// Requests a file from the guest. Its type is verified, because reading a pipe might never end.
-pub(super) async fn open(running: &Running, number: u64, request: &Request) -> Result<Opened> {
-    let received = running.ask(number, request, &[]).await?.await.map_err(|_| gone())?;
+pub(super) async fn open_file(running: &Running, number: u64, request: &Request) -> Result<Opened> {
+    let received = running.ask(number, request, &[]).await?.await.map_err(|_| gone_error())?;
     if let message::Answer::Failed(fault) = received.message {
-        return Err(reported(fault));
+        return Err(convert_fault(fault));
     }
     let made = received.message == message::Answer::Made;
-    let file: OwnedFd = received.descriptors.into_iter().next().ok_or_else(unexpected)?;
+    let file: OwnedFd = received.descriptors.into_iter().next().ok_or_else(unexpected_answer)?;
     let file = File::from(file);
     match file.metadata() {
         Ok(about) if about.is_file() => Ok(Opened { file, size: about.len(), made }),
-        _ => Err(unexpected()),
+        _ => Err(unexpected_answer()),
     }
 }
 
 /// Reads part of a file.
-pub(super) async fn read(running: &Running, path: message::Place, offset: u64, limit: u64) -> Result<Piece> {
+pub(super) async fn read_file(
+    running: &Running,
+    path: message::Place,
+    offset: u64,
+    limit: u64,
+) -> Result<Piece> {
     let name = path.path.clone();
-    let Opened { file, size, .. } = open(running, running.number(), &Request::Read(path)).await?;
-    let read = move || read_piece(&file, size, offset, limit).map_err(|error| failed(error, &name));
+    let Opened { file, size, .. } = open_file(running, running.number(), &Request::Read(path)).await?;
+    let read = move || read_piece(&file, size, offset, limit).map_err(|error| file_error(error, &name));
     // A short read is faster than a thread switch.
-    if (1..=PIECE as u64).contains(&size) { read() } else { engine::block(read).await }
+    if (1..=PIECE as u64).contains(&size) { read() } else { engine::run_blocking(read).await }
 }
 
 fn read_piece(file: &File, size: u64, offset: u64, limit: u64) -> io::Result<Piece> {
@@ -96,15 +101,20 @@ pub(super) async fn read_lines(
 ) -> Result<Lines> {
     let reader = LineReader::new(range)?;
     let name = path.path.clone();
-    let Opened { file, size, .. } = open(running, running.number(), &Request::Read(path)).await?;
-    engine::block(move || {
-        let lines = feed(&file, size, reader, &cancelled).map_err(|error| failed(error, &name))?;
+    let Opened { file, size, .. } = open_file(running, running.number(), &Request::Read(path)).await?;
+    engine::run_blocking(move || {
+        let lines = feed_lines(&file, size, reader, &cancelled).map_err(|error| file_error(error, &name))?;
         lines.ok_or_else(|| Error::new(Code::Unavailable, "the call was canceled"))
     })
     .await
 }
 
-fn feed(file: &File, size: u64, mut reader: LineReader, cancelled: &AtomicBool) -> io::Result<Option<Lines>> {
+fn feed_lines(
+    file: &File,
+    size: u64,
+    mut reader: LineReader,
+    cancelled: &AtomicBool,
+) -> io::Result<Option<Lines>> {
     // Files of /proc report a size of 0.
     let end = if size > 0 { size } else { MAX_UNSIZED };
     let (mut at, mut buffer) = (0, vec![0; LINES_STEP]);
@@ -126,17 +136,18 @@ fn feed(file: &File, size: u64, mut reader: LineReader, cancelled: &AtomicBool) 
 }
 
 /// Replaces a text in a file. The caller makes sure that nothing else writes to it meanwhile.
-pub(super) async fn edit(running: &Running, path: message::Place, edit: Edit) -> Result<Edited> {
-    let Opened { file, size, .. } = open(running, running.number(), &Request::Read(path.clone())).await?;
+pub(super) async fn edit_file(running: &Running, path: message::Place, edit: Edit) -> Result<Edited> {
+    let Opened { file, size, .. } =
+        open_file(running, running.number(), &Request::Read(path.clone())).await?;
     let name = path.path.clone();
-    let applied = engine::block(move || {
+    let applied = engine::run_blocking(move || {
         // One byte more than it may have, so that a file that is too large is noticed, also one that reports no size.
-        let piece = read_piece(&file, size, 0, MAX_EDITED + 1).map_err(|error| failed(error, &name))?;
+        let piece = read_piece(&file, size, 0, MAX_EDITED + 1).map_err(|error| file_error(error, &name))?;
         edit.apply(&piece.bytes).map_err(|why| rejected(why, &name))
     });
     match applied.await? {
         Applied::Changed { content, replaced } => {
-            let size = replace(running, path, content).await?;
+            let size = replace_file(running, path, content).await?;
             Ok(Edited::Done { size, replaced })
         }
         Applied::Unchanged(edited) => Ok(edited),
@@ -180,12 +191,12 @@ impl Listing {
 }
 
 /// Replaces a file atomically.
-pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
+pub(super) async fn replace_file(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
     let name = path.path.clone();
     let create = running.number();
-    let mut file = open(running, create, &Request::Create(path)).await?.file;
-    let written = engine::block(move || {
-        file.write_all(&bytes).map_err(|error| failed(error, &name))?;
+    let mut file = open_file(running, create, &Request::Create(path)).await?.file;
+    let written = engine::run_blocking(move || {
+        file.write_all(&bytes).map_err(|error| file_error(error, &name))?;
         Ok(bytes.len() as u64)
     })
     .await;
@@ -199,7 +210,7 @@ pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<
 }
 
 /// Appends to a file, all bytes or none. With an offset, the file must have that size, or not exist if it is 0.
-pub(super) async fn append(
+pub(super) async fn append_to_file(
     running: &Running,
     path: message::Place,
     bytes: Vec<u8>,
@@ -207,18 +218,18 @@ pub(super) async fn append(
 ) -> Result<u64> {
     let name = path.path.clone();
     let create = running.number();
-    let Opened { mut file, made, .. } = open(running, create, &Request::Append(path)).await?;
-    let written = engine::block(move || {
-        let before = file.metadata().map_err(|error| failed(error, &name))?.len();
+    let Opened { mut file, made, .. } = open_file(running, create, &Request::Append(path)).await?;
+    let written = engine::run_blocking(move || {
+        let before = file.metadata().map_err(|error| file_error(error, &name))?.len();
         if let Some(offset) = offset {
             Misfit::check(offset, (!made).then_some(before)).map_err(|why| misfit(why, &name))?;
         }
         if let Err(error) = file.write_all(&bytes) {
             // Some of the bytes may have been written.
             let _ = file.set_len(before);
-            return Err(failed(error, &name));
+            return Err(file_error(error, &name));
         }
-        Ok(file.metadata().map_err(|error| failed(error, &name))?.len())
+        Ok(file.metadata().map_err(|error| file_error(error, &name))?.len())
     })
     .await;
     match written {
@@ -229,7 +240,7 @@ pub(super) async fn append(
     written
 }
 
-fn failed(error: io::Error, path: &str) -> Error {
+fn file_error(error: io::Error, path: &str) -> Error {
     let (code, text) = match error.kind() {
         io::ErrorKind::StorageFull => {
             (Code::TooLarge, format!("{path} does not fit: the disk of this machine is full"))

@@ -11,7 +11,7 @@ use super::archive;
 use super::files::{self, Opened};
 use super::inner::Use;
 use super::transfer::{self, Outcome};
-use crate::errors::{state_failed, unexpected};
+use crate::errors::{state_failed, unexpected_answer};
 use koze_core::error::Result;
 use koze_core::sandbox::Stat;
 
@@ -48,7 +48,7 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::copy_to`](koze_core::Sandbox::copy_to).
     pub async fn pack_tree(&self, path: &str) -> Result<TreePipe> {
-        let (pipe, outcome) = transfer::pack(&self.0, anywhere(path), String::new()).await?;
+        let (pipe, outcome) = transfer::pack_tree(&self.0, place_at(path), String::new()).await?;
         Ok(TreePipe { pipe, outcome })
     }
 
@@ -57,7 +57,7 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::copy_to`](koze_core::Sandbox::copy_to).
     pub async fn unpack_tree(&self, path: &str) -> Result<TreePipe> {
-        let (pipe, outcome) = transfer::unpack(&self.0, anywhere(path)).await?;
+        let (pipe, outcome) = transfer::unpack_tree(&self.0, place_at(path)).await?;
         Ok(TreePipe { pipe, outcome })
     }
 
@@ -67,7 +67,7 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::list`](koze_core::Sandbox::list).
     pub async fn archive_pipe(&self, path: &str) -> Result<TreePipe> {
-        let (pipe, outcome) = archive::packing(&self.0, anywhere(path)).await?;
+        let (pipe, outcome) = archive::start_packing(&self.0, place_at(path)).await?;
         Ok(TreePipe { pipe, outcome })
     }
 
@@ -77,7 +77,7 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::write`](koze_core::Sandbox::write).
     pub async fn extract_pipe(&self, path: &str) -> Result<TreePipe> {
-        let (pipe, outcome) = archive::unpacking(&self.0, anywhere(path)).await?;
+        let (pipe, outcome) = archive::start_unpacking(&self.0, place_at(path)).await?;
         Ok(TreePipe { pipe, outcome })
     }
 
@@ -86,9 +86,10 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::read`](koze_core::Sandbox::read).
     pub async fn open_file(&self, path: &str) -> Result<(File, Stat)> {
-        let place = anywhere(path);
+        let place = place_at(path);
         self.with(move |_, running| async move {
-            let Opened { file, .. } = files::open(&running, running.number(), &Request::Read(place)).await?;
+            let Opened { file, .. } =
+                files::open_file(&running, running.number(), &Request::Read(place)).await?;
             let stat = koze_guest::describe(&file).map_err(state_failed)?;
             Ok((file, stat))
         })
@@ -101,14 +102,15 @@ impl LocalSandbox {
     /// # Errors
     /// As [`Sandbox::write`](koze_core::Sandbox::write).
     pub async fn create_file(&self, path: &str) -> Result<NewFile> {
-        let place = anywhere(path);
+        let place = place_at(path);
         self.with(move |inner, running| async move {
             let using = inner.using();
-            let room = transfer::room(&inner).await?;
+            let room = transfer::remaining_room(&inner).await?;
             let create = running.number();
-            let Opened { file, made, .. } = files::open(&running, create, &Request::Append(place)).await?;
+            let Opened { file, made, .. } =
+                files::open_file(&running, create, &Request::Append(place)).await?;
             if !made {
-                return Err(unexpected());
+                return Err(unexpected_answer());
             }
             running.call(&Request::Commit { create }).await?;
             // The kernel copies between files only if the target is not opened for appending.
@@ -121,6 +123,6 @@ impl LocalSandbox {
     }
 }
 
-fn anywhere(path: &str) -> Place {
+fn place_at(path: &str) -> Place {
     Place { root: "/".to_owned(), path: path.to_owned() }
 }

@@ -12,8 +12,8 @@ use super::process::end_contexts;
 use super::running::Running;
 use super::{limits, staging, view};
 use crate::cgroup::Group;
-use crate::errors::{destroyed, disk_full, state_failed};
-use crate::host::claim::{claim, claimed, elsewhere};
+use crate::errors::{destroyed_error, disk_full, state_failed};
+use crate::host::claim::{claim_sandbox, claimed_error, is_claimed};
 use crate::host::disk::Walks;
 use crate::host::registry::Registry;
 use crate::host::{layout, owner, removal};
@@ -91,7 +91,7 @@ impl Inner {
         Inner {
             key: key.to_owned(),
             name: name.clone(),
-            directory: layout::directory(&provider.state, key),
+            directory: layout::sandbox_directory(&provider.state, key),
             state_directory: provider.state.clone(),
             settings,
             role: Role::OfSession,
@@ -117,7 +117,7 @@ impl Inner {
         provider: &Arc<Shared>,
     ) -> Self {
         let key = browser.agent.key();
-        let directory = layout::directory(&provider.state.join("browsers"), &key);
+        let directory = layout::sandbox_directory(&provider.state.join("browsers"), &key);
         Inner { directory, role: Role::Browser(browser), ..Inner::new(&key, name, settings, provider) }
     }
 
@@ -140,7 +140,7 @@ impl Inner {
             State::Awake(running) if !running.has_ended() => return Ok(Arc::clone(running)),
             State::Awake(running) => running.end().await,
             State::Asleep => {}
-            State::Destroyed => return Err(destroyed()),
+            State::Destroyed => return Err(destroyed_error()),
         }
         *state = State::Asleep;
         if let Role::Browser(browser) = &self.role {
@@ -154,32 +154,33 @@ impl Inner {
         let (settings, hostname, weak) = (self.settings.clone(), self.name.to_string(), self.weak.clone());
         let ahead = Arc::clone(&self.ahead);
         let layers = Layers::new(&self.state_directory);
-        let prepared = engine::block(move || {
+        let prepared = engine::run_blocking(move || {
             if !registry.knows(&key)? {
-                return Err(destroyed());
+                return Err(destroyed_error());
             }
             let ready = if weak.are_none() { ahead.directory(&directory) } else { None };
             let lock = if let Some(lock) = ready {
                 lock
             } else {
-                layout::make(&directory).map_err(state_failed)?;
-                claim(&directory)?
+                layout::create_missing_parts(&directory).map_err(state_failed)?;
+                claim_sandbox(&directory)?
             };
-            let owner = layout::furnish(&directory, &weak).map_err(state_failed)?;
-            let (memory, processors) = (limits::memory(&settings), limits::processors(&settings));
+            let owner = layout::create_own_directories(&directory, &weak).map_err(state_failed)?;
+            let (memory, processors) = (limits::memory_limit(&settings), limits::processor_limit(&settings));
             let group = ahead.group().and_then(|group| group.limited(memory, limits::PROCESSES, processors));
-            let mut spec = view::spec(&directory, &hostname, &settings, owner, group.as_ref(), &weak)?;
+            let mut spec =
+                view::sandbox_spec(&directory, &hostname, &settings, owner, group.as_ref(), &weak)?;
             if let Some(base) = Base::of(&directory)? {
                 let overlay = base.overlay(&layers, &directory, owner)?;
                 // In place of the directory itself.
                 spec.binds.retain(|bind| bind.target != overlay.target);
                 spec.overlay = Some(overlay);
             }
-            Ok((spec, group, lock, staging::left(&directory)))
+            Ok((spec, group, lock, staging::left_records(&directory)))
         });
         let (spec, group, lock, left) = prepared.await?;
         // Written while the guest builds the sandbox.
-        let used = engine::block(move || used.1.used(&used.0));
+        let used = engine::run_blocking(move || used.1.used(&used.0));
         let (running, used) = tokio::join!(Running::start(spec, group, lock), used);
         used?;
         let running = Arc::new(running?);
@@ -187,9 +188,9 @@ impl Inner {
         if let Some(policy) = Policy::of(&self.settings.profile)? {
             let reach = Reach::new(policy.weakened(&self.weak), Arc::clone(&self.internet), journal);
             let refusals = Arc::clone(&running.judgements.refusals);
-            egress::open(&running, reach.with_refusals(refusals)).await?;
+            egress::start_proxy(&running, reach.with_refusals(refusals)).await?;
         }
-        staging::sweep(&running, left).await;
+        staging::remove_recorded(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
         if self.weak.are_none() {
             ahead::prepare_next(Weak::clone(&self.provider));
@@ -201,16 +202,16 @@ impl Inner {
     async fn start_browser(&self, browser: &BrowserRole) -> Result<Running> {
         let policy = Policy::of_browser(&browser.egress)?;
         let (directory, settings) = (self.directory.clone(), self.settings.clone());
-        let prepared = engine::block(move || {
-            layout::make(&directory).map_err(state_failed)?;
-            let lock = claim(&directory).map_err(|error| match error.code {
+        let prepared = engine::run_blocking(move || {
+            layout::create_missing_parts(&directory).map_err(state_failed)?;
+            let lock = claim_sandbox(&directory).map_err(|error| match error.code {
                 Code::Unavailable => in_another_program(),
                 _ => error,
             })?;
-            let owner = owner::settle(&directory, &Weaknesses::default()).map_err(state_failed)?;
-            let (memory, processors) = (limits::memory(&settings), limits::processors(&settings));
+            let owner = owner::settle_owner(&directory, &Weaknesses::default()).map_err(state_failed)?;
+            let (memory, processors) = (limits::memory_limit(&settings), limits::processor_limit(&settings));
             let group = Group::new().and_then(|group| group.limited(memory, limits::PROCESSES, processors));
-            let spec = view::browser(&settings, owner, group.as_ref())?;
+            let spec = view::browser_spec(&settings, owner, group.as_ref())?;
             Ok((spec, group, lock))
         });
         let (spec, group, lock) = prepared.await?;
@@ -219,7 +220,7 @@ impl Inner {
         let reach = Reach::new(policy, Arc::clone(&self.internet), journal)
             .with_refusals(Arc::clone(&browser.refusals))
             .with_previews(Arc::clone(&browser.previews));
-        egress::open(&running, reach).await?;
+        egress::start_proxy(&running, reach).await?;
         Ok(running)
     }
 
@@ -228,22 +229,22 @@ impl Inner {
         match &*self.state.lock().await {
             State::Awake(running) if !running.has_ended() => return Ok(Some(Arc::clone(running))),
             State::Awake(_) => return Ok(None),
-            State::Destroyed => return Err(destroyed()),
+            State::Destroyed => return Err(destroyed_error()),
             State::Asleep => {}
         }
-        if claimed(&self.directory) { Err(elsewhere()) } else { Ok(None) }
+        if is_claimed(&self.directory) { Err(claimed_error()) } else { Ok(None) }
     }
 
     /// Returns the environment of its programs, with the variables of a call.
     pub(crate) fn environment(&self, running: &Running, call: &[(String, String)]) -> Vec<(String, String)> {
-        let mut env = view::environment();
+        let mut env = view::program_environment();
         if running.limited {
-            env.push(("OMP_NUM_THREADS".to_owned(), limits::threads(&self.settings).to_string()));
+            env.push(("OMP_NUM_THREADS".to_owned(), limits::thread_count(&self.settings).to_string()));
         }
         if self.weak.has(&Weakness::Environment) {
             env.extend(std::env::vars());
         }
-        env.extend(egress::environment(&self.settings.profile));
+        env.extend(egress::proxy_environment(&self.settings.profile));
         env.extend(self.settings.profile.env.iter().chain(call).cloned());
         env
     }
@@ -259,7 +260,7 @@ impl Inner {
             *state = State::Asleep;
             let (key, registry) = (self.key.clone(), Arc::clone(&self.registry));
             // The time of the last use is informational, so errors are ignored.
-            let _ = engine::block(move || registry.used(&key)).await;
+            let _ = engine::run_blocking(move || registry.used(&key)).await;
         }
     }
 
@@ -312,24 +313,24 @@ impl Inner {
         match &*state {
             State::Awake(running) => running.end().await,
             State::Asleep => {}
-            State::Destroyed => return Err(destroyed()),
+            State::Destroyed => return Err(destroyed_error()),
         }
         *state = State::Asleep;
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
         let walks = Arc::clone(&self.walks);
         let provider = Weak::clone(&self.provider);
-        engine::block(move || {
+        engine::run_blocking(move || {
             let _none = walks.hold();
-            layout::make(&directory).map_err(state_failed)?;
-            let lock = claim(&directory)?;
+            layout::create_missing_parts(&directory).map_err(state_failed)?;
+            let lock = claim_sandbox(&directory)?;
             registry.leave(&key)?;
-            owner::release(&directory);
+            owner::release_user(&directory);
             let base = Base::of(&directory).ok().flatten();
             let gone = removal::gone_name(&directory);
             std::fs::rename(&directory, &gone).map_err(state_failed)?;
             drop(lock);
-            removal::clear(&gone).map_err(state_failed)?;
+            removal::remove_directory(&gone).map_err(state_failed)?;
             match (base, provider.upgrade()) {
                 (Some(base), Some(provider)) => provider.stores.end_base(&provider.state, &base, &directory),
                 // The next program removes the layer, if it has no other use.

@@ -11,7 +11,7 @@ use super::inner::Inner;
 use super::limits;
 use super::transfer::Outcome;
 use crate::engine;
-use crate::errors::gone;
+use crate::errors::gone_error;
 use crate::host::layout::Own;
 use crate::layers::{self, layer_error};
 use crate::store::LocalStore;
@@ -21,7 +21,7 @@ use koze_core::store::Key;
 
 /// Creates a layer from a directory of a sandbox, and lists it in the store under a key. Returns what it contains, and the number of bytes
 /// that it does not share with an earlier layer.
-pub(crate) async fn take(
+pub(crate) async fn take_layer(
     from: Arc<Inner>,
     own: Own,
     dir: String,
@@ -34,7 +34,8 @@ pub(crate) async fn take(
     let (layers, sandbox) = (store.layers(), from.directory.clone());
     let plan = {
         let (layers, own, sandbox) = (layers.clone(), own.clone(), sandbox.clone());
-        engine::block(move || layers::prepare(&layers, &sandbox, &own).map_err(layer_error)).await?
+        engine::run_blocking(move || layers::prepare_layer(&layers, &sandbox, &own).map_err(layer_error))
+            .await?
     };
     let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(|error| layer_error(error.into()))?;
@@ -43,11 +44,11 @@ pub(crate) async fn take(
     let answer = guest.ask(guest.number(), &request, &passed).await?;
     drop(theirs);
     let outcome = Outcome::new(Arc::clone(&from), answer, using);
-    let most = limits::disk(&from.settings).saturating_mul(2);
-    let built = engine::block(move || {
-        let (draft, contents, bytes) = layers::fill(plan, &own, &dir, most, &socket, &cancelled)?;
+    let most = limits::disk_limit(&from.settings).saturating_mul(2);
+    let built = engine::run_blocking(move || {
+        let (draft, contents, bytes) = layers::fill_layer(plan, &own, &dir, most, &socket, &cancelled)?;
         if cancelled.load(Ordering::Acquire) {
-            return Err(gone());
+            return Err(gone_error());
         }
         store.list_layer(&key, draft.name(), bytes)?;
         Ok((draft, contents, bytes))

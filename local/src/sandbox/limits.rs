@@ -6,24 +6,24 @@ use koze_core::provider::Settings;
 pub(crate) const PROCESSES: u64 = 512;
 
 /// Returns the disk limit of a sandbox in bytes.
-pub(crate) fn disk(settings: &Settings) -> u64 {
+pub(crate) fn disk_limit(settings: &Settings) -> u64 {
     u64::from(settings.profile.size.disk_mb) * 1_000_000
 }
 
 /// Returns the maximum number of directory entries of a sandbox. Each counts at least 4 KiB of disk space, except
 /// further names of a file.
-pub(crate) fn entries(settings: &Settings) -> u64 {
-    disk(settings) / 2048 + 65_536
+pub(crate) fn entry_limit(settings: &Settings) -> u64 {
+    disk_limit(settings) / 2048 + 65_536
 }
 
 /// Returns the memory limit of a sandbox in bytes.
-pub(crate) fn memory(settings: &Settings) -> u64 {
+pub(crate) fn memory_limit(settings: &Settings) -> u64 {
     u64::from(settings.profile.size.memory_mib) << 20
 }
 
 /// Returns the CPU limit of a sandbox in thousandths of a processor: that of Cloudflare's instance type with this
 /// memory, but at least one processor, because a sixteenth of one is too slow for interactive use.
-pub(crate) fn processors(settings: &Settings) -> u64 {
+pub(crate) fn processor_limit(settings: &Settings) -> u64 {
     match settings.profile.size.memory_mib {
         12_288.. => 4000,
         8192.. => 2000,
@@ -33,7 +33,7 @@ pub(crate) fn processors(settings: &Settings) -> u64 {
 
 /// Returns how many threads a program should use if its CPU is limited, for the variable that `nproc` and OpenMP read. The affinity mask
 /// is not changed: it would bind a sandbox to fixed processors, which others may keep busy while the rest is idle.
-pub(crate) fn threads(settings: &Settings) -> u64 {
+pub(crate) fn thread_count(settings: &Settings) -> u64 {
     let here = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
-    (processors(settings) / 1000).min(here)
+    (processor_limit(settings) / 1000).min(here)
 }

@@ -47,8 +47,8 @@ use self::inner::{Inner, State};
 use self::process::LocalProcess;
 use self::running::Running;
 use crate::engine;
-use crate::errors::{destroyed, state_failed, unexpected};
-use crate::host::claim::claimed;
+use crate::errors::{destroyed_error, state_failed, unexpected_answer};
+use crate::host::claim::is_claimed;
 use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{
@@ -90,7 +90,7 @@ impl LocalSandbox {
     {
         let inner = Arc::clone(&self.0);
         let using = inner.using();
-        engine::run(async move {
+        engine::run_to_completion(async move {
             let running = inner.wake().await?;
             let done = work(inner, running).await;
             drop(using);
@@ -107,7 +107,7 @@ impl LocalSandbox {
     async fn change_notes(&self, path: &str, change: fn(&Path, &str) -> io::Result<()>) -> Result<()> {
         let path = path.to_owned();
         let change = move |inner: Arc<Inner>, _| {
-            engine::block(move || change(&inner.directory, &path).map_err(state_failed))
+            engine::run_blocking(move || change(&inner.directory, &path).map_err(state_failed))
         };
         self.with(change).await
     }
@@ -123,9 +123,9 @@ impl Sandbox for LocalSandbox {
     async fn exec(&self, command: Command) -> Result<Output> {
         let _using = self.0.using();
         let inner = Arc::clone(&self.0);
-        let running = engine::run(async move { inner.wake().await }).await?;
+        let running = engine::run_to_completion(async move { inner.wake().await }).await?;
         let env = self.0.environment(&running, &command.env);
-        exec::exec(running, command, env).await
+        exec::run_program(running, command, env).await
     }
 
     async fn start(&self, program: Program) -> Result<LocalProcess> {
@@ -139,7 +139,7 @@ impl Sandbox for LocalSandbox {
 
     async fn process(&self, id: &ProcessId) -> Result<Option<LocalProcess>> {
         let (inner, id) = (Arc::clone(&self.0), id.clone());
-        engine::run(async move {
+        engine::run_to_completion(async move {
             let running = inner.awake().await?;
             Ok(running.and_then(|running| LocalProcess::find(inner, &running, &id)))
         })
@@ -148,7 +148,7 @@ impl Sandbox for LocalSandbox {
 
     async fn processes(&self) -> Result<Vec<ProcessInfo>> {
         let inner = Arc::clone(&self.0);
-        engine::run(async move {
+        engine::run_to_completion(async move {
             Ok(inner.awake().await?.map(|running| running.processes.list()).unwrap_or_default())
         })
         .await
@@ -156,7 +156,8 @@ impl Sandbox for LocalSandbox {
 
     async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {
         let place = path.owned();
-        self.with(move |_, running| async move { files::read(&running, place, offset, limit).await }).await
+        self.with(move |_, running| async move { files::read_file(&running, place, offset, limit).await })
+            .await
     }
 
     async fn write(&self, path: Place<'_>, bytes: Vec<u8>, how: How) -> Result<u64> {
@@ -165,9 +166,9 @@ impl Sandbox for LocalSandbox {
             let _one = inner.writes.lock().await;
             inner.has_room()?;
             match how {
-                How::Replace => files::replace(&running, place, bytes).await,
-                How::Append => files::append(&running, place, bytes, None).await,
-                How::At(offset) => files::append(&running, place, bytes, Some(offset)).await,
+                How::Replace => files::replace_file(&running, place, bytes).await,
+                How::Append => files::append_to_file(&running, place, bytes, None).await,
+                How::At(offset) => files::append_to_file(&running, place, bytes, Some(offset)).await,
             }
         })
         .await
@@ -179,7 +180,7 @@ impl Sandbox for LocalSandbox {
         self.with(move |inner, running| async move {
             let _one = inner.writes.lock().await;
             inner.has_room()?;
-            files::edit(&running, place, edit).await
+            files::edit_file(&running, place, edit).await
         })
         .await
     }
@@ -194,15 +195,15 @@ impl Sandbox for LocalSandbox {
     }
 
     fn archive(&self, path: Place<'_>) -> Tar {
-        archive::pack(Arc::clone(&self.0), path.owned())
+        archive::pack_archive(Arc::clone(&self.0), path.owned())
     }
 
     async fn extract(&self, path: Place<'_>, tar: Bytes<'_>) -> Result<Contents> {
-        archive::unpack(Arc::clone(&self.0), path.owned(), tar).await
+        archive::unpack_archive(Arc::clone(&self.0), path.owned(), tar).await
     }
 
     async fn search(&self, path: Place<'_>, search: &Search) -> Result<Searched> {
-        search::search(&self.0, path.owned(), search.clone()).await
+        search::search_tree(&self.0, path.owned(), search.clone()).await
     }
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {
@@ -210,7 +211,7 @@ impl Sandbox for LocalSandbox {
         let (mut listing, mut from) = (files::Listing::default(), Some(0));
         while let Some(position) = from {
             let Answer::Listed(page, next) = self.ask(Request::List(path.owned(), position)).await? else {
-                return Err(unexpected());
+                return Err(unexpected_answer());
             };
             listing.add(page, path.path)?;
             from = next;
@@ -221,7 +222,7 @@ impl Sandbox for LocalSandbox {
     async fn stat(&self, path: Place<'_>) -> Result<Stat> {
         match self.ask(Request::Stat(path.owned())).await? {
             Answer::Found(found) => Ok(found),
-            _ => Err(unexpected()),
+            _ => Err(unexpected_answer()),
         }
     }
 
@@ -232,17 +233,17 @@ impl Sandbox for LocalSandbox {
     /// Copies to another sandbox of this machine as a stream, and to any other in pieces.
     async fn copy_to<T: Sandbox>(&self, from: Place<'_>, to: &T, target: Place<'_>) -> Result<u64> {
         match (to as &dyn Any).downcast_ref::<LocalSandbox>() {
-            Some(to) => transfer::copy(&self.0, from.owned(), &to.0, target.owned()).await,
+            Some(to) => transfer::copy_tree(&self.0, from.owned(), &to.0, target.owned()).await,
             None => pieces::copy(self, from, to, target).await,
         }
     }
 
     async fn record_staging(&self, path: &str) -> Result<()> {
-        self.change_notes(path, staging::note).await
+        self.change_notes(path, staging::record_path).await
     }
 
     async fn forget_staging(&self, path: &str) -> Result<()> {
-        self.change_notes(path, staging::forget).await
+        self.change_notes(path, staging::forget_path).await
     }
 
     async fn expose(&self, port: u16) -> Result<String> {
@@ -251,9 +252,9 @@ impl Sandbox for LocalSandbox {
         }
         let inner = Arc::clone(&self.0);
         if matches!(*inner.state.lock().await, State::Destroyed) {
-            return Err(destroyed());
+            return Err(destroyed_error());
         }
-        engine::block(move || {
+        engine::run_blocking(move || {
             let gone = || Error::new(Code::Unavailable, "the provider that serves previews is gone");
             let provider = inner.provider.upgrade().ok_or_else(gone)?;
             let token = inner.registry.token(&inner.key)?;
@@ -264,13 +265,13 @@ impl Sandbox for LocalSandbox {
 
     async fn status(&self) -> Result<Status> {
         let inner = Arc::clone(&self.0);
-        engine::run(async move {
+        engine::run_to_completion(async move {
             match &*inner.state.lock().await {
                 State::Awake(running) if !running.has_ended() => return Ok(Status::Running),
-                State::Destroyed => return Err(destroyed()),
+                State::Destroyed => return Err(destroyed_error()),
                 _ => {}
             }
-            let running = claimed(&inner.directory);
+            let running = is_claimed(&inner.directory);
             Ok(if running { Status::Running } else { Status::Sleeping })
         })
         .await
@@ -278,6 +279,6 @@ impl Sandbox for LocalSandbox {
 
     async fn destroy(&self) -> Result<()> {
         let inner = Arc::clone(&self.0);
-        engine::run(async move { inner.destroy().await }).await
+        engine::run_to_completion(async move { inner.destroy().await }).await
     }
 }

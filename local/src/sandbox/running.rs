@@ -21,8 +21,8 @@ use super::judgement::Judgements;
 use super::process::table::Processes;
 use crate::cgroup::{Group, Memory as GroupMemory};
 use crate::engine::engine;
-use crate::engine::ready::watched;
-use crate::errors::{gone, reported};
+use crate::engine::ready::watch_descriptor;
+use crate::errors::{convert_fault, gone_error};
 use crate::launch::{self, Launched, MemoryFiles, Process, Spec};
 use koze_core::error::{Code, Error, Result};
 
@@ -71,7 +71,7 @@ impl Running {
     pub(crate) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
         let background = Background::new(&spec.weak);
         let owner = spec.owner;
-        let (launched, group) = launch::launch(spec, group).await?;
+        let (launched, group) = launch::launch_sandbox(spec, group).await?;
         let Launched { socket, process: Process { descriptor: process, number: pid }, memory, sockets } =
             launched;
         let failed = |error: io::Error| {
@@ -87,8 +87,8 @@ impl Running {
         let flags = rustix::fs::fcntl_getfl(&socket).map_err(|error| failed(error.into()))?;
         rustix::fs::fcntl_setfl(&socket, flags | rustix::fs::OFlags::NONBLOCK)
             .map_err(|error| failed(error.into()))?;
-        let socket = watched(Arc::new(socket), Interest::READABLE).map_err(failed)?;
-        let end = watched(Arc::clone(&process), Interest::READABLE).map_err(failed)?;
+        let socket = watch_descriptor(Arc::new(socket), Interest::READABLE).map_err(failed)?;
+        let end = watch_descriptor(Arc::clone(&process), Interest::READABLE).map_err(failed)?;
         drop(registered);
         let wire = Arc::new(Wire { socket, waiting: Mutex::new(Some(HashMap::new())) });
         let (over, ended) = watch::channel(false);
@@ -102,7 +102,7 @@ impl Running {
         engine.spawn(async move {
             // Readable once the process has exited.
             let _ = end.readable().await;
-            launch::reap(end.get_ref());
+            launch::reap_process(end.get_ref());
             at_end.close();
             // Waits briefly for the control group to be empty.
             let _ = tokio::task::spawn_blocking(move || drop(group)).await;
@@ -169,7 +169,7 @@ impl Running {
     /// A channel for an answer that follows another one.
     pub(crate) fn expect(&self, number: u64) -> Result<oneshot::Receiver<Received<Answer>>> {
         let (answer, coming) = oneshot::channel();
-        match lock(&self.wire.waiting).as_mut() {
+        match lock_mutex(&self.wire.waiting).as_mut() {
             Some(waiting) => waiting.insert(number, answer),
             None => return Err(self.gone_error()),
         };
@@ -178,7 +178,7 @@ impl Running {
 
     /// Stops waiting for an answer.
     pub(super) fn expect_no_more(&self, number: u64) {
-        if let Some(waiting) = lock(&self.wire.waiting).as_mut() {
+        if let Some(waiting) = lock_mutex(&self.wire.waiting).as_mut() {
             waiting.remove(&number);
         }
     }
@@ -205,7 +205,7 @@ impl Running {
     pub(crate) fn kill_programs(&self) -> io::Result<oneshot::Receiver<Received<Answer>>> {
         let number = self.number();
         let (answer, coming) = oneshot::channel();
-        match lock(&self.wire.waiting).as_mut() {
+        match lock_mutex(&self.wire.waiting).as_mut() {
             Some(waiting) => waiting.insert(number, answer),
             None => return Err(io::ErrorKind::NotConnected.into()),
         };
@@ -222,7 +222,7 @@ impl Running {
                     "the sandbox was stopped because its programs could not be killed: {why}; the next call starts it again"
                 ),
             ),
-            None => gone(),
+            None => gone_error(),
         }
     }
 
@@ -238,7 +238,7 @@ impl Running {
             // A descriptor can be registered only once.
             let socket = Arc::new(self.wire.socket.get_ref().try_clone()?);
             let _engine = engine().map_err(io::Error::other)?.enter();
-            watched(socket, Interest::WRITABLE)
+            watch_descriptor(socket, Interest::WRITABLE)
         };
         watched().map_err(|_| self.gone_error())?.writable().await.map(drop).map_err(|_| self.gone_error())
     }
@@ -257,7 +257,7 @@ impl Running {
         let received =
             self.ask(self.number(), request, descriptors).await?.await.map_err(|_| self.gone_error())?;
         match received.message {
-            Answer::Failed(fault) => Err(reported(fault)),
+            Answer::Failed(fault) => Err(convert_fault(fault)),
             _ => Ok(received),
         }
     }
@@ -286,10 +286,13 @@ impl Wire {
         loop {
             let Ok(mut ready) = self.socket.readable().await else { break };
             match messages.receive::<Answer>(self.socket.get_ref()) {
-                Ok(Some(received)) if received.descriptors.len() > descriptors(&received.message) => break,
+                Ok(Some(received)) if received.descriptors.len() > descriptor_count(&received.message) => {
+                    break;
+                }
                 Ok(Some(received)) => {
-                    let asked =
-                        lock(&self.waiting).as_mut().and_then(|waiting| waiting.remove(&received.number));
+                    let asked = lock_mutex(&self.waiting)
+                        .as_mut()
+                        .and_then(|waiting| waiting.remove(&received.number));
                     // The guest's ready message has no receiver, nor has the answer of a canceled call.
                     if let Some(asked) = asked {
                         let _ = asked.send(received);
@@ -304,16 +307,16 @@ impl Wire {
 
     /// Drops all pending calls.
     fn close(&self) {
-        lock(&self.waiting).take();
+        lock_mutex(&self.waiting).take();
     }
 
     fn closed(&self) -> bool {
-        lock(&self.waiting).is_none()
+        lock_mutex(&self.waiting).is_none()
     }
 }
 
 /// Returns how many descriptors are passed with an answer.
-fn descriptors(answer: &Answer) -> usize {
+fn descriptor_count(answer: &Answer) -> usize {
     match answer {
         Answer::Opened | Answer::Made => 1,
         Answer::Terminal => 2,
@@ -321,6 +324,6 @@ fn descriptors(answer: &Answer) -> usize {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

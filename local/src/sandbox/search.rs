@@ -7,23 +7,23 @@ use tokio::sync::oneshot;
 
 use super::inner::Inner;
 use crate::engine::engine;
-use crate::errors::{gone, reported, unexpected};
+use crate::errors::{convert_fault, gone_error, unexpected_answer};
 use koze_core::error::Result;
 use koze_core::sandbox::{Search, Searched};
 
 /// Searches. If the caller stops waiting, the guest stops, too.
-pub(super) async fn search(inner: &Arc<Inner>, place: Place, search: Search) -> Result<Searched> {
+pub(super) async fn search_tree(inner: &Arc<Inner>, place: Place, search: Search) -> Result<Searched> {
     let (done, found) = oneshot::channel();
     let inner = Arc::clone(inner);
     engine()?.spawn(async move {
         let mut done = done;
-        let found = run(&inner, place, search, &mut done).await;
+        let found = run_search(&inner, place, search, &mut done).await;
         let _ = done.send(found);
     });
-    found.await.map_err(|_| gone())?
+    found.await.map_err(|_| gone_error())?
 }
 
-async fn run(
+async fn run_search(
     inner: &Arc<Inner>,
     place: Place,
     search: Search,
@@ -42,7 +42,7 @@ async fn run(
     };
     match answer.map_err(|_| running.gone_error())?.message {
         Answer::Searched(found) => Ok(found),
-        Answer::Failed(fault) => Err(reported(fault)),
-        _ => Err(unexpected()),
+        Answer::Failed(fault) => Err(convert_fault(fault)),
+        _ => Err(unexpected_answer()),
     }
 }

@@ -19,14 +19,14 @@ pub(super) struct Note {
 }
 
 /// Records a path.
-pub(super) fn note(directory: &Path, path: &str) -> io::Result<()> {
-    fs::create_dir_all(notes(directory))?;
-    fs::write(file(directory, path), path)
+pub(super) fn record_path(directory: &Path, path: &str) -> io::Result<()> {
+    fs::create_dir_all(records_directory(directory))?;
+    fs::write(record_file(directory, path), path)
 }
 
 /// Removes the record of a path, if any.
-pub(super) fn forget(directory: &Path, path: &str) -> io::Result<()> {
-    match fs::remove_file(file(directory, path)) {
+pub(super) fn forget_path(directory: &Path, path: &str) -> io::Result<()> {
+    match fs::remove_file(record_file(directory, path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -34,16 +34,16 @@ pub(super) fn forget(directory: &Path, path: &str) -> io::Result<()> {
 
 /// Returns the records that a killed program has left. Claim the sandbox first. Unreadable records are ignored, so that
 /// they do not keep the sandbox from starting.
-pub(super) fn left(directory: &Path) -> Vec<Note> {
+pub(super) fn left_records(directory: &Path) -> Vec<Note> {
     let note = |file: io::Result<fs::DirEntry>| {
         let file = file.ok()?.path();
         Some(Note { path: fs::read_to_string(&file).ok()?, file })
     };
-    fs::read_dir(notes(directory)).into_iter().flatten().filter_map(note).collect()
+    fs::read_dir(records_directory(directory)).into_iter().flatten().filter_map(note).collect()
 }
 
 /// Removes the recorded paths. If the sandbox ends meanwhile, its next start does so.
-pub(super) async fn sweep(running: &Running, left: Vec<Note>) {
+pub(super) async fn remove_recorded(running: &Running, left: Vec<Note>) {
     for Note { file, path } in left {
         let gone = running.call(&Request::Change(Change::Remove(Place { root: "/".into(), path }))).await;
         if matches!(gone, Err(Error { code: Code::Unavailable, .. })) {
@@ -54,10 +54,10 @@ pub(super) async fn sweep(running: &Running, left: Vec<Note>) {
     }
 }
 
-fn notes(directory: &Path) -> PathBuf {
+fn records_directory(directory: &Path) -> PathBuf {
     directory.join("passing")
 }
 
-fn file(directory: &Path, path: &str) -> PathBuf {
-    notes(directory).join(HEXLOWER.encode(&Sha256::digest(path)))
+fn record_file(directory: &Path, path: &str) -> PathBuf {
+    records_directory(directory).join(HEXLOWER.encode(&Sha256::digest(path)))
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::limits::{PROCESSES, disk, memory, processors};
+use super::limits::{PROCESSES, disk_limit, memory_limit, processor_limit};
 use crate::cgroup::{self, Group};
 use crate::filter;
 use crate::host::layout::OWN;
@@ -52,7 +52,7 @@ const PROGRAMS: [&str; 4] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Returns the specification of a sandbox.
-pub(crate) fn spec(
+pub(crate) fn sandbox_spec(
     directory: &Path,
     hostname: &str,
     settings: &Settings,
@@ -60,30 +60,30 @@ pub(crate) fn spec(
     group: Option<&Group>,
     weak: &Weaknesses,
 ) -> Result<Spec> {
-    let mut spec = bare(hostname, settings, owner, group, weak)?;
+    let mut spec = common_spec(hostname, settings, owner, group, weak)?;
     for (path, target, _) in OWN.iter().filter(|(_, target, _)| !target.is_empty()) {
-        bind(&mut spec, &directory.join(path), (*target).to_owned(), BindKind::Writable);
+        bind_entry(&mut spec, &directory.join(path), (*target).to_owned(), BindKind::Writable);
     }
     for path in weak.files() {
         let kind = if path.is_dir() { BindKind::Writable } else { BindKind::File };
-        bind(&mut spec, path, path.to_string_lossy().trim_start_matches('/').to_owned(), kind);
+        bind_entry(&mut spec, path, path.to_string_lossy().trim_start_matches('/').to_owned(), kind);
     }
     if weak.has(&Weakness::Processes) {
-        bind(&mut spec, Path::new("/proc"), "proc".to_owned(), BindKind::Writable);
+        bind_entry(&mut spec, Path::new("/proc"), "proc".to_owned(), BindKind::Writable);
     }
     Ok(spec)
 }
 
 /// Returns the specification of a browser's sandbox, which has no files on disk: all that it writes is in `/dev/shm`.
-pub(crate) fn browser(settings: &Settings, owner: Option<u32>, group: Option<&Group>) -> Result<Spec> {
-    let mut spec = bare("browser", settings, owner, group, &Weaknesses::default())?;
+pub(crate) fn browser_spec(settings: &Settings, owner: Option<u32>, group: Option<&Group>) -> Result<Spec> {
+    let mut spec = common_spec("browser", settings, owner, group, &Weaknesses::default())?;
     spec.shared_mib = BROWSER_SHARED;
     spec.links.extend(["tmp", "home/user"].map(|path| (path.to_owned(), "/dev/shm".to_owned())));
     Ok(spec)
 }
 
 /// Returns the parts of a specification that all sandboxes have in common: what they see of the host.
-fn bare(
+fn common_spec(
     hostname: &str,
     settings: &Settings,
     owner: Option<u32>,
@@ -94,25 +94,25 @@ fn bare(
         binds: Vec::new(),
         overlay: None,
         links: Vec::new(),
-        texts: launch::limit_texts(limits(settings, group)),
+        texts: launch::limit_files(visible_limits(settings, group)),
         visible_group: visible_group(group),
         hostname: hostname.to_owned(),
         shared_mib: SHARED,
         processes: PROCESSES,
-        file_size: disk(settings),
-        filters: filter::last(group.is_some())?,
+        file_size: disk_limit(settings),
+        filters: filter::last_filters(group.is_some())?,
         owner,
         weak: weak.clone(),
         task: Task::Guest,
     };
     for name in SYSTEM {
-        system(&mut spec, name);
+        add_system_entry(&mut spec, name);
     }
     for name in ETC {
-        system(&mut spec, &format!("etc/{name}"));
+        add_system_entry(&mut spec, &format!("etc/{name}"));
     }
     for name in DEVICES {
-        bind(&mut spec, &Path::new("/dev").join(name), format!("dev/{name}"), BindKind::Device);
+        bind_entry(&mut spec, &Path::new("/dev").join(name), format!("dev/{name}"), BindKind::Device);
     }
     let link = |path: &str, target: &str| (path.to_owned(), target.to_owned());
     spec.links.extend([
@@ -144,7 +144,7 @@ fn bare(
 }
 
 /// Adds an entry of the host under the same name. A link is recreated if its directory is entirely the sandbox's.
-fn system(spec: &mut Spec, name: &str) {
+fn add_system_entry(spec: &mut Spec, name: &str) {
     let path = Path::new("/").join(name);
     let Ok(found) = fs::symlink_metadata(&path) else { return };
     if found.is_symlink()
@@ -157,10 +157,10 @@ fn system(spec: &mut Spec, name: &str) {
     }
     let Ok(found) = fs::metadata(&path) else { return };
     let kind = if found.is_dir() { BindKind::Directory } else { BindKind::File };
-    bind(spec, &path, name.to_owned(), kind);
+    bind_entry(spec, &path, name.to_owned(), kind);
 }
 
-fn bind(spec: &mut Spec, source: &Path, target: String, kind: BindKind) {
+fn bind_entry(spec: &mut Spec, source: &Path, target: String, kind: BindKind) {
     spec.binds.push(Bind { source: source.as_os_str().as_bytes().to_vec(), target, kind });
 }
 
@@ -174,17 +174,17 @@ fn visible_group(group: Option<&Group>) -> VisibleGroup {
 }
 
 /// Returns the limits that programs see.
-fn limits(settings: &Settings, group: Option<&Group>) -> Limits {
+fn visible_limits(settings: &Settings, group: Option<&Group>) -> Limits {
     let has_share = group.is_some_and(|group| group.processors);
     Limits {
-        memory: memory(settings),
+        memory: memory_limit(settings),
         processes: PROCESSES,
-        processors: has_share.then(|| processors(settings)),
+        processors: has_share.then(|| processor_limit(settings)),
     }
 }
 
 /// Returns the environment of every program. No variable of the host is passed on.
-pub(crate) fn environment() -> Vec<(String, String)> {
+pub(crate) fn program_environment() -> Vec<(String, String)> {
     [
         (
             "PATH",

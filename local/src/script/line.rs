@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::serve::PACKET;
 use crate::engine::engine;
-use crate::engine::ready::watched;
+use crate::engine::ready::watch_descriptor;
 use crate::launch::{self, Launched, Spec};
 use koze_core::error::{Code, Error, Result};
 
@@ -34,14 +34,14 @@ pub(super) struct Line {
 impl Line {
     /// Starts a process. Call this within the engine's runtime.
     pub(super) async fn start(spec: Spec) -> Result<Self> {
-        let (Launched { socket, process, .. }, _) = launch::launch(spec, None).await?;
+        let (Launched { socket, process, .. }, _) = launch::launch_sandbox(spec, None).await?;
         let number = process.number;
         let process = Arc::new(process.descriptor);
         let made = || {
             let flags = rustix::fs::fcntl_getfl(&socket)?;
             rustix::fs::fcntl_setfl(&socket, flags | rustix::fs::OFlags::NONBLOCK)?;
-            let reading = watched(Arc::new(socket.try_clone()?), Interest::READABLE)?;
-            Ok::<_, io::Error>((reading, watched(Arc::new(socket), Interest::WRITABLE)?))
+            let reading = watch_descriptor(Arc::new(socket.try_clone()?), Interest::READABLE)?;
+            Ok::<_, io::Error>((reading, watch_descriptor(Arc::new(socket), Interest::WRITABLE)?))
         };
         match made() {
             Ok((reading, writing)) => {
@@ -49,7 +49,7 @@ impl Line {
                 Ok(Line { reading, writing, process, number, incoming: Incoming::default(), outgoing })
             }
             Err(error) => {
-                end(&process);
+                end_process(&process);
                 let text = format!("the process of a script cannot be reached: {error}");
                 Err(Error::new(Code::Internal, text).with_source(error))
             }
@@ -121,15 +121,15 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        end(&self.process);
+        end_process(&self.process);
     }
 }
 
 /// Kills a process, and reaps it.
-fn end(process: &Arc<OwnedFd>) {
+fn end_process(process: &Arc<OwnedFd>) {
     let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
     if let Ok(engine) = engine() {
         let process = Arc::clone(process);
-        engine.spawn_blocking(move || launch::reap(&process));
+        engine.spawn_blocking(move || launch::reap_process(&process));
     }
 }

@@ -31,14 +31,14 @@ use koze_script::protocol::ToScript;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::engine::engine;
-use crate::errors::gone;
+use crate::errors::gone_error;
 use crate::weakness::Weaknesses;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::{Calls, Ran};
 
-pub(super) use self::database::{Databases, serve as serve_database};
+pub(super) use self::database::{Databases, serve_queries};
 use self::pool::Pool;
-pub(super) use self::serve::serve;
+pub(super) use self::serve::serve_scripts;
 use self::worker::{Bounds, Talk};
 
 /// The maximum number of concurrent scripts.
@@ -68,8 +68,8 @@ impl Scripts {
     /// Sends a script to a process of an agent, answers its calls, and returns what it did.
     pub(super) async fn send(&self, agent: &str, message: ToScript, calls: &impl Calls) -> Result<Ran> {
         let of_agent = self.agent(agent);
-        let _turn = of_agent.acquire().await.map_err(|_| gone())?;
-        let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_| gone())?;
+        let _turn = of_agent.acquire().await.map_err(|_| gone_error())?;
+        let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_| gone_error())?;
         let (asking, mut asked) = mpsc::unbounded_channel();
         let bounds = self.bounds;
         let (answering, answers) = mpsc::channel(bounds.ready);

@@ -95,13 +95,13 @@ impl Pool {
 
     async fn launch(&self) -> Result<Worker> {
         let directory = self.directory.clone();
-        let owner = engine::block(move || {
+        let owner = engine::run_blocking(move || {
             let failed = |error: std::io::Error| {
                 let text = format!("the process of a script cannot be prepared: {}", error.kind());
                 Error::new(Code::Unavailable, text).with_source(error)
             };
             std::fs::create_dir_all(&directory).map_err(failed)?;
-            owner::settle(&directory, &Weaknesses::default()).map_err(failed)
+            owner::settle_owner(&directory, &Weaknesses::default()).map_err(failed)
         })
         .await?;
         Worker::start(Spec {
@@ -114,7 +114,7 @@ impl Pool {
             shared_mib: 0,
             processes: 1,
             file_size: 0,
-            filters: filter::engine::script()?,
+            filters: filter::engine::script_filter()?,
             owner,
             weak: Weaknesses::default(),
             task: Task::Script,

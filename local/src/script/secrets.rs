@@ -108,9 +108,9 @@ impl Secrets {
     pub(crate) fn values(&self) -> Result<Values> {
         // No file operation of this is slow, because the directory is on this machine, and what is known is not read again.
         let stamp = match fs::symlink_metadata(self.path()) {
-            Ok(about) => stamp(&about),
+            Ok(about) => file_stamp(&about),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Values::default()),
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(secrets_error(error)),
         };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, values)) = &*known
@@ -135,9 +135,9 @@ impl Secrets {
         let mut file = match options.open(self.path()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(secrets_error(error)),
         };
-        let about = file.metadata().map_err(failed)?;
+        let about = file.metadata().map_err(secrets_error)?;
         let is_own = about.is_file() && about.uid() == rustix::process::geteuid().as_raw();
         if !is_own || about.mode() & 0o077 != 0 {
             let message = "the file with the secrets is not private: other users can read or replace it. Delete it and set the secrets \
@@ -145,7 +145,7 @@ impl Secrets {
             return Err(Error::new(Code::PermissionDenied, message));
         }
         let mut text = String::new();
-        file.read_to_string(&mut text).map_err(failed)?;
+        file.read_to_string(&mut text).map_err(secrets_error)?;
         // Without the parser's error, which may quote the file.
         let all = serde_json::from_str(&text).map_err(|_| {
             Error::new(
@@ -153,22 +153,22 @@ impl Secrets {
                 "the file with the secrets is damaged: delete it and set the secrets again",
             )
         })?;
-        Ok(Some((stamp(&about), all)))
+        Ok(Some((file_stamp(&about), all)))
     }
 
     /// Replaces the file by a changed one.
     fn change(&self, change: impl FnOnce(&mut All) -> Result<()>) -> Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory).map_err(failed)?;
-        let directory = File::open(&self.directory).map_err(failed)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory).map_err(secrets_error)?;
+        let directory = File::open(&self.directory).map_err(secrets_error)?;
         // Held until this returns. Nothing else locks this directory.
-        flock(&directory, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+        flock(&directory, FlockOperation::LockExclusive).map_err(|error| secrets_error(error.into()))?;
         let mut all = self.read()?.map(|(_, all)| all).unwrap_or_default();
         change(&mut all)?;
-        let text = serde_json::to_vec(&all).map_err(|error| failed(error.into()))?;
+        let text = serde_json::to_vec(&all).map_err(|error| secrets_error(error.into()))?;
         let new = self.directory.join(format!("{FILE}.new"));
         // Of a program that was killed.
         match fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(secrets_error(error)),
             _ => {}
         }
         let written = || {
@@ -180,12 +180,12 @@ impl Secrets {
         };
         written().map_err(|error| {
             let _ = fs::remove_file(&new);
-            failed(error)
+            secrets_error(error)
         })
     }
 }
 
-fn stamp(about: &fs::Metadata) -> Stamp {
+fn file_stamp(about: &fs::Metadata) -> Stamp {
     let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
     (about.dev(), about.ino(), about.size(), times)
 }
@@ -218,7 +218,7 @@ fn check_value(value: &str) -> Result<()> {
     Err(Error::new(Code::InvalidInput, message))
 }
 
-fn failed(error: io::Error) -> Error {
+fn secrets_error(error: io::Error) -> Error {
     let message = format!("the file with the secrets cannot be used: {}", error.kind());
     Error::new(Code::Unavailable, message).with_source(error)
 }

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 pub(super) const PACKET: usize = 16 << 10;
 
 /// Runs scripts until the host is gone.
-pub(in super::super) fn serve(socket: OwnedFd) -> io::Result<()> {
+pub(in super::super) fn serve_scripts(socket: OwnedFd) -> io::Result<()> {
     native::serve(Socket::new(socket)).map_err(|failure| io::Error::other(failure.message))
 }
 

@@ -99,8 +99,8 @@ impl Worker {
         let time = Duration::from_millis(limits.time_ms) + GRACE;
         let (result, end) = match tokio::time::timeout(time, self.exchange(&mut run, talk)).await {
             Ok(Ok(result)) => (result, End::Reusable),
-            Ok(Err(Broken::Gone)) => (Err(ended(&limits)), End::Over),
-            Ok(Err(Broken::Full)) => (Err(full()), End::Over),
+            Ok(Err(Broken::Gone)) => (Err(ended_failure(&limits)), End::Over),
+            Ok(Err(Broken::Full)) => (Err(full_failure()), End::Over),
             Ok(Err(Broken::Unwanted)) => {
                 return Err(Error::new(Code::Unavailable, "nobody waits for the script anymore"));
             }
@@ -201,7 +201,7 @@ impl Run {
 
 /// Returns the failure for a process that ended by itself: an allocation outside the engine's own heap has failed, or it made
 /// a system call that is not allowed.
-fn ended(limits: &Limits) -> Failure {
+fn ended_failure(limits: &Limits) -> Failure {
     let message = format!(
         "the process of the script ended: the script used more than its {} MiB of memory, or exceeded another limit of the \
          engine; keep less in memory at once",
@@ -211,7 +211,7 @@ fn ended(limits: &Limits) -> Failure {
 }
 
 /// Returns the failure of a script whose pending calls hold too much.
-fn full() -> Failure {
+fn full_failure() -> Failure {
     let message =
         format!("calls without an answer hold more than {} MiB: await some of them first", HELD >> 20);
     Failure { limit: Some(Limit::Memory), ..Failure::new(message) }

@@ -30,7 +30,7 @@ impl Blobs {
     /// Opens the directory of a state directory. Creates it if it is missing.
     pub(super) fn open(state: &Path) -> Result<Self> {
         let directory = state.join("blobs");
-        DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(blob_error)?;
         Ok(Blobs(directory))
     }
 
@@ -39,11 +39,15 @@ impl Blobs {
         loop {
             let name = uuid::Uuid::new_v4().simple().to_string();
             let path = self.0.join(&name);
-            let file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
-            flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+            let file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path)
+                .map_err(blob_error)?;
+            flock(&file, FlockOperation::LockExclusive).map_err(|error| blob_error(error.into()))?;
             // Another program may have swept the file before it was locked.
-            if file.metadata().map_err(failed)?.nlink() > 0 {
+            if file.metadata().map_err(blob_error)?.nlink() > 0 {
                 return Ok(Upload { file, path, name, size: 0, kept: false });
             }
         }
@@ -53,11 +57,11 @@ impl Blobs {
     pub(super) fn read(&self, name: &str, offset: u64, limit: u64) -> Result<Option<Vec<u8>>> {
         let file = match File::open(self.0.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(failed)?,
+            file => file.map_err(blob_error)?,
         };
-        let left = file.metadata().map_err(failed)?.len().saturating_sub(offset);
+        let left = file.metadata().map_err(blob_error)?.len().saturating_sub(offset);
         let mut bytes = vec![0; usize::try_from(limit.min(left)).unwrap_or(usize::MAX)];
-        file.read_exact_at(&mut bytes, offset).map_err(failed)?;
+        file.read_exact_at(&mut bytes, offset).map_err(blob_error)?;
         Ok(Some(bytes))
     }
 
@@ -68,7 +72,7 @@ impl Blobs {
 
     /// Deletes the files that killed processes have left.
     pub(super) fn sweep(&self, database: &Database) -> Result<()> {
-        for entry in fs::read_dir(&self.0).map_err(failed)?.flatten() {
+        for entry in fs::read_dir(&self.0).map_err(blob_error)?.flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let Ok(file) = File::open(entry.path()) else { continue };
             let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
@@ -84,14 +88,14 @@ impl Blobs {
 impl Upload {
     /// Appends bytes. If that fails, the file is deleted.
     pub(super) fn write(mut self, bytes: &[u8]) -> Result<Self> {
-        self.file.write_all(bytes).map_err(failed)?;
+        self.file.write_all(bytes).map_err(blob_error)?;
         self.size += bytes.len() as u64;
         Ok(self)
     }
 
     /// Writes everything to the disk. Returns the name of the file.
     pub(super) fn sync(&self) -> Result<&str> {
-        self.file.sync_all().map_err(failed)?;
+        self.file.sync_all().map_err(blob_error)?;
         Ok(&self.name)
     }
 
@@ -110,7 +114,7 @@ impl Drop for Upload {
 }
 
 /// Returns the error for a blob whose file was deleted by something other than koze.
-pub(super) fn lost() -> Error {
+pub(super) fn lost_error() -> Error {
     Error::new(
         Code::Internal,
         "the content of this blob is lost: its file was deleted from the state directory",
@@ -118,6 +122,6 @@ pub(super) fn lost() -> Error {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "it is used with `map_err`")]
-fn failed(error: io::Error) -> Error {
+fn blob_error(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("the store cannot be used: {}", error.kind())).with_source(error)
 }

@@ -49,11 +49,11 @@ impl Database {
             )?;
             Ok(connection)
         };
-        Ok(Database(Mutex::new(connect().map_err(failed)?)))
+        Ok(Database(Mutex::new(connect().map_err(database_error)?)))
     }
 
     fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
-        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(failed)
+        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(database_error)
     }
 
     /// Runs work in a transaction, so that no other program writes between its reads and writes.
@@ -82,7 +82,7 @@ impl Database {
         expected: Expected,
     ) -> Result<Option<u64>> {
         self.write(|transaction| {
-            if !expected.matches(version(transaction, session, key)?) {
+            if !expected.matches(current_version(transaction, session, key)?) {
                 return Ok(None);
             }
             let version: u64 = transaction.query_row(
@@ -101,7 +101,7 @@ impl Database {
 
     pub(super) fn delete(&self, session: &str, key: &Key, expected: Expected) -> Result<bool> {
         self.write(|transaction| {
-            if !expected.matches(version(transaction, session, key)?) {
+            if !expected.matches(current_version(transaction, session, key)?) {
                 return Ok(false);
             }
             let deleted = transaction.execute(
@@ -211,7 +211,7 @@ impl Database {
     }
 }
 
-fn version(transaction: &Transaction<'_>, session: &str, key: &Key) -> rusqlite::Result<Option<u64>> {
+fn current_version(transaction: &Transaction<'_>, session: &str, key: &Key) -> rusqlite::Result<Option<u64>> {
     let query = "select version from store_values where session = ? and key = ?";
     transaction.query_row(query, params![session, key.as_str()], |row| row.get(0)).optional()
 }
@@ -222,7 +222,7 @@ fn take_blob(transaction: &Transaction<'_>, session: &str, key: &Key) -> rusqlit
 }
 
 /// Returns the error without `SQLite`'s own text, which may contain the path of the database.
-fn failed(error: rusqlite::Error) -> Error {
+fn database_error(error: rusqlite::Error) -> Error {
     let cause = error.sqlite_error().map_or_else(|| "unexpected content".to_owned(), ToString::to_string);
     Error::new(Code::Unavailable, format!("the store cannot be used: {cause}")).with_source(error)
 }

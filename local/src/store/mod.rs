@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use self::blobs::{Blobs, Upload};
 use self::database::Database;
-use crate::errors::gone;
+use crate::errors::gone_error;
 use crate::host::layout::Own;
 use crate::layers::{Base, Layer, Layers};
 use crate::{Shared, engine};
@@ -84,8 +84,8 @@ impl LocalStore {
         work: impl FnOnce(&Files, &str) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let LocalStore { shared, session } = self.clone();
-        let turn = Arc::clone(&shared.stores.turns).acquire_owned().await.map_err(|_| gone())?;
-        engine::block(move || {
+        let turn = Arc::clone(&shared.stores.turns).acquire_owned().await.map_err(|_| gone_error())?;
+        engine::run_blocking(move || {
             // Held until the work is done, even if the caller stops waiting.
             let _turn = turn;
             work(shared.stores.files(&shared.state)?, &session)
@@ -152,7 +152,7 @@ impl Store for LocalStore {
         let mut upload = self.with(|files, _| files.blobs.create()).await?;
         let mut content = pin!(content);
         while let Some(bytes) = content.try_next().await? {
-            upload = engine::block(move || upload.write(&bytes)).await?;
+            upload = engine::run_blocking(move || upload.write(&bytes)).await?;
         }
         let key = key.clone();
         self.with(move |files, session| {
@@ -177,7 +177,7 @@ impl Store for LocalStore {
                 }
                 // Replaced or deleted since the database was read. If the row is the same, the file is lost.
                 if files.database.blob(session, &key)?.is_some_and(|(same, _)| same == name) {
-                    return Err(blobs::lost());
+                    return Err(blobs::lost_error());
                 }
             }
             Ok(None)

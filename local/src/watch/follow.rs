@@ -84,7 +84,7 @@ impl Follower {
     /// Checks the sandbox, and kills its programs if they exceed a limit.
     pub(super) fn look(&mut self, sandbox: &Inner, running: &Arc<Running>) {
         let mut budget = if sandbox.weak.has(&Weakness::Budget) { Budget::endless() } else { Budget::new() };
-        let (programs, over) = match usage::tree(running.pid, &mut budget) {
+        let (programs, over) = match usage::process_tree(running.pid, &mut budget) {
             Ok(all) => {
                 // One more check follows the end of the last program, for the files that it left.
                 let busy = all.len() > 1 || sandbox.in_use(IN_USE) || self.walk.is_some();
@@ -119,17 +119,17 @@ impl Follower {
         let Ok(device) = fs::metadata(&files).map(|about| about.dev()) else { return Ok(()) };
         // The disk comes first, because it determines whether writing is allowed.
         let disk = self.disk(sandbox, &files, all, budget)?;
-        let taken = usage::processes(all, budget)?;
+        let taken = usage::measure_processes(all, budget)?;
         if self.files_pace.due() {
             let start = thread_time();
-            self.files = usage::files(all, device, budget)?;
+            self.files = usage::measure_files(all, device, budget)?;
             if !sandbox.weak.has(&Weakness::Sockets) {
-                self.sockets = sockets::memory(running.sockets.as_ref(), running.pid, budget)?;
+                self.sockets = sockets::socket_memory(running.sockets.as_ref(), running.pid, budget)?;
             }
             self.files_pace.took(thread_time().saturating_sub(start));
         }
         running.judgements.refresh();
-        let most = limits::memory(&sandbox.settings);
+        let most = limits::memory_limit(&sandbox.settings);
         // Even with a control group, the kernel does not account for all of it.
         if self.sockets > most {
             return Err(Over::Sockets(most >> 20));
@@ -145,7 +145,7 @@ impl Follower {
             // Much of it may be shared.
             if self.memory_pace.due() {
                 let start = thread_time();
-                let exact = usage::memory(all, self.files.in_memory, budget)? + self.sockets;
+                let exact = usage::measure_memory(all, self.files.in_memory, budget)? + self.sockets;
                 self.memory_pace.took(thread_time().saturating_sub(start));
                 self.exact = Some(exact);
                 if exact > most {
@@ -172,7 +172,7 @@ impl Follower {
     fn processors(&mut self, all: &[u32], threads: u64, budget: &mut Budget) -> Result<(), Over> {
         let here = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
         let many = here * EACH;
-        if threads <= many || usage::runnable(all, budget)? <= many {
+        if threads <= many || usage::count_runnable(all, budget)? <= many {
             self.spinning = 0;
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl Follower {
         all: &[u32],
         budget: &Budget,
     ) -> Result<Option<Over>, Over> {
-        let (most, entries) = (limits::disk(&sandbox.settings), limits::entries(&sandbox.settings));
+        let (most, entries) = (limits::disk_limit(&sandbox.settings), limits::entry_limit(&sandbox.settings));
         let walked = match self.walk.take_if(|walk| walk.is_finished() || sandbox.weak.has(&Weakness::Budget))
         {
             // A panicked walk has no result.

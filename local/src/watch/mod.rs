@@ -33,7 +33,7 @@ struct Watched {
 }
 
 /// Watches for as long as the provider exists.
-pub(super) fn watch(provider: &Weak<Shared>) {
+pub(super) fn watch_sandboxes(provider: &Weak<Shared>) {
     let mut watched: HashMap<String, Watched> = HashMap::new();
     loop {
         std::thread::sleep(PERIOD);
@@ -54,13 +54,15 @@ pub(super) fn watch(provider: &Weak<Shared>) {
                 Some(Watched { here: Some(follower), .. }) => follower.look(&sandbox, &running),
                 Some(_) => {}
                 // If no thread can be created, the next round retries.
-                None => drop(begin(&sandbox, &running).map(|new| watched.insert(sandbox.key.clone(), new))),
+                None => {
+                    drop(begin_watch(&sandbox, &running).map(|new| watched.insert(sandbox.key.clone(), new)));
+                }
             }
         }
     }
 }
 
-fn begin(sandbox: &Arc<Inner>, running: &Arc<Running>) -> std::io::Result<Watched> {
+fn begin_watch(sandbox: &Arc<Inner>, running: &Arc<Running>) -> std::io::Result<Watched> {
     let mut follower = Follower::default();
     let weak = Arc::downgrade(running);
     if sandbox.weak.has(&Weakness::Budget) {

@@ -33,18 +33,18 @@ struct SocketQuery {
 
 /// Returns the memory of all sockets in bytes. `pid` is a process in their network. What the kernel does not report counts
 /// as zero: without a `sock_diag` socket, that is all except netlink.
-pub(super) fn memory(socket: Option<&OwnedFd>, pid: u32, budget: &Budget) -> Result<u64, Over> {
-    let mut sum = netlink(pid, budget)?;
+pub(super) fn socket_memory(socket: Option<&OwnedFd>, pid: u32, budget: &Budget) -> Result<u64, Over> {
+    let mut sum = netlink_memory(pid, budget)?;
     if let Some(socket) = socket {
-        for kind in kinds() {
-            sum += dump(socket, &kind, budget)?;
+        for kind in socket_queries() {
+            sum += dump_sockets(socket, &kind, budget)?;
         }
     }
     Ok(sum)
 }
 
 /// Returns the memory of netlink sockets, which not every kernel reports through `sock_diag`. No control group counts it.
-fn netlink(pid: u32, budget: &Budget) -> Result<u64, Over> {
+fn netlink_memory(pid: u32, budget: &Budget) -> Result<u64, Over> {
     let list = std::fs::read_to_string(format!("/proc/{pid}/net/netlink")).unwrap_or_default();
     let mut sum = 0;
     for line in list.lines().skip(1) {
@@ -56,7 +56,7 @@ fn netlink(pid: u32, budget: &Budget) -> Result<u64, Over> {
     Ok(sum)
 }
 
-fn kinds() -> Vec<SocketQuery> {
+fn socket_queries() -> Vec<SocketQuery> {
     // unix_diag_req: the family, all states, and the attributes for peers, queues and memory (0x4, 0x10, 0x20).
     let mut unix = vec![1, 0, 0, 0];
     for number in [u32::MAX, 0, 0x34, 0, 0] {
@@ -75,7 +75,7 @@ fn kinds() -> Vec<SocketQuery> {
     all
 }
 
-fn dump(socket: &OwnedFd, kind: &SocketQuery, budget: &Budget) -> Result<u64, Over> {
+fn dump_sockets(socket: &OwnedFd, kind: &SocketQuery, budget: &Budget) -> Result<u64, Over> {
     let mut part = vec![0; ROOM];
     // Discard the rest of an earlier answer.
     while recv(socket, &mut part, RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read > 0) {
@@ -93,7 +93,7 @@ fn dump(socket: &OwnedFd, kind: &SocketQuery, budget: &Budget) -> Result<u64, Ov
     loop {
         budget.time()?;
         let Ok((read, _)) = recv(socket, &mut part, RecvFlags::DONTWAIT) else { return Ok(sum) };
-        let Some(bytes) = messages(&part[..read], kind) else { return Ok(sum) };
+        let Some(bytes) = decode_messages(&part[..read], kind) else { return Ok(sum) };
         match bytes {
             (more, true) => return Ok(sum + more),
             (more, false) => sum += more,
@@ -102,13 +102,13 @@ fn dump(socket: &OwnedFd, kind: &SocketQuery, budget: &Budget) -> Result<u64, Ov
 }
 
 /// Decodes the messages of one part. Returns their sum, and whether it was the last part.
-fn messages(mut part: &[u8], kind: &SocketQuery) -> Option<(u64, bool)> {
+fn decode_messages(mut part: &[u8], kind: &SocketQuery) -> Option<(u64, bool)> {
     let mut sum = 0;
     while part.len() >= HEAD {
-        let length = usize::try_from(number(part, 0)).ok().filter(|length| *length >= HEAD)?;
+        let length = usize::try_from(read_number(part, 0)).ok().filter(|length| *length >= HEAD)?;
         match u16::from_ne_bytes([part[4], part[5]]) {
             ERROR | DONE => return Some((sum, true)),
-            _ => sum += SOCKET + held(part.get(HEAD..length)?, kind),
+            _ => sum += SOCKET + held_bytes(part.get(HEAD..length)?, kind),
         }
         part = part.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
@@ -116,7 +116,7 @@ fn messages(mut part: &[u8], kind: &SocketQuery) -> Option<(u64, bool)> {
 }
 
 /// Returns the memory of one socket's data in bytes.
-fn held(about: &[u8], kind: &SocketQuery) -> u64 {
+fn held_bytes(about: &[u8], kind: &SocketQuery) -> u64 {
     let (mut queued, mut memory, mut has_peer) = (0, None, false);
     let mut attributes = about.get(kind.fixed..).unwrap_or_default();
     while attributes.len() >= 4 {
@@ -127,16 +127,16 @@ fn held(about: &[u8], kind: &SocketQuery) -> u64 {
         let Some(value) = attributes.get(4..length) else { break };
         match (kind.unix, name) {
             // UNIX_DIAG_PEER: the inode of the peer, which is zero once the peer is closed.
-            (true, 2) => has_peer = number(value, 0) > 0,
+            (true, 2) => has_peer = read_number(value, 0) > 0,
             // UNIX_DIAG_RQLEN.
-            (true, 4) => queued = number(value, 0),
+            (true, 4) => queued = read_number(value, 0),
             // UNIX_DIAG_MEMINFO and INET_DIAG_SKMEMINFO.
             (true, 5) | (false, 7) => memory = Some(value),
             _ => {}
         }
         attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    let of = |index: usize| memory.map_or(0, |memory| number(memory, index * 4));
+    let of = |index: usize| memory.map_or(0, |memory| read_number(memory, index * 4));
     // Received data, reserved memory, and data to send.
     let own = of(0) + of(4) + of(2).max(of(5));
     if !kind.unix {
@@ -151,7 +151,7 @@ fn held(about: &[u8], kind: &SocketQuery) -> u64 {
     }
 }
 
-fn number(bytes: &[u8], at: usize) -> u64 {
+fn read_number(bytes: &[u8], at: usize) -> u64 {
     bytes
         .get(at..at + 4)
         .and_then(|four| four.try_into().ok())
@@ -176,7 +176,7 @@ mod tests {
             Some(netlink::SOCK_DIAG),
         )
         .unwrap();
-        let before = memory(Some(&kernel), std::process::id(), &Budget::new()).unwrap();
+        let before = socket_memory(Some(&kernel), std::process::id(), &Budget::new()).unwrap();
         let pairs: Vec<_> = (0..50).map(|_| UnixStream::pair().unwrap()).collect();
         let mut readers = Vec::new();
         for (number, (mut writer, reader)) in pairs.into_iter().enumerate() {
@@ -185,7 +185,7 @@ mod tests {
             // Half of the writers are closed.
             readers.push((reader, (number % 2 == 0).then_some(writer)));
         }
-        let after = memory(Some(&kernel), std::process::id(), &Budget::new()).unwrap();
+        let after = socket_memory(Some(&kernel), std::process::id(), &Budget::new()).unwrap();
         // Other tests have sockets too.
         assert!(after.saturating_sub(before) > 50 * 80_000, "{before} {after}");
     }

@@ -33,7 +33,7 @@ pub(super) struct Files {
 }
 
 /// Returns a process and its descendants. For the first process of a PID namespace, these are all processes in it.
-pub(super) fn tree(first: u32, budget: &mut Budget) -> Result<Vec<u32>, Over> {
+pub(super) fn process_tree(first: u32, budget: &mut Budget) -> Result<Vec<u32>, Over> {
     let mut all = vec![first];
     let mut next = 0;
     while let Some(pid) = all.get(next) {
@@ -48,21 +48,21 @@ pub(super) fn tree(first: u32, budget: &mut Budget) -> Result<Vec<u32>, Over> {
 }
 
 /// Measures threads and memory, without open files.
-pub(super) fn processes(all: &[u32], budget: &mut Budget) -> Result<Processes, Over> {
+pub(super) fn measure_processes(all: &[u32], budget: &mut Budget) -> Result<Processes, Over> {
     let mut sum = Processes::default();
     for pid in all {
         budget.time()?;
         let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
-        sum.threads += number(&status, "Threads:");
-        sum.memory += resident(&status);
+        sum.threads += read_field(&status, "Threads:");
+        sum.memory += resident_bytes(&status);
     }
     Ok(sum)
 }
 
 /// Returns the number of runnable threads.
-pub(super) fn runnable(all: &[u32], budget: &mut Budget) -> Result<u64, Over> {
+pub(super) fn count_runnable(all: &[u32], budget: &mut Budget) -> Result<u64, Over> {
     let mut sum = 0;
-    for thread in threads(all) {
+    for thread in thread_directories(all) {
         budget.task()?;
         let stat = fs::read_to_string(thread.join("stat")).unwrap_or_default();
         // The name before it may contain anything, including parentheses.
@@ -74,7 +74,7 @@ pub(super) fn runnable(all: &[u32], budget: &mut Budget) -> Result<u64, Over> {
 /// Gives processes and their future children the lowest priority. The scheduler may treat a session as one unit, so its
 /// group gets the lowest priority too.
 pub(super) fn step_back(all: &[u32], budget: &mut Budget) -> Result<(), Over> {
-    for thread in threads(all) {
+    for thread in thread_directories(all) {
         budget.task()?;
         let number = thread.file_name().and_then(|name| name.to_str()?.parse().ok()).and_then(Pid::from_raw);
         // Without a number this would change the priority of this process.
@@ -89,13 +89,13 @@ pub(super) fn step_back(all: &[u32], budget: &mut Budget) -> Result<(), Over> {
 }
 
 /// Returns the `/proc` directories of all threads.
-fn threads(all: &[u32]) -> impl Iterator<Item = PathBuf> {
+fn thread_directories(all: &[u32]) -> impl Iterator<Item = PathBuf> {
     let below = |pid: &u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     all.iter().flat_map(below).map(|thread| thread.path())
 }
 
 /// Measures open files that have been deleted. `device` is that of the sandbox's own files.
-pub(super) fn files(all: &[u32], device: u64, budget: &mut Budget) -> Result<Files, Over> {
+pub(super) fn measure_files(all: &[u32], device: u64, budget: &mut Budget) -> Result<Files, Over> {
     let (mut sum, mut seen) = (Files::default(), HashSet::new());
     let mut add = |file: &Metadata| {
         if file.is_file() && file.nlink() == 0 && seen.insert((file.dev(), file.ino())) {
@@ -114,7 +114,9 @@ pub(super) fn files(all: &[u32], device: u64, budget: &mut Budget) -> Result<Fil
                 }
             }
             // A non-dumpable process hides its descriptors from an unprivileged user.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => hidden(*pid, budget, &mut add)?,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                measure_hidden(*pid, budget, &mut add)?;
+            }
             // It has exited.
             Err(_) => {}
         }
@@ -124,11 +126,11 @@ pub(super) fn files(all: &[u32], device: u64, budget: &mut Budget) -> Result<Fil
 
 /// The same for a process whose descriptors cannot be listed: duplicates each possible descriptor. The first process of
 /// a sandbox denies this, and holds no descriptors of programs.
-fn hidden(pid: u32, budget: &mut Budget, add: &mut impl FnMut(&Metadata)) -> Result<(), Over> {
+fn measure_hidden(pid: u32, budget: &mut Budget, add: &mut impl FnMut(&Metadata)) -> Result<(), Over> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let Some(Ok(process)) = raw.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return Ok(()) };
-    for number in 0..i32::try_from(number(&status, "FDSize:")).unwrap_or(i32::MAX) {
+    for number in 0..i32::try_from(read_field(&status, "FDSize:")).unwrap_or(i32::MAX) {
         budget.descriptor()?;
         match pidfd_getfd(&process, number, PidfdGetfdFlags::empty()) {
             Ok(descriptor) => {
@@ -145,18 +147,19 @@ fn hidden(pid: u32, budget: &mut Budget, add: &mut impl FnMut(&Metadata)) -> Res
 
 /// Bytes of memory, what several share counted once. Takes longer. A file in memory that is open and mapped counts once,
 /// so of two files, one open alone and one mapped alone, the smaller is overlooked.
-pub(super) fn memory(all: &[u32], memory_files: u64, budget: &mut Budget) -> Result<u64, Over> {
+pub(super) fn measure_memory(all: &[u32], memory_files: u64, budget: &mut Budget) -> Result<u64, Over> {
     let (mut private, mut shared) = (0, 0);
     for pid in all {
         budget.time()?;
         match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
             Ok(text) => {
-                private += (number(&text, "Pss_Anon:") + number(&text, "SwapPss:")) << 10;
-                shared += number(&text, "Pss_Shmem:") << 10;
+                private += (read_field(&text, "Pss_Anon:") + read_field(&text, "SwapPss:")) << 10;
+                shared += read_field(&text, "Pss_Shmem:") << 10;
             }
             // If the shared part is unknown, the whole mapping counts.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                private += resident(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default());
+                private +=
+                    resident_bytes(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default());
             }
             Err(_) => {}
         }
@@ -165,13 +168,13 @@ pub(super) fn memory(all: &[u32], memory_files: u64, budget: &mut Budget) -> Res
 }
 
 /// Bytes of memory in a process's status.
-fn resident(status: &str) -> u64 {
-    let memory = ["RssAnon:", "RssShmem:", "VmSwap:", "VmPTE:"].iter().map(|field| number(status, field));
+fn resident_bytes(status: &str) -> u64 {
+    let memory = ["RssAnon:", "RssShmem:", "VmSwap:", "VmPTE:"].iter().map(|field| read_field(status, field));
     memory.sum::<u64>() << 10
 }
 
 /// Returns the number after a field's name in a file of `/proc`.
-pub(super) fn number(text: &str, field: &str) -> u64 {
+pub(super) fn read_field(text: &str, field: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }

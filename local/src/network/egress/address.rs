@@ -58,34 +58,34 @@ fn is_open_4(address: Ipv4Addr) -> bool {
 }
 
 fn is_open_6(address: Ipv6Addr) -> bool {
-    !CLOSED_6.iter().any(|(first, bits)| within(address, *first, *bits))
-        && embedded(address).into_iter().all(is_open_4)
+    !CLOSED_6.iter().any(|(first, bits)| is_within(address, *first, *bits))
+        && embedded_addresses(address).into_iter().all(is_open_4)
 }
 
-fn within(address: Ipv6Addr, first: Ipv6Addr, bits: u32) -> bool {
+fn is_within(address: Ipv6Addr, first: Ipv6Addr, bits: u32) -> bool {
     (address.to_bits() ^ first.to_bits()) >> (128 - bits) == 0
 }
 
 /// Returns the addresses that a connection may lead to: the address itself, and the IPv4 addresses that it embeds.
 /// Rules about addresses are always compared with all of them.
-pub(super) fn forms(address: IpAddr) -> Vec<IpAddr> {
+pub(super) fn reachable_addresses(address: IpAddr) -> Vec<IpAddr> {
     let held = match address {
         IpAddr::V4(_) => Vec::new(),
-        IpAddr::V6(address) => embedded(address),
+        IpAddr::V6(address) => embedded_addresses(address),
     };
     std::iter::once(address).chain(held.into_iter().map(IpAddr::V4)).collect()
 }
 
 /// Returns the IPv4 addresses that an IPv6 address embeds. `KozeEgress` in a Worker does the same, tested with the same
 /// cases.
-fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+fn embedded_addresses(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let bytes = address.octets();
     // Four bytes from an offset on, skipping the reserved byte in the middle (RFC 6052).
     let from = |first: usize| {
         let mut four = (first..16).filter(|at| *at != 8).map(|at| bytes[at]);
         Ipv4Addr::from(std::array::from_fn(|_| four.next().unwrap_or(0)))
     };
-    let is_in = |first: [u16; 8], length| within(address, first.into(), length);
+    let is_in = |first: [u16; 8], length| is_within(address, first.into(), length);
     let mut held = Vec::new();
     // IPv4-compatible, IPv4-mapped, IPv4-translated, and NAT64.
     if is_in([0; 8], 96)
@@ -150,7 +150,7 @@ mod tests {
                     .iter()
                     .map(|held| held.as_str().unwrap().parse::<IpAddr>().unwrap()),
             );
-            assert_eq!(forms(address), wanted, "{address}");
+            assert_eq!(reachable_addresses(address), wanted, "{address}");
         }
     }
 

@@ -24,14 +24,14 @@ pub(super) enum Hello {
 }
 
 /// Parses the first bytes. Returns `None` if more are needed.
-pub(super) fn read(bytes: &[u8]) -> Option<Hello> {
-    let message = match message(bytes) {
+pub(super) fn read_hello(bytes: &[u8]) -> Option<Hello> {
+    let message = match extract_message(bytes) {
         Message::Whole(message) => message,
         Message::Partial if bytes.len() < MAX_HELLO => return None,
         Message::Partial | Message::Odd => return Some(Hello::Odd),
-        Message::Other => return plain::read(bytes),
+        Message::Other => return plain::read_plain(bytes),
     };
-    Some(name(&message).unwrap_or(Hello::Odd))
+    Some(parse_server_name(&message).unwrap_or(Hello::Odd))
 }
 
 enum Message {
@@ -43,7 +43,7 @@ enum Message {
 
 /// Extracts the first handshake message. It may be split over several records, and follow other records that servers
 /// ignore.
-fn message(bytes: &[u8]) -> Message {
+fn extract_message(bytes: &[u8]) -> Message {
     const CHANGE: u8 = 20;
     const ALERT: u8 = 21;
     const HANDSHAKE: u8 = 22;
@@ -78,33 +78,33 @@ fn message(bytes: &[u8]) -> Message {
 }
 
 /// Parses the server name of a `ClientHello`. Returns `None` if it is malformed.
-fn name(message: &[u8]) -> Option<Hello> {
+fn parse_server_name(message: &[u8]) -> Option<Hello> {
     const SERVER_NAME: u16 = 0;
     const HOST_NAME: u8 = 0;
 
     // The version, and random bytes.
     let mut rest = message.get(34..)?;
-    let _session = take(&mut rest, 1)?;
-    let _ciphers = take(&mut rest, 2)?;
-    let _compression = take(&mut rest, 1)?;
+    let _session = take_prefixed(&mut rest, 1)?;
+    let _ciphers = take_prefixed(&mut rest, 2)?;
+    let _compression = take_prefixed(&mut rest, 1)?;
     if rest.is_empty() {
         return Some(Hello::Nameless);
     }
-    let mut extensions = take(&mut rest, 2)?;
+    let mut extensions = take_prefixed(&mut rest, 2)?;
     let mut found = Hello::Nameless;
     while !extensions.is_empty() {
         let (kind, behind) = extensions.split_first_chunk::<2>()?;
         extensions = behind;
-        let mut extension = take(&mut extensions, 2)?;
+        let mut extension = take_prefixed(&mut extensions, 2)?;
         if u16::from_be_bytes(*kind) != SERVER_NAME {
             continue;
         }
-        let mut names = take(&mut extension, 2)?;
+        let mut names = take_prefixed(&mut extension, 2)?;
         let (HOST_NAME, behind) = names.split_first().map(|(kind, behind)| (*kind, behind))? else {
             return None;
         };
         names = behind;
-        let text = std::str::from_utf8(take(&mut names, 2)?).ok()?;
+        let text = std::str::from_utf8(take_prefixed(&mut names, 2)?).ok()?;
         // With two names, a server might use the one that was not checked.
         if found != Hello::Nameless || !names.is_empty() {
             return None;
@@ -115,7 +115,7 @@ fn name(message: &[u8]) -> Option<Hello> {
 }
 
 /// Takes a value with a length prefix of `prefix` bytes.
-fn take<'a>(rest: &mut &'a [u8], prefix: usize) -> Option<&'a [u8]> {
+fn take_prefixed<'a>(rest: &mut &'a [u8], prefix: usize) -> Option<&'a [u8]> {
     let (length, behind) = rest.split_at_checked(prefix)?;
     let length = length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
     let (taken, behind) = behind.split_at_checked(length)?;
@@ -167,41 +167,51 @@ mod tests {
         let whole = handshake(&body(&[&other[..], &server_name(&host_name("A.example."))].concat()));
         let name = Some(Hello::Name(Host::Name("a.example".into())));
         let one = record(22, &whole);
-        assert_eq!(read(&one), name);
+        assert_eq!(read_hello(&one), name);
         for end in 0..one.len() {
-            assert_eq!(read(&one[..end]), None, "{end}");
+            assert_eq!(read_hello(&one[..end]), None, "{end}");
         }
-        assert_eq!(read(&[&one[..], b"more"].concat()), name);
+        assert_eq!(read_hello(&[&one[..], b"more"].concat()), name);
         // In pieces, and after records that are ignored.
         let pieces: Vec<u8> = whole.chunks(3).flat_map(|piece| record(22, piece)).collect();
-        assert_eq!(read(&pieces), name);
-        assert_eq!(read(&[record(21, &[1, 0]), record(20, &[1]), record(22, &[]), pieces].concat()), name);
-        assert_eq!(read(&record(22, &handshake(&body(&other)))), Some(Hello::Nameless));
+        assert_eq!(read_hello(&pieces), name);
+        assert_eq!(
+            read_hello(&[record(21, &[1, 0]), record(20, &[1]), record(22, &[]), pieces].concat()),
+            name
+        );
+        // A server may choose a site by an address, although the standard forbids it.
+        let address = handshake(&body(&server_name(&host_name("192.0.2.7"))));
+        let named = Host::parse("192.0.2.7").map(Hello::Name);
+        assert_eq!(read_hello(&record(22, &address)), named);
+        assert_eq!(read_hello(&record(22, &handshake(&body(&other)))), Some(Hello::Nameless));
         let without =
             [&[3, 3][..], &[7; 32], &sized(&[], 1), &sized(&[0x13, 1], 2), &sized(&[0], 1)].concat();
-        assert_eq!(read(&record(22, &handshake(&without))), Some(Hello::Nameless));
+        assert_eq!(read_hello(&record(22, &handshake(&without))), Some(Hello::Nameless));
     }
 
     #[test]
     fn not_tls_and_malformed_tls() {
         for other in [&b"SSH-2.0-x\r\n"[..], &[22, 2], &[23, 3, 3, 0, 1, 0], &[0]] {
-            assert_eq!(read(other), Some(Hello::Other), "{other:?}");
+            assert_eq!(read_hello(other), Some(Hello::Other), "{other:?}");
         }
         let two = [host_name("a.example"), host_name("b.example")].concat();
+        let other_type = [host_name("a.example"), [&[1][..], &sized(b"b.example", 2)].concat()].concat();
+        let other_type = server_name(&other_type);
         let twice = [server_name(&host_name("a.example")), server_name(&host_name("b.example"))].concat();
         for odd in [
             record(22, &[2, 0, 0, 0]),
             record(22, &[1, 0xff, 0xff, 0xff]),
             record(22, &handshake(&[3, 3])),
             record(22, &handshake(&body(&server_name(&two)))),
+            record(22, &handshake(&body(&other_type))),
             record(22, &handshake(&body(&twice))),
             record(22, &handshake(&body(&server_name(&host_name("127.1"))))),
             record(22, &handshake(&body(&server_name(&host_name(""))))),
             record(22, &handshake(&body(&[0, 0, 0]))),
             [record(21, &[1, 0]), b"GET / HTTP/1.1".to_vec()].concat(),
         ] {
-            assert_eq!(read(&odd), Some(Hello::Odd), "{odd:?}");
+            assert_eq!(read_hello(&odd), Some(Hello::Odd), "{odd:?}");
         }
-        assert_eq!(read(&record(20, &[1]).repeat(MAX_HELLO)), Some(Hello::Odd));
+        assert_eq!(read_hello(&record(20, &[1]).repeat(MAX_HELLO)), Some(Hello::Odd));
     }
 }

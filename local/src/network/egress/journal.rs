@@ -90,7 +90,7 @@ impl Journal {
         let file = self.state.join(FILES[usize::from(!entry.allowed)]);
         let Ok(mut line) = serde_json::to_vec(entry) else { return };
         line.push(b'\n');
-        let _ = engine::block(move || append(&file, &line).map_err(failed)).await;
+        let _ = engine::run_blocking(move || append_line(&file, &line).map_err(journal_error)).await;
     }
 
     /// Writes a denied entry.
@@ -102,14 +102,14 @@ impl Journal {
 }
 
 /// Returns the entries of a state directory, oldest first.
-pub(in super::super::super) fn read(state: &Path) -> Result<Vec<Reached>> {
+pub(in super::super::super) fn read_journal(state: &Path) -> Result<Vec<Reached>> {
     let mut all: Vec<Reached> = Vec::new();
     for name in FILES {
-        for path in [old(&state.join(name)), state.join(name)] {
+        for path in [rotated_path(&state.join(name)), state.join(name)] {
             let text = match fs::read(&path) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(journal_error(error)),
             };
             // A truncated line, for example after a full disk, is skipped.
             for entry in text
@@ -131,14 +131,14 @@ pub(in super::super::super) fn read(state: &Path) -> Result<Vec<Reached>> {
 /// How many entries may be between an entry and its update.
 const LOOK_BACK: usize = 2000;
 
-fn append(path: &Path, line: &[u8]) -> io::Result<()> {
+fn append_line(path: &Path, line: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
     let mut file = options.open(path)?;
     // Several programs may use this state directory.
     rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
     if file.metadata()?.len() + line.len() as u64 > MAX_SIZE && is_at(&file, path) {
-        fs::rename(path, old(path))?;
+        fs::rename(path, rotated_path(path))?;
         file = options.open(path)?;
     }
     file.write_all(line)
@@ -152,11 +152,11 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// Returns the path of the rotated file.
-fn old(path: &Path) -> PathBuf {
+fn rotated_path(path: &Path) -> PathBuf {
     path.with_extension("1.jsonl")
 }
 
-fn failed(error: io::Error) -> Error {
+fn journal_error(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("the egress journal cannot be used: {}", error.kind()))
         .with_source(error)
 }
@@ -172,14 +172,14 @@ mod tests {
         let host = Host::Name("a.example".into());
         let mut kept = journal.entry(&host, 443);
         let line = |entry: &Reached| [serde_json::to_vec(entry).unwrap(), b"\n".to_vec()].concat();
-        append(&state.path().join(FILES[0]), &line(&kept)).unwrap();
+        append_line(&state.path().join(FILES[0]), &line(&kept)).unwrap();
         kept.sni = Some("b.example".into());
-        append(&state.path().join(FILES[0]), &line(&kept)).unwrap();
+        append_line(&state.path().join(FILES[0]), &line(&kept)).unwrap();
         for number in 0..9000 {
             let entry = Reached { allowed: false, ..journal.entry(&host, number) };
-            append(&state.path().join(FILES[1]), &line(&entry)).unwrap();
+            append_line(&state.path().join(FILES[1]), &line(&entry)).unwrap();
         }
-        let all = read(state.path()).unwrap();
+        let all = read_journal(state.path()).unwrap();
         assert_eq!(all.iter().filter(|entry| entry.allowed).collect::<Vec<_>>(), [&kept]);
         assert!(kept.is_fronted());
         assert_eq!(all.last().unwrap().port, 8999);

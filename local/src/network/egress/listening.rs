@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::super::idle::Idle;
-use super::super::tunnel::tunnel;
+use super::super::tunnel::join_streams;
 use super::hello::{self, Hello};
 use super::host::Host;
 use super::journal::Reached;
@@ -46,7 +46,7 @@ impl Tunnel {
     where
         C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Ok((hello, held)) = listen(&mut client, &mut self.server).await else { return };
+        let Ok((hello, held)) = read_first_bytes(&mut client, &mut self.server).await else { return };
         if let Hello::Name(name) = &hello {
             self.entry.sni = Some(name.to_string());
         }
@@ -62,7 +62,7 @@ impl Tunnel {
         if hello == Hello::Http && self.reach.policy.has_lists() {
             Requests::new(self.reach, self.host, self.entry).serve(client, self.server).await;
         } else {
-            tunnel(client, self.server).await;
+            join_streams(client, self.server).await;
         }
     }
 
@@ -87,7 +87,7 @@ impl Tunnel {
 }
 
 /// Reads from the client until its first bytes say what it requests. Returns this with the bytes.
-async fn listen<C, S>(client: &mut C, server: &mut S) -> io::Result<(Hello, Vec<u8>)>
+async fn read_first_bytes<C, S>(client: &mut C, server: &mut S) -> io::Result<(Hello, Vec<u8>)>
 where
     C: AsyncRead + AsyncWrite + Unpin,
     S: AsyncRead + Unpin,
@@ -100,7 +100,7 @@ where
             read = client.read_buf(&mut held) => {
                 // A client that disconnects early has requested nothing.
                 let ended = (read? == 0).then_some(Hello::Other);
-                if let Some(hello) = hello::read(&held).or(ended) {
+                if let Some(hello) = hello::read_hello(&held).or(ended) {
                     return Ok((hello, held));
                 }
             }

@@ -18,12 +18,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::journal::Reached;
-pub(in super::super) use self::journal::{Journal, read as read_journal};
+pub(in super::super) use self::journal::{Journal, read_journal};
 pub(in super::super) use self::policy::Policy;
 pub(super) use self::reach::LOOKUPS;
 pub(in super::super) use self::reach::Reach;
 pub(in super::super) use self::refusals::Refusals;
-pub(super) use self::refusals::code;
+pub(super) use self::refusals::code_of_status;
 use super::accept;
 use crate::engine::engine;
 use crate::sandbox::running::Running;
@@ -70,24 +70,24 @@ impl Internet {
 }
 
 /// Validates the hosts of a profile.
-pub(in super::super) fn check(profile: &Profile) -> Result<()> {
+pub(in super::super) fn check_profile(profile: &Profile) -> Result<()> {
     Policy::of(profile).map(drop)
 }
 
 /// Validates the hosts of all profiles, and of scripts.
 pub(in super::super) fn check_all(profiles: &Profiles) -> Result<()> {
-    profiles.list().iter().try_for_each(check)?;
+    profiles.list().iter().try_for_each(check_profile)?;
     profiles.script_egress().map_or(Ok(()), |egress| Policy::of_scripts(egress).map(drop))
 }
 
 /// Starts the proxy of a sandbox. It stops with the sandbox.
-pub(in super::super) async fn open(running: &Running, reach: Reach) -> Result<()> {
-    let listener = super::listen(running, PORT).await?;
+pub(in super::super) async fn start_proxy(running: &Running, reach: Reach) -> Result<()> {
+    let listener = super::listen_in_sandbox(running, PORT).await?;
     let reach = Arc::new(reach);
     let ended = running.end_of();
     engine()?.spawn(async move {
         tokio::select! {
-            () = accept::each(listener, |stream, proof| proxy::serve(stream, proof, Arc::clone(&reach))) => {}
+            () = accept::serve_each(listener, |stream, proof| proxy::serve_program(stream, proof, Arc::clone(&reach))) => {}
             () = ended => {}
         }
     });
@@ -96,7 +96,7 @@ pub(in super::super) async fn open(running: &Running, reach: Reach) -> Result<()
 
 /// Returns the environment variables for the proxy. Tools differ in the spelling that they read. Without a network, they tell package
 /// managers to fail at once, instead of trying again for half a minute.
-pub(in super::super) fn environment(profile: &Profile) -> Vec<(String, String)> {
+pub(in super::super) fn proxy_environment(profile: &Profile) -> Vec<(String, String)> {
     if !matches!(Policy::of(profile), Ok(Some(_))) {
         let retries = ["PIP_RETRIES", "npm_config_fetch_retries", "UV_HTTP_RETRIES"];
         return retries.map(|name| (name.to_owned(), "0".to_owned())).into();

@@ -10,7 +10,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 /// A first line is HTTP if it begins with a token and white space, and has a version. This accepts more than servers
 /// do: what only looks like HTTP is parsed strictly later. No request has a control character in its first line, so that
 /// binary protocols are recognized early.
-pub(super) fn read(bytes: &[u8]) -> Option<Hello> {
+pub(super) fn read_plain(bytes: &[u8]) -> Option<Hello> {
     // Servers skip empty lines in front of a request.
     let first = bytes.iter().position(|byte| !is_space(*byte) && *byte != b'\n').unwrap_or(bytes.len());
     let whole = &bytes[first..];
@@ -58,14 +58,14 @@ mod tests {
             "CUSTOM-1 http://a.example/ HTTP/1.1\r\nHost: a\r\n",
             "CONNECT a.example:443 HTTP/1.1\r\n",
         ] {
-            assert_eq!(read(line.as_bytes()), Some(Hello::Http), "{line:?}");
+            assert_eq!(read_plain(line.as_bytes()), Some(Hello::Http), "{line:?}");
             let end = line.trim_start().find('\n').unwrap() + line.len() - line.trim_start().len();
             for end in 0..end {
-                assert_eq!(read(&line.as_bytes()[..end]), None, "{line:?} {end}");
+                assert_eq!(read_plain(&line.as_bytes()[..end]), None, "{line:?} {end}");
             }
         }
-        assert_eq!(read(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Some(Hello::Http2));
-        assert_eq!(read(&[b"GET /".to_vec(), vec![b'a'; MAX_HELLO]].concat()), Some(Hello::Odd));
+        assert_eq!(read_plain(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Some(Hello::Http2));
+        assert_eq!(read_plain(&[b"GET /".to_vec(), vec![b'a'; MAX_HELLO]].concat()), Some(Hello::Odd));
     }
 
     /// The first messages of clients of databases, queues, directories, shells and Git.
@@ -86,7 +86,7 @@ mod tests {
             b"0032git-upload-pack /a\0host=a\0",
             b"\"quoted\"",
         ] {
-            assert_eq!(read(bytes), Some(Hello::Other), "{bytes:?}");
+            assert_eq!(read_plain(bytes), Some(Hello::Other), "{bytes:?}");
         }
     }
 }

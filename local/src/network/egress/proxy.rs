@@ -22,8 +22,8 @@ use super::reach::{Connected, Reach};
 pub(super) const IDLE: Duration = Duration::from_mins(10);
 
 /// Serves a connection of a program in the sandbox.
-pub(super) async fn serve(stream: TcpStream, proof: Proof, reach: Arc<Reach>) {
-    http::serve(Idle::new(stream, IDLE), |request, after| {
+pub(super) async fn serve_program(stream: TcpStream, proof: Proof, reach: Arc<Reach>) {
+    http::serve_connection(Idle::new(stream, IDLE), |request, after| {
         // Only programs in the sandbox can connect, so any request counts as proof.
         proof.give();
         let reach = Arc::clone(&reach);
@@ -31,13 +31,13 @@ pub(super) async fn serve(stream: TcpStream, proof: Proof, reach: Arc<Reach>) {
         async move {
             let answered = if let Some(found) = reach.preview(request.uri()).await {
                 match found {
-                    Ok(port) => preview(port, request, after).await,
+                    Ok(port) => forward_to_preview(port, request, after).await,
                     Err(refusal) => Err(refusal),
                 }
             } else if request.method() == Method::CONNECT {
-                connect(&reach, request, &after).await
+                open_tunnel(&reach, request, &after).await
             } else {
-                forward(&reach, request).await
+                forward_request(&reach, request).await
             };
             answered.unwrap_or_else(|refusal| {
                 if let Some(refusals) = &reach.refusals {
@@ -50,14 +50,15 @@ pub(super) async fn serve(stream: TcpStream, proof: Proof, reach: Arc<Reach>) {
     .await;
 }
 
-async fn connect(
+async fn open_tunnel(
     reach: &Arc<Reach>,
     mut request: Request<Incoming>,
     after: &After,
 ) -> Result<Response<Body>, Refusal> {
     let target =
         request.uri().authority().and_then(|authority| Some((authority.host(), authority.port_u16()?)));
-    let (host, port) = target.ok_or_else(|| bad("CONNECT needs a host and a port: `example.com:443`"))?;
+    let (host, port) =
+        target.ok_or_else(|| bad_request("CONNECT needs a host and a port: `example.com:443`"))?;
     let connected = reach.connect(host, port).await?;
     let client = hyper::upgrade::on(&mut request);
     let reach = Arc::clone(reach);
@@ -66,53 +67,59 @@ async fn connect(
         let Connected { stream, host, entry } = connected;
         Tunnel { reach, host, entry, server: Idle::new(stream, IDLE) }.pass(TokioIo::new(client)).await;
     });
-    Ok(http::empty(StatusCode::OK))
+    Ok(http::empty_response(StatusCode::OK))
 }
 
 /// Forwards a request to a sandbox, or those in a tunnel to it.
 ///
 /// Boxed, because this may wake the sandbox, which starts a proxy: the type of its future would contain itself.
-fn preview(
+fn forward_to_preview(
     port: Port,
     request: Request<Incoming>,
     after: After,
 ) -> BoxFuture<'static, Result<Response<Body>, Refusal>> {
-    Box::pin(pass(port, request, after))
+    Box::pin(pass_to_port(port, request, after))
 }
 
-async fn pass(port: Port, mut request: Request<Incoming>, after: After) -> Result<Response<Body>, Refusal> {
-    let came = Came::of_url(request.uri()).ok_or_else(|| bad("the host of the preview is not valid"))?;
+async fn pass_to_port(
+    port: Port,
+    mut request: Request<Incoming>,
+    after: After,
+) -> Result<Response<Body>, Refusal> {
+    let came =
+        Came::of_url(request.uri()).ok_or_else(|| bad_request("the host of the preview is not valid"))?;
     if request.method() != Method::CONNECT {
         return port.pass(request, came, after).await;
     }
     let client = hyper::upgrade::on(&mut request);
     after.set(async move {
         let Ok(client) = client.await else { return };
-        http::serve(TokioIo::new(client), |request, after| {
+        http::serve_connection(TokioIo::new(client), |request, after| {
             let passed = port.clone().pass(request, came.clone(), after);
             async move { passed.await.unwrap_or_else(Refusal::into_response) }
         })
         .await;
     });
-    Ok(http::empty(StatusCode::OK))
+    Ok(http::empty_response(StatusCode::OK))
 }
 
-async fn forward(reach: &Reach, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+async fn forward_request(reach: &Reach, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
     let uri = request.uri();
     let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-        return Err(bad("this is a proxy: request `http://host/path`, or `CONNECT host:443`"));
+        return Err(bad_request("this is a proxy: request `http://host/path`, or `CONNECT host:443`"));
     };
     let (host, port) =
-        host_and_port(authority).ok_or_else(|| bad("the URL's port must be from 1 to 65535"))?;
+        host_and_port(authority).ok_or_else(|| bad_request("the URL's port must be from 1 to 65535"))?;
     let server = reach.connect(authority.host(), port).await?.stream;
     let name = authority.host().to_owned();
     let path = uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();
     http::for_the_next(&mut request);
     request.headers_mut().insert(header::HOST, host);
     *request.uri_mut() = path;
-    let (mut response, driver) = http::exchange(Idle::new(server, IDLE), request).await.map_err(|error| {
-        Refusal::new(StatusCode::BAD_GATEWAY, format!("{name} {}", http::no_answer(&error)))
-    })?;
+    let (mut response, driver) =
+        http::forward_request(Idle::new(server, IDLE), request).await.map_err(|error| {
+            Refusal::new(StatusCode::BAD_GATEWAY, format!("{name} {}", http::no_answer(&error)))
+        })?;
     http::end_to_end(response.headers_mut());
     Ok(http::pass_on(response, driver))
 }
@@ -125,6 +132,6 @@ pub(super) fn host_and_port(authority: &Authority) -> Option<(HeaderValue, u16)>
     Some((HeaderValue::from_str(host).ok()?, port))
 }
 
-pub(super) fn bad(text: &str) -> Refusal {
+pub(super) fn bad_request(text: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, text)
 }

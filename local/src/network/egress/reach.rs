@@ -146,7 +146,7 @@ impl Reach {
 
     /// Returns the addresses that may be reached.
     fn open(&self, addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
-        if self.internet.unchecked { addresses } else { open(addresses) }
+        if self.internet.unchecked { addresses } else { internet_addresses(addresses) }
     }
 
     async fn refuse(&self, entry: &mut Reached, refused: Refused) -> Refusal {
@@ -179,13 +179,13 @@ impl Reach {
 /// Returns whether a host is in a private or local network, without looking it up.
 fn is_near(host: &Host) -> bool {
     match host {
-        Host::Address(address) => open(vec![SocketAddr::new(*address, 0)]).is_empty(),
+        Host::Address(address) => internet_addresses(vec![SocketAddr::new(*address, 0)]).is_empty(),
         Host::Name(name) => name == "localhost" || name.ends_with(".localhost"),
     }
 }
 
 /// Returns the addresses that are on the internet.
-fn open(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+fn internet_addresses(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     addresses.retain(|at| address::is_open(at.ip()) && !address::is_own(at.ip()));
     addresses
 }
@@ -198,6 +198,6 @@ mod tests {
     fn closed_addresses_are_filtered_out() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         let mixed = vec![at("127.0.0.1:80"), at("192.0.2.1:80"), at("[::1]:80"), at("169.254.169.254:80")];
-        assert_eq!(open(mixed), [at("192.0.2.1:80")]);
+        assert_eq!(internet_addresses(mixed), [at("192.0.2.1:80")]);
     }
 }

@@ -26,7 +26,8 @@ impl Refusals {
     pub(super) fn add(&self, asked: &Uri, answer: &Answer) {
         let port = asked.port_u16().unwrap_or(if asked.scheme_str() == Some("https") { 443 } else { 80 });
         let host = asked.host().unwrap_or_default().to_owned();
-        let refusal = Refusal { host, port, code: code(answer.status), message: answer.text.clone() };
+        let refusal =
+            Refusal { host, port, code: code_of_status(answer.status), message: answer.text.clone() };
         let mut all = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= KEPT {
             all.pop_front();
@@ -60,7 +61,7 @@ impl Refusals {
 }
 
 /// Returns the code of the error with this status.
-pub(in super::super) fn code(status: StatusCode) -> Code {
+pub(in super::super) fn code_of_status(status: StatusCode) -> Code {
     match status {
         StatusCode::BAD_REQUEST => Code::InvalidInput,
         StatusCode::FORBIDDEN => Code::PermissionDenied,

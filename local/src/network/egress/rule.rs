@@ -38,7 +38,7 @@ impl Rule {
         };
         let (host, port) =
             match text.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']')) {
-                Some((host, port)) => (host, Some(self::port(port))),
+                Some((host, port)) => (host, Some(parse_port(port))),
                 None => (text, None),
             };
         match (hosts(host), port) {
@@ -79,8 +79,8 @@ impl Rule {
         let (Hosts::One(Host::Address(this)), Host::Address(address)) = (&self.hosts, host) else {
             return false;
         };
-        let these = address::forms(*this);
-        address::forms(*address).iter().any(|form| these.contains(form))
+        let these = address::reachable_addresses(*this);
+        address::reachable_addresses(*address).iter().any(|form| these.contains(form))
     }
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Rule {
 }
 
 /// Parses a decimal port.
-fn port(text: &str) -> Option<u16> {
+fn parse_port(text: &str) -> Option<u16> {
     let decimal = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
     decimal.then(|| text.parse().ok())?
 }

@@ -13,11 +13,11 @@ use tokio::sync::Mutex;
 
 use super::super::http::{self, After, Body, Refusal, Server};
 use super::super::idle::Idle;
-use super::super::tunnel::tunnel;
+use super::super::tunnel::join_streams;
 use super::host::Host;
 use super::journal::Reached;
 use super::policy::Refused;
-use super::proxy::{IDLE, bad, host_and_port};
+use super::proxy::{IDLE, bad_request, host_and_port};
 use super::reach::Reach;
 
 /// The requests within a tunnel to a host.
@@ -53,7 +53,7 @@ impl Requests {
         let Ok(server) = Server::open(server).await else { return };
         *self.server.lock().await = Some(server);
         let this = Arc::new(self);
-        http::serve(client, |request, after| {
+        http::serve_connection(client, |request, after| {
             let this = Arc::clone(&this);
             async move { this.forward(request, &after).await.unwrap_or_else(Refusal::into_response) }
         })
@@ -66,10 +66,10 @@ impl Requests {
         after: &After,
     ) -> Result<Response<Body>, Refusal> {
         if request.method() == Method::CONNECT {
-            return Err(bad("a tunnel cannot be requested within a tunnel"));
+            return Err(bad_request("a tunnel cannot be requested within a tunnel"));
         }
         let host = self.check(&request).await?;
-        let wanted = http::upgrade(request.headers()).filter(keeps_hosts);
+        let wanted = http::upgrade_protocol(request.headers()).filter(keeps_hosts);
         http::for_the_next(&mut request);
         request.headers_mut().insert(header::HOST, host);
         if let Some(wanted) = &wanted {
@@ -78,7 +78,7 @@ impl Requests {
         *request.uri_mut() = request.uri().path_and_query().cloned().map(Uri::from).unwrap_or_default();
         let client = wanted.map(|_| hyper::upgrade::on(&mut request));
         let mut response = self.send(request).await?;
-        let granted = http::upgrade(response.headers());
+        let granted = http::upgrade_protocol(response.headers());
         http::end_to_end(response.headers_mut());
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Ok(http::pass_on(response, self));
@@ -91,21 +91,22 @@ impl Requests {
         let server = hyper::upgrade::on(&mut response);
         after.set(async move {
             if let (Ok(client), Ok(server)) = tokio::join!(client, server) {
-                tunnel(TokioIo::new(client), TokioIo::new(server)).await;
+                join_streams(TokioIo::new(client), TokioIo::new(server)).await;
             }
             drop(self);
         });
-        let mut switched = http::empty(StatusCode::SWITCHING_PROTOCOLS);
+        let mut switched = http::empty_response(StatusCode::SWITCHING_PROTOCOLS);
         *switched.headers_mut() = response.headers().clone();
         Ok(switched)
     }
 
     /// Checks the host of a request. Returns the only `Host` that is forwarded.
     async fn check(&self, request: &Request<Incoming>) -> Result<HeaderValue, Refusal> {
-        let Some((inner, value)) = requested(request)? else {
+        let Some((inner, value)) = requested_host(request)? else {
             // An old client: the server learns which host the tunnel leads to.
             let value = format!("{}:{}", self.host.in_url(), self.port);
-            return HeaderValue::try_from(value).map_err(|_| bad("the host of the tunnel is invalid"));
+            return HeaderValue::try_from(value)
+                .map_err(|_| bad_request("the host of the tunnel is invalid"));
         };
         let judged = self.reach.policy.judge_inner(&self.host, &inner, self.port);
         let mut entry = self.entry.lock().await;
@@ -156,29 +157,33 @@ impl Requests {
 
 /// Returns the host that a request names, and the value of its `Host`. A URL in the request line takes precedence over
 /// the header, as for servers.
-fn requested(request: &Request<Incoming>) -> Result<Option<(Host, HeaderValue)>, Refusal> {
+fn requested_host(request: &Request<Incoming>) -> Result<Option<(Host, HeaderValue)>, Refusal> {
     let mut headers = request.headers().get_all(header::HOST).iter();
     let (first, second) = (headers.next(), headers.next());
     if second.is_some() {
-        return Err(bad("a request has one `Host`"));
+        return Err(bad_request("a request has one `Host`"));
     }
     let uri = request.uri();
     let authority = match (uri.authority(), first) {
         (Some(authority), _) if uri.scheme_str() == Some("http") => authority.clone(),
-        (Some(_), _) => return Err(bad("the URL of a request within this tunnel begins with `http://`")),
+        (Some(_), _) => {
+            return Err(bad_request("the URL of a request within this tunnel begins with `http://`"));
+        }
         (None, None) => return Ok(None),
         (None, Some(value)) if value.is_empty() => return Ok(None),
         // User information has no place in this header, and servers differ in what they make of it.
-        (None, Some(value)) if value.as_bytes().contains(&b'@') => return Err(invalid()),
-        (None, Some(value)) => Authority::try_from(value.as_bytes()).map_err(|_| invalid())?,
+        (None, Some(value)) if value.as_bytes().contains(&b'@') => return Err(invalid_request()),
+        (None, Some(value)) => Authority::try_from(value.as_bytes()).map_err(|_| invalid_request())?,
     };
-    let (value, _) = host_and_port(&authority).ok_or_else(invalid)?;
-    let host = Host::parse(authority.host()).ok_or_else(invalid)?;
+    let (value, _) = host_and_port(&authority).ok_or_else(invalid_request)?;
+    let host = Host::parse(authority.host()).ok_or_else(invalid_request)?;
     Ok(Some((host, value)))
 }
 
-fn invalid() -> Refusal {
-    bad("the `Host` of a request must be a hostname or an address, and may have a port: `example.com:8080`")
+fn invalid_request() -> Refusal {
+    bad_request(
+        "the `Host` of a request must be a hostname or an address, and may have a port: `example.com:8080`",
+    )
 }
 
 /// Returns whether requests for other hosts cannot follow an upgrade to a protocol. With HTTP/2 and TLS, they could.

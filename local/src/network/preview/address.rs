@@ -29,11 +29,11 @@ impl<'a> Address<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::token::token;
+    use crate::host::token::create_token;
 
     #[test]
     fn there_and_back() {
-        let token = token().unwrap();
+        let token = create_token().unwrap();
         let name = "a-b--c0123456789xyz0";
         for port in [1, 8080, u16::MAX] {
             let address = Address { port, name, token: &token };

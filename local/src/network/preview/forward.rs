@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::super::connections::Proof;
 use super::super::http::{self, After, Body, Refusal};
-use super::super::tunnel::tunnel;
+use super::super::tunnel::join_streams;
 use super::address::Address;
 use crate::Shared;
 use crate::engine;
@@ -19,24 +19,24 @@ use koze_core::error::Code;
 use koze_core::id::SandboxName;
 
 /// Serves a connection of a browser.
-pub(super) async fn serve(stream: TcpStream, proof: Proof, shared: Weak<Shared>) {
-    http::serve(stream, |request, after| {
+pub(super) async fn serve_browser(stream: TcpStream, proof: Proof, shared: Weak<Shared>) {
+    http::serve_connection(stream, |request, after| {
         let (shared, proof) = (shared.clone(), proof.clone());
-        async move { forward(shared, &proof, request, after).await.unwrap_or_else(Refusal::into_response) }
+        async move { forward_request(shared, &proof, request, after).await.unwrap_or_else(Refusal::into_response) }
     })
     .await;
 }
 
-async fn forward(
+async fn forward_request(
     shared: Weak<Shared>,
     proof: &Proof,
     request: Request<Incoming>,
     after: After,
 ) -> Result<Response<Body>, Refusal> {
-    let host = host(&request).ok_or_else(unknown)?;
-    let text = host.to_str().map_err(|_| unknown())?.to_ascii_lowercase();
-    let address = Address::parse(&text).ok_or_else(unknown)?;
-    let to = find(shared, &address).await?;
+    let host = requested_host(&request).ok_or_else(unknown_preview)?;
+    let text = host.to_str().map_err(|_| unknown_preview())?.to_ascii_lowercase();
+    let address = Address::parse(&text).ok_or_else(unknown_preview)?;
+    let to = find_port(shared, &address).await?;
     proof.give();
     if request.method() == Method::CONNECT {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this is not a proxy"));
@@ -79,9 +79,9 @@ impl Port {
     ) -> Result<Response<Body>, Refusal> {
         let Port { sandbox, using, number: port } = self;
         let name = sandbox.name.clone();
-        let server = reach(&sandbox, port).await?;
+        let server = connect_to_port(&sandbox, port).await?;
 
-        let wanted = http::upgrade(request.headers());
+        let wanted = http::upgrade_protocol(request.headers());
         http::for_the_next(&mut request);
         let headers = request.headers_mut();
         // Exactly once, as the browser sent it.
@@ -93,12 +93,12 @@ impl Port {
         }
         *request.uri_mut() = request.uri().path_and_query().cloned().map(Uri::from).unwrap_or_default();
         let browser = wanted.map(|_| hyper::upgrade::on(&mut request));
-        let (mut response, driver) = http::exchange(server, request).await.map_err(|error| {
+        let (mut response, driver) = http::forward_request(server, request).await.map_err(|error| {
             let text = format!("the server on port {port} of the sandbox {name} {}", http::no_answer(&error));
             Refusal::new(StatusCode::BAD_GATEWAY, text)
         })?;
 
-        let granted = http::upgrade(response.headers());
+        let granted = http::upgrade_protocol(response.headers());
         http::end_to_end(response.headers_mut());
         for_this_host(response.headers_mut());
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -114,18 +114,18 @@ impl Port {
         let server = hyper::upgrade::on(&mut response);
         after.set(async move {
             if let (Ok(browser), Ok(server)) = tokio::join!(browser, server) {
-                tunnel(TokioIo::new(browser), TokioIo::new(server)).await;
+                join_streams(TokioIo::new(browser), TokioIo::new(server)).await;
             }
             drop((driver, using));
         });
-        let mut switched = http::empty(StatusCode::SWITCHING_PROTOCOLS);
+        let mut switched = http::empty_response(StatusCode::SWITCHING_PROTOCOLS);
         *switched.headers_mut() = response.headers().clone();
         Ok(switched)
     }
 }
 
 /// Returns the host of a request. An absolute URL in the request line takes precedence over the header.
-fn host(request: &Request<Incoming>) -> Option<HeaderValue> {
+fn requested_host(request: &Request<Incoming>) -> Option<HeaderValue> {
     if let Some(authority) = request.uri().authority() {
         return HeaderValue::from_str(authority.as_str()).ok();
     }
@@ -134,39 +134,40 @@ fn host(request: &Request<Incoming>) -> Option<HeaderValue> {
 }
 
 /// Finds the sandbox of an address. Without the token, the response does not even reveal whether the name exists.
-pub(super) async fn find(shared: Weak<Shared>, address: &Address<'_>) -> Result<Port, Refusal> {
-    let shared = shared.upgrade().ok_or_else(unknown)?;
+pub(super) async fn find_port(shared: Weak<Shared>, address: &Address<'_>) -> Result<Port, Refusal> {
+    let shared = shared.upgrade().ok_or_else(unknown_preview)?;
     let registry = Arc::clone(&shared.registry);
-    let name = SandboxName::new(address.name).map_err(|_| unknown())?;
+    let name = SandboxName::new(address.name).map_err(|_| unknown_preview())?;
     let wanted = (name.clone(), address.token.to_owned());
-    let found = engine::block(move || registry.exposed_as(wanted.0.as_str(), &wanted.1))
+    let found = engine::run_blocking(move || registry.exposed_as(wanted.0.as_str(), &wanted.1))
         .await
-        .map_err(unavailable)?;
-    let (key, settings) = found.ok_or_else(unknown)?;
+        .map_err(unavailable_preview)?;
+    let (key, settings) = found.ok_or_else(unknown_preview)?;
     let sandbox = shared.sandbox(&key, &name, settings);
     let using = sandbox.using();
     Ok(Port { sandbox, using, number: address.port })
 }
 
 /// Connects to a port of a sandbox, and wakes the sandbox if it sleeps.
-async fn reach(sandbox: &Arc<Inner>, port: u16) -> Result<TcpStream, Refusal> {
+async fn connect_to_port(sandbox: &Arc<Inner>, port: u16) -> Result<TcpStream, Refusal> {
     let waking = Arc::clone(sandbox);
     // Completes even if the browser disconnects.
-    let running = engine::run(async move { waking.wake().await }).await.map_err(unavailable)?;
-    let connected = super::super::connect(&running, port).await;
+    let running =
+        engine::run_to_completion(async move { waking.wake().await }).await.map_err(unavailable_preview)?;
+    let connected = super::super::connect_to_sandbox(&running, port).await;
     connected.map_err(|error| Refusal::new(StatusCode::BAD_GATEWAY, error.message))
 }
 
-fn unknown() -> Refusal {
+fn unknown_preview() -> Refusal {
     Refusal::new(
         StatusCode::NOT_FOUND,
         "no sandbox answers here: use the URL exactly as `browse` returned it",
     )
 }
 
-fn unavailable(error: crate::Error) -> Refusal {
+fn unavailable_preview(error: crate::Error) -> Refusal {
     match error.code {
-        Code::NotFound => unknown(),
+        Code::NotFound => unknown_preview(),
         _ => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.message),
     }
 }

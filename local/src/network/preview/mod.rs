@@ -68,15 +68,15 @@ impl Previews {
             return Ok(listening.port);
         }
         let engine = engine()?;
-        let (listener, remembered) = listen(&shared.state).map_err(failed)?;
-        let port = listener.local_addr().map_err(failed)?.port();
-        listener.set_nonblocking(true).map_err(failed)?;
+        let (listener, remembered) = listen_on_stored_port(&shared.state).map_err(preview_error)?;
+        let port = listener.local_addr().map_err(preview_error)?.port();
+        listener.set_nonblocking(true).map_err(preview_error)?;
         let registered = engine.enter();
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(preview_error)?;
         drop(registered);
         let shared: Weak<Shared> = Arc::downgrade(shared);
-        let serving = engine.spawn(accept::each(listener, move |stream, proof| {
-            forward::serve(stream, proof, shared.clone())
+        let serving = engine.spawn(accept::serve_each(listener, move |stream, proof| {
+            forward::serve_browser(stream, proof, shared.clone())
         }));
         *listening = Some(Listening { port, serving, _remembered: remembered });
         Ok(port)
@@ -85,7 +85,7 @@ impl Previews {
 
 /// Listens on the port that is stored in the state directory, or on a free one, which is then stored. Among several
 /// programs with one state directory, the first uses the stored port, and the others use free ones.
-fn listen(state: &Path) -> io::Result<(TcpListener, Option<File>)> {
+fn listen_on_stored_port(state: &Path) -> io::Result<(TcpListener, Option<File>)> {
     let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     let mut options = OpenOptions::new();
     let mut file =
@@ -95,7 +95,7 @@ fn listen(state: &Path) -> io::Result<(TcpListener, Option<File>)> {
     }
     let mut text = String::new();
     let remembered = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-    if let Some(listener) = remembered.and_then(|port| patiently(|| bind(port))) {
+    if let Some(listener) = remembered.and_then(|port| bind_with_retries(|| bind(port))) {
         return Ok((listener, Some(file)));
     }
     let listener = bind(0)?;
@@ -105,7 +105,7 @@ fn listen(state: &Path) -> io::Result<(TcpListener, Option<File>)> {
     Ok((listener, Some(file)))
 }
 
-fn patiently(bind: impl Fn() -> io::Result<TcpListener>) -> Option<TcpListener> {
+fn bind_with_retries(bind: impl Fn() -> io::Result<TcpListener>) -> Option<TcpListener> {
     let until = Instant::now() + TIMEOUT;
     loop {
         match bind() {
@@ -118,7 +118,7 @@ fn patiently(bind: impl Fn() -> io::Result<TcpListener>) -> Option<TcpListener> 
     }
 }
 
-fn failed(error: io::Error) -> Error {
+fn preview_error(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("previews cannot be served on this machine: {}", error.kind()))
         .with_source(error)
 }

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 
 use super::super::http::Refusal;
 use super::address::Address;
-use super::forward::{Port, find};
+use super::forward::{Port, find_port};
 use crate::Shared;
 use koze_core::id::SessionId;
 
@@ -40,18 +40,18 @@ impl OwnPreviews {
         if !is_served {
             return None;
         }
-        let found = find(Weak::clone(&self.shared), &address).await;
+        let found = find_port(Weak::clone(&self.shared), &address).await;
         Some(match found {
             Ok(found) if self.session().is_some_and(|session| found.sandbox.is_of(&session)) => Ok(found),
             // The same answer, so that it does not reveal which sandboxes other sessions have.
-            Ok(_) => Err(foreign()),
-            Err(refusal) if refusal.status == StatusCode::NOT_FOUND => Err(foreign()),
+            Ok(_) => Err(foreign_preview()),
+            Err(refusal) if refusal.status == StatusCode::NOT_FOUND => Err(foreign_preview()),
             Err(refusal) => Err(refusal),
         })
     }
 }
 
-fn foreign() -> Refusal {
+fn foreign_preview() -> Refusal {
     Refusal::new(
         StatusCode::FORBIDDEN,
         "this is not a preview of a sandbox of this session, and the browser opens no others: use the URL exactly as `browse` \

@@ -26,11 +26,11 @@ pub(crate) async fn end_contexts(running: &Running) {
         contexts.map(|(_, record)| record.clone()).collect()
     };
     // Those that take longer end with the sandbox.
-    let _ = timeout(GRACE, join_all(records.iter().map(|record| end(record)))).await;
+    let _ = timeout(GRACE, join_all(records.iter().map(|record| end_process(record)))).await;
 }
 
-async fn end(record: &Record) {
-    if input::close(record, GRACE).await.is_err() {
+async fn end_process(record: &Record) {
+    if input::close_input(record, GRACE).await.is_err() {
         return;
     }
     let mut news = record.news.subscribe();

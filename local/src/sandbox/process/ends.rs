@@ -8,7 +8,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::engine::engine;
-use crate::engine::ready::watched;
+use crate::engine::ready::watch_descriptor;
 
 /// The host's end of the pipe or terminal that a process reads from.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl Input {
         let flags = rustix::fs::fcntl_getfl(&descriptor)?;
         rustix::fs::fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK)?;
         let _engine = engine().map_err(std::io::Error::other)?.enter();
-        Ok(Input(watched(Arc::new(descriptor), Interest::WRITABLE)?))
+        Ok(Input(watch_descriptor(Arc::new(descriptor), Interest::WRITABLE)?))
     }
 
     /// Waits until it may be writable.
@@ -42,7 +42,7 @@ impl Source {
         let flags = rustix::fs::fcntl_getfl(&descriptor)?;
         rustix::fs::fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK)?;
         let _engine = engine().map_err(std::io::Error::other)?.enter();
-        Ok(Source { stream, descriptor: watched(descriptor, Interest::READABLE)? })
+        Ok(Source { stream, descriptor: watch_descriptor(descriptor, Interest::READABLE)? })
     }
 
     /// Waits until the stream may be readable.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::input;
 use super::record::{Record, not_found};
-use super::start::start;
+use super::start::start_process;
 use crate::engine;
 use crate::sandbox::inner::Inner;
 use crate::sandbox::running::Running;
@@ -39,7 +39,7 @@ impl LocalProcess {
         program: Program,
         env: Vec<(String, String)>,
     ) -> Result<Self> {
-        let record = start(running, program, env).await?;
+        let record = start_process(running, program, env).await?;
         Ok(LocalProcess::new(sandbox, running, &record))
     }
 
@@ -86,11 +86,11 @@ impl Process for LocalProcess {
     }
 
     async fn write_stdin(&self, bytes: Vec<u8>, wait: Duration) -> Result<usize> {
-        self.with(|record| async move { input::write(&record, &bytes, wait.min(FAR)).await }).await
+        self.with(|record| async move { input::write_input(&record, &bytes, wait.min(FAR)).await }).await
     }
 
     async fn close_stdin(&self) -> Result<()> {
-        self.with(|record| async move { input::close(&record, TIMEOUT).await }).await
+        self.with(|record| async move { input::close_input(&record, TIMEOUT).await }).await
     }
 
     async fn read(&self, cursor: u64, limit: usize, wait: Duration) -> Result<ProcessOutput> {
@@ -118,7 +118,7 @@ impl Process for LocalProcess {
         let ends = self.record()?.ends;
         let using = self.sandbox.using();
         let running = self.running()?;
-        engine::run(async move {
+        engine::run_to_completion(async move {
             let signal = i32::from(signal.number());
             let sent = running.call(&Request::Signal { ends, signal }).await;
             drop(using);

@@ -17,7 +17,7 @@ use crate::sandbox::running::Running;
 const PIECE: usize = 16 << 10;
 
 /// Reads a stream as long as it is open in the sandbox.
-pub(super) async fn follow(record: Arc<Record>, source: Source, running: Weak<Running>) {
+pub(super) async fn follow_stream(record: Arc<Record>, source: Source, running: Weak<Running>) {
     let mut demand = record.demand.subscribe();
     let mut buffer = vec![0; PIECE];
     let mut settled = false;
@@ -76,7 +76,7 @@ pub(super) async fn follow(record: Arc<Record>, source: Source, running: Weak<Ru
 }
 
 /// Waits for the end of a process.
-pub(super) async fn end(
+pub(super) async fn await_end(
     record: Arc<Record>,
     ended: oneshot::Receiver<Received<Answer>>,
     running: Weak<Running>,

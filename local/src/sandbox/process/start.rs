@@ -9,7 +9,7 @@ use super::ends::{Input, Source};
 use super::output;
 use super::record::{Record, STDERR, STDOUT};
 use crate::engine::engine;
-use crate::errors::{reported, unexpected};
+use crate::errors::{convert_fault, unexpected_answer};
 use crate::sandbox::running::Running;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{Overflow, ProcessId, Program, Stdio};
@@ -27,7 +27,7 @@ struct Streams {
 
 /// Starts a process. Call this on the engine, and run it to completion: the room of an unknown process would never be
 /// released.
-pub(super) async fn start(
+pub(super) async fn start_process(
     running: &Arc<Running>,
     program: Program,
     env: Vec<(String, String)>,
@@ -35,14 +35,15 @@ pub(super) async fn start(
     program.check()?;
     let processes = &running.processes;
     let _one = processes.starting.lock().await;
-    for forgotten in processes.roster().admit(program.buffer).map_err(reported)? {
+    for forgotten in processes.roster().admit(program.buffer).map_err(convert_fault)? {
         forgotten.forget();
     }
     let Streams { input, sources, terminal, inside } = match program.stdio {
-        Stdio::Pipes => pipes(running)?,
+        Stdio::Pipes => create_pipes(running)?,
         Stdio::Terminal { rows, columns } => open_terminal(running, rows, columns).await?,
     };
-    let mut all = if terminal.is_some() { vec![TERM].into_iter().map(owned).collect() } else { Vec::new() };
+    let mut all =
+        if terminal.is_some() { vec![TERM].into_iter().map(to_owned_pair).collect() } else { Vec::new() };
     all.extend(env);
     let ends = running.number();
     let judged_before = running.judgements.so_far();
@@ -75,17 +76,17 @@ pub(super) async fn start(
     processes.roster().insert(record.id.to_string(), Arc::clone(&record));
     let engine = engine()?;
     for source in sources {
-        engine.spawn(output::follow(Arc::clone(&record), source, Arc::downgrade(running)));
+        engine.spawn(output::follow_stream(Arc::clone(&record), source, Arc::downgrade(running)));
     }
-    engine.spawn(output::end(Arc::clone(&record), ended, Arc::downgrade(running), judged_before));
+    engine.spawn(output::await_end(Arc::clone(&record), ended, Arc::downgrade(running), judged_before));
     Ok(record)
 }
 
-fn owned((name, value): (&str, &str)) -> (String, String) {
+fn to_owned_pair((name, value): (&str, &str)) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-fn pipes(running: &Running) -> Result<Streams> {
+fn create_pipes(running: &Running) -> Result<Streams> {
     let open = || -> std::io::Result<Streams> {
         let (stdin, ours) = running.pipe()?;
         let (out, stdout) = running.pipe()?;
@@ -103,7 +104,7 @@ async fn open_terminal(running: &Running, rows: u16, columns: u16) -> Result<Str
     let (Answer::Terminal, Ok([outside, inside])) =
         (opened.message, <[OwnedFd; 2]>::try_from(opened.descriptors))
     else {
-        return Err(unexpected());
+        return Err(unexpected_answer());
     };
     let open = || -> std::io::Result<Streams> {
         // A descriptor can be registered only once.

@@ -37,7 +37,7 @@ impl Refusal {
     /// Returns the authorizer, which keeps the first reason.
     pub(super) fn authorizer(&self) -> impl FnMut(AuthContext<'_>) -> Authorization + Send + 'static {
         let kept = Arc::clone(&self.0);
-        move |context| match reason(&context.action, context.database_name) {
+        move |context| match refusal_reason(&context.action, context.database_name) {
             None => Authorization::Allow,
             Some(reason) => {
                 kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
@@ -52,7 +52,7 @@ const TEMPORARY: &str = "temporary tables, views, triggers and indexes are not a
     table";
 
 /// Returns why an action on a database is refused.
-fn reason(action: &AuthAction<'_>, database: Option<&str>) -> Option<String> {
+fn refusal_reason(action: &AuthAction<'_>, database: Option<&str>) -> Option<String> {
     use AuthAction::{
         AlterTable, Analyze, Attach, CreateIndex, CreateTable, CreateTempIndex, CreateTempTable,
         CreateTempTrigger, CreateTempView, CreateTrigger, CreateView, CreateVtable, Delete, Detach,

@@ -82,8 +82,8 @@ impl Database {
     /// Answers a query.
     pub(super) fn answer(&mut self, query: &Query) -> Result<Json> {
         match query {
-            Query::Sql { sql, params } => run::run(self, sql, params),
-            Query::Schema => schema::schema(self),
+            Query::Sql { sql, params } => run::run_statement(self, sql, params),
+            Query::Schema => schema::read_schema(self),
         }
     }
 
@@ -103,8 +103,8 @@ impl Database {
             return Error::new(Code::PermissionDenied, reason);
         }
         let (code, message) = match error.sqlite_error_code() {
-            Some(OperationInterrupted) => return late(),
-            Some(OutOfMemory) => return memory(),
+            Some(OperationInterrupted) => return late_error(),
+            Some(OutOfMemory) => return memory_error(),
             Some(DiskFull) => {
                 let text =
                     format!("the database is full: it may have {} MB; delete rows", MAX_SIZE / 1_000_000);
@@ -126,14 +126,14 @@ impl Database {
 }
 
 /// Returns the error of a statement that took too long.
-pub(super) fn late() -> Error {
+pub(super) fn late_error() -> Error {
     let text =
         format!("the statement reached its time limit of {} s: read or change fewer rows", TIME.as_secs());
     Error::new(Code::Timeout, text)
 }
 
 /// Returns the error of a statement that needs too much memory.
-pub(super) fn memory() -> Error {
+pub(super) fn memory_error() -> Error {
     let text = format!(
         "the statement needs more than its {} MiB of memory: sort, group or join fewer rows, or add an index",
         HEAP >> 20
@@ -142,7 +142,7 @@ pub(super) fn memory() -> Error {
 }
 
 /// Returns the error for a database that cannot be opened, without `SQLite`'s own text, which may contain its path.
-pub(super) fn unusable(error: rusqlite::Error) -> Error {
+pub(super) fn unusable_error(error: rusqlite::Error) -> Error {
     let cause = error.sqlite_error().map_or_else(|| "unexpected content".to_owned(), ToString::to_string);
     Error::new(Code::Unavailable, format!("the database cannot be used: {cause}")).with_source(error)
 }

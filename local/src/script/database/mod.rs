@@ -29,14 +29,14 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::engine;
-use crate::errors::gone;
+use crate::errors::gone_error;
 use crate::host::layout;
 use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Query;
 
-use self::connection::{Database, unusable};
-pub(in super::super) use self::serve::serve;
+use self::connection::{Database, unusable_error};
+pub(in super::super) use self::serve::serve_queries;
 use self::worker::Worker;
 
 /// How many databases stay open.
@@ -89,23 +89,23 @@ impl Databases {
             return self.answer_here(&agent, query).await;
         }
         let agent = self.agent(&agent);
-        let _held = agent.room.try_acquire_many(held_kib(&query)).map_err(|_| full())?;
+        let _held = agent.room.try_acquire_many(held_kib(&query)).map_err(|_| full_error())?;
         // Statements wait here, without a thread, until the caller is gone. One that has started ends by itself.
         let mut worker = Arc::clone(&agent.worker).lock_owned().await;
         let (databases, file) = (Arc::clone(self), agent.file.clone());
-        let answer = engine::run(async move {
-            let _running = databases.running.acquire().await.map_err(|_| gone())?;
+        let answer = engine::run_to_completion(async move {
+            let _running = databases.running.acquire().await.map_err(|_| gone_error())?;
             if worker.as_ref().is_none_or(Worker::has_ended) {
                 *worker = Some(databases.start(file).await?);
             }
-            let Some(process) = worker.as_mut() else { return Err(gone()) };
+            let Some(process) = worker.as_mut() else { return Err(gone_error()) };
             let (answer, is_reusable) = process.answer(query).await;
             if !is_reusable {
                 *worker = None;
             }
             answer
         });
-        decode(&answer.await?)
+        decode_answer(&answer.await?)
     }
 
     /// Returns the database of an agent. Closes the one that was unused for longest if there are too many.
@@ -120,7 +120,7 @@ impl Databases {
             let oldest = unused.min_by_key(|(_, (used, _))| *used).map(|(agent, _)| agent.clone());
             oldest.and_then(|oldest| agents.remove(&oldest));
         }
-        let file = layout::directory(Path::new(""), agent).with_extension("db");
+        let file = layout::sandbox_directory(Path::new(""), agent).with_extension("db");
         let new = Arc::new(Agent {
             file: file.to_string_lossy().into_owned(),
             room: Semaphore::new(HELD_KIB),
@@ -133,7 +133,7 @@ impl Databases {
     /// Starts the process of a database.
     async fn start(&self, file: String) -> Result<Worker> {
         let directory = self.directory.clone();
-        let directory = engine::block(move || {
+        let directory = engine::run_blocking(move || {
             std::fs::create_dir_all(&directory).map_err(not_created)?;
             Ok(directory)
         });
@@ -142,12 +142,12 @@ impl Databases {
 
     /// Answers a query in this program, without limits: for the control of a proof.
     async fn answer_here(&self, agent: &str, query: Query) -> Result<Value> {
-        let path = layout::directory(&self.directory, agent).with_extension("db");
-        let answer = engine::block(move || {
+        let path = layout::sandbox_directory(&self.directory, agent).with_extension("db");
+        let answer = engine::run_blocking(move || {
             path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(not_created)?;
-            Database::open(&path, false).map_err(unusable)?.answer(&query)
+            Database::open(&path, false).map_err(unusable_error)?.answer(&query)
         });
-        decode(&answer.await?)
+        decode_answer(&answer.await?)
     }
 }
 
@@ -165,7 +165,7 @@ fn held_kib(query: &Query) -> u32 {
     u32::try_from(LEAST_KIB + (bytes >> 10)).unwrap_or(u32::MAX)
 }
 
-fn full() -> Error {
+fn full_error() -> Error {
     let text = format!(
         "statements of this agent that have not run yet hold more than {} MiB: wait for some of them first",
         HELD_KIB >> 10
@@ -173,7 +173,7 @@ fn full() -> Error {
     Error::new(Code::TooLarge, text)
 }
 
-fn decode(answer: &Json) -> Result<Value> {
+fn decode_answer(answer: &Json) -> Result<Value> {
     answer.value().map_err(|error| {
         Error::new(Code::Internal, "the answer of the database cannot be read").with_source(error)
     })

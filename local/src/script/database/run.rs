@@ -20,7 +20,7 @@ const MAX_SQL: usize = 100_000;
 const MAX_PARAMS: usize = 100;
 
 /// Runs a statement. Returns its rows if it has columns, and what it changed otherwise.
-pub(super) fn run(database: &mut Database, sql: &str, params: &[Value]) -> Result<Json> {
+pub(super) fn run_statement(database: &mut Database, sql: &str, params: &[Value]) -> Result<Json> {
     if sql.len() > MAX_SQL {
         let text =
             format!("the statement has {} bytes, but may have at most {MAX_SQL}: use parameters", sql.len());
@@ -34,7 +34,7 @@ pub(super) fn run(database: &mut Database, sql: &str, params: &[Value]) -> Resul
     let refusal = database.refusal.clone();
     database.timed(|connection| {
         let failed = |error: rusqlite::Error| Database::failed(&refusal, &error);
-        let mut statement = only(connection, sql, &refusal)?;
+        let mut statement = only_statement(connection, sql, &refusal)?;
         let expected = statement.parameter_count();
         if expected != params.len() {
             let text = format!("the statement has {expected} parameters, but `params` has {}", params.len());
@@ -45,20 +45,20 @@ pub(super) fn run(database: &mut Database, sql: &str, params: &[Value]) -> Resul
             statement.execute(params_from_iter(&params)).map_err(failed)?;
             let changes = connection.total_changes() - before;
             let answer =
-                json!({ "changes": changes, "last_insert_rowid": id(connection.last_insert_rowid()) });
+                json!({ "changes": changes, "last_insert_rowid": row_id(connection.last_insert_rowid()) });
             return Ok(Json::from(&answer));
         }
-        encode(&rows(&mut statement, &params).map_err(failed)?)
+        encode_answer(&read_rows(&mut statement, &params).map_err(failed)?)
     })
 }
 
 /// Returns the number of a row: as text if JavaScript would round it.
-fn id(row: i64) -> Value {
+fn row_id(row: i64) -> Value {
     if row.unsigned_abs() > MAX_SAFE_INTEGER { row.to_string().into() } else { row.into() }
 }
 
 /// Compiles the only statement of a text.
-fn only<'a>(connection: &'a Connection, sql: &str, refusal: &Refusal) -> Result<Statement<'a>> {
+fn only_statement<'a>(connection: &'a Connection, sql: &str, refusal: &Refusal) -> Result<Statement<'a>> {
     let mut batch = Batch::new(connection, sql);
     let first = batch.next().map_err(|error| Database::failed(refusal, &error))?;
     let invalid = |text: &str| Err(Error::new(Code::InvalidInput, text));
@@ -79,7 +79,7 @@ struct Found {
     truncated: bool,
 }
 
-fn rows(statement: &mut Statement<'_>, params: &[rusqlite::types::Value]) -> rusqlite::Result<Found> {
+fn read_rows(statement: &mut Statement<'_>, params: &[rusqlite::types::Value]) -> rusqlite::Result<Found> {
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut found = statement.query(params_from_iter(params))?;
     let (mut rows, mut bytes, mut truncated) = (Vec::new(), 0, false);
@@ -97,7 +97,7 @@ fn rows(statement: &mut Statement<'_>, params: &[rusqlite::types::Value]) -> rus
 }
 
 /// Returns an answer as JSON.
-pub(super) fn encode(answer: &impl Serialize) -> Result<Json> {
+pub(super) fn encode_answer(answer: &impl Serialize) -> Result<Json> {
     serde_json::to_string(answer).and_then(Json::new).map_err(|error| {
         Error::new(Code::Internal, "the answer of the database cannot be encoded").with_source(error)
     })

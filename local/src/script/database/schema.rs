@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::connection::Database;
-use super::run::encode;
+use super::run::encode_answer;
 use koze_core::error::Result;
 
 /// How many tables, views and indexes are listed.
@@ -22,13 +22,14 @@ struct Schema {
     truncated: bool,
 }
 
-pub(super) fn schema(database: &mut Database) -> Result<Json> {
+pub(super) fn read_schema(database: &mut Database) -> Result<Json> {
     let refusal = database.refusal.clone();
-    database
-        .timed(|connection| encode(&read(connection).map_err(|error| Database::failed(&refusal, &error))?))
+    database.timed(|connection| {
+        encode_answer(&collect_schema(connection).map_err(|error| Database::failed(&refusal, &error))?)
+    })
 }
 
-fn read(connection: &Connection) -> rusqlite::Result<Schema> {
+fn collect_schema(connection: &Connection) -> rusqlite::Result<Schema> {
     // `sqlite_` is reserved: the tables of SQLite itself.
     let mut statement = connection.prepare(
         "select type, name, tbl_name, sql from sqlite_schema
@@ -38,7 +39,7 @@ fn read(connection: &Connection) -> rusqlite::Result<Schema> {
     let mut entries = statement.query([])?;
     while let Some(row) = entries.next()? {
         let kind: String = row.get(0)?;
-        let entry = entry(connection, &kind, row)?;
+        let entry = describe_entry(connection, &kind, row)?;
         bytes += entry.text().len();
         if schema.tables.len() + schema.indexes.len() == LISTED || bytes > RESULT / 2 {
             schema.truncated = true;
@@ -50,17 +51,17 @@ fn read(connection: &Connection) -> rusqlite::Result<Schema> {
 }
 
 /// Describes a table, view or index.
-fn entry(connection: &Connection, kind: &str, row: &Row<'_>) -> rusqlite::Result<Json> {
+fn describe_entry(connection: &Connection, kind: &str, row: &Row<'_>) -> rusqlite::Result<Json> {
     let name: String = row.get(1)?;
     let sql: Option<String> = row.get(3)?;
     Ok(Json::from(&if kind == "index" {
         json!({ "name": name, "table": row.get::<_, String>(2)?, "sql": sql })
     } else {
-        json!({ "name": name, "type": kind, "columns": columns(connection, &name)?, "sql": sql })
+        json!({ "name": name, "type": kind, "columns": list_columns(connection, &name)?, "sql": sql })
     }))
 }
 
-fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Value>> {
+fn list_columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Value>> {
     let query = "select name, type, \"notnull\", dflt_value, pk from pragma_table_info(?)";
     let mut statement = connection.prepare_cached(query)?;
     let column = |row: &Row<'_>| {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::serve::{Next, Socket};
-use super::connection::{Database, unusable};
+use super::connection::{Database, unusable_error};
 use koze_core::error::Result;
 use koze_core::script::Query;
 
@@ -37,14 +37,14 @@ impl From<Query> for Ask {
 }
 
 /// Answers queries of one database until the host is gone.
-pub(in super::super::super) fn serve(socket: OwnedFd) -> io::Result<()> {
+pub(in super::super::super) fn serve_queries(socket: OwnedFd) -> io::Result<()> {
     let wire = Socket::new(socket);
     let mut open: Option<Database> = None;
     while let Next::Message(ask) = wire.next(None) {
         let query = match ask {
             Ask::Open(file) => {
                 let path = Path::new("/").join(DIRECTORY).join(file);
-                let opened = Database::open(&path, true).map_err(unusable).map(|database| {
+                let opened = Database::open(&path, true).map_err(unusable_error).map(|database| {
                     open = Some(database);
                     Json::null()
                 });

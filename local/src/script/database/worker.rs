@@ -7,7 +7,7 @@ use std::time::Duration;
 use koze_script::protocol::Json;
 
 use super::super::line::Line;
-use super::connection::{late, memory};
+use super::connection::{late_error, memory_error};
 use super::serve::{Ask, DIRECTORY};
 use super::{MAX_SIZE, TIME};
 use crate::filter;
@@ -36,7 +36,7 @@ pub(super) struct Worker {
 impl Worker {
     /// Starts a process, and opens a database of a directory in it. Call this within the engine's runtime.
     pub(super) async fn start(directory: &Path, file: &str) -> Result<Self> {
-        let mut worker = Worker { line: Line::start(spec(directory)?).await?, statements: 0 };
+        let mut worker = Worker { line: Line::start(worker_spec(directory)?).await?, statements: 0 };
         let opened = worker.ask(&Ask::Open(file.to_owned()), OPEN).await.map_err(|broken| match broken {
             Broken::Late => Error::new(Code::Timeout, "the database was not opened in time: try again"),
             Broken::Gone | Broken::TooLong => {
@@ -51,9 +51,9 @@ impl Worker {
         self.statements += 1;
         match self.ask(&query.into(), TIME + GRACE).await {
             Ok(answer) => (answer, self.statements < STATEMENTS && self.is_small()),
-            Err(Broken::Late) => (Err(late()), false),
+            Err(Broken::Late) => (Err(late_error()), false),
             // A limit of the process, not of its database: an allocation that failed.
-            Err(Broken::Gone) => (Err(memory()), false),
+            Err(Broken::Gone) => (Err(memory_error()), false),
             Err(Broken::TooLong) => {
                 (Err(Error::new(Code::TooLarge, "the statement and its parameters are too long")), true)
             }
@@ -94,7 +94,7 @@ enum Broken {
 }
 
 /// Returns the sandbox of a process: it sees the directory, and nothing else of the host.
-fn spec(directory: &Path) -> Result<Spec> {
+fn worker_spec(directory: &Path) -> Result<Spec> {
     use std::os::unix::ffi::OsStrExt;
     let bind = |source: &[u8], target: &str, kind| Bind {
         source: source.to_owned(),
@@ -116,7 +116,7 @@ fn spec(directory: &Path) -> Result<Spec> {
         processes: 1,
         // The log of writes can be longer than the database until it is written to it.
         file_size: 4 * MAX_SIZE,
-        filters: filter::engine::database()?,
+        filters: filter::engine::database_filter()?,
         // The files belong to this user. The process has no capabilities.
         owner: None,
         weak: Weaknesses::default(),
