@@ -5,7 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use koze_protocol::Change;
 use koze_protocol::edit::Edited;
-use koze_protocol::lines::LineRange;
+use koze_protocol::operation::framed::{Edit, Write, WriteProcess};
+use koze_protocol::operation::{
+    Ended, Exec, OneProcess, Pack, ProcessInfo, Read, ReadLines, ReadProcess, ResizeProcess, SearchFiles,
+    SignalProcess, Start, Started, Taken, WaitProcess,
+};
 use koze_protocol::tar::Contents;
 
 use crate::message::{Fault, Place, Stat};
@@ -39,7 +43,7 @@ pub struct Welcome {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Request {
-    /// Run a program until it exits. Streams 1 and 2: its kept standard output and error. Returns [`Done::Ended`].
+    /// Run a program until it exits. Streams 1 and 2: its kept standard output and error. Returns [`Done::Exited`].
     Exec(Exec),
     /// Read part of a file. Stream 1: its bytes. Returns [`Done::Size`] of the whole file.
     Read(Read),
@@ -73,7 +77,7 @@ pub enum Request {
     /// [`Done::Nothing`].
     ///
     /// [`Searched`]: koze_protocol::search::Searched
-    Search(Search),
+    Search(SearchFiles),
     /// Start a program that runs on. [`Done::Started`].
     Start(Start),
     /// Whether there is such a process. [`Done::Process`].
@@ -96,194 +100,6 @@ pub enum Request {
     KillAll {},
 }
 
-/// A program to run.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Exec {
-    /// The program, resolved over `PATH`, and its arguments.
-    pub argv: Vec<String>,
-    /// The absolute path of its working directory.
-    pub cwd: String,
-    /// Variables that override the container's own.
-    #[serde(default)]
-    pub env: Vec<(String, String)>,
-    /// The timeout in milliseconds. After it the program and its descendants are killed.
-    pub timeout_ms: u64,
-    /// How many bytes of each stream are kept, at most [`LARGEST_OUTPUT`].
-    pub max_output: u32,
-}
-
-/// The part of a file to read.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Read {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// Its start, in bytes.
-    pub offset: u64,
-    /// Its maximum length, in bytes.
-    pub limit: u64,
-}
-
-/// A file to write.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Write {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// Whether to append the bytes.
-    #[serde(default)]
-    pub append: bool,
-    /// The size that the file must have for that; with 0, it must not exist. `None` for any file.
-    #[serde(default)]
-    pub offset: Option<u64>,
-}
-
-/// A text to replace.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Edit {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// The length of the old text, in bytes.
-    pub old: u64,
-    /// Whether to replace every occurrence.
-    pub all: bool,
-}
-
-/// Lines of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ReadLines {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// Which lines.
-    #[serde(flatten)]
-    pub range: LineRange,
-}
-
-/// A file or tree to serialize.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Pack {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// An entry name to leave out at any depth: that of the copy, when a tree is copied into itself.
-    pub except: String,
-}
-
-/// A search.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Search {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// What to search for.
-    pub search: koze_protocol::search::Search,
-}
-
-/// A program that runs on.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Start {
-    /// As in [`Exec`].
-    pub argv: Vec<String>,
-    /// As in [`Exec`].
-    pub cwd: String,
-    /// As in [`Exec`].
-    #[serde(default)]
-    pub env: Vec<(String, String)>,
-    /// The size of its terminal; without one, it has pipes.
-    pub terminal: Option<Size>,
-    /// How many bytes of its output are kept.
-    pub buffer: u64,
-    /// Whether the oldest go when there are more. Otherwise the program waits.
-    pub drop_oldest: bool,
-    /// A text that [`ProcessInfo`] returns, of at most [`MAX_LABEL`] bytes.
-    #[serde(default)]
-    pub label: Option<String>,
-}
-
-/// The maximum length of the label of a process, in bytes.
-pub const MAX_LABEL: usize = 64;
-
-/// The size of a terminal.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Size {
-    /// Its rows.
-    pub rows: u16,
-    /// Its columns.
-    pub columns: u16,
-}
-
-/// A process.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct OneProcess {
-    /// Its ID.
-    pub id: String,
-}
-
-/// What to read of a process.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ReadProcess {
-    /// Its ID.
-    pub id: String,
-    /// Where it begins.
-    pub cursor: u64,
-    /// How long it is at most, in bytes.
-    pub limit: u64,
-    /// How long to wait for something, in milliseconds.
-    pub wait_ms: u64,
-    /// The signal that the process gets if the call is canceled, or the connection ends, before the answer.
-    #[serde(default)]
-    pub abandoned: Option<i32>,
-}
-
-/// What to write to a process.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct WriteProcess {
-    /// Its ID.
-    pub id: String,
-    /// How long to wait for it to be read, in milliseconds.
-    pub wait_ms: u64,
-}
-
-/// A signal to a process.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct SignalProcess {
-    /// Its ID.
-    pub id: String,
-    /// The signal's number.
-    pub signal: i32,
-}
-
-/// The size of a process's terminal.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ResizeProcess {
-    /// Its ID.
-    pub id: String,
-    /// As in [`Size`].
-    pub rows: u16,
-    /// As in [`Size`].
-    pub columns: u16,
-}
-
-/// How long to wait for a process.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct WaitProcess {
-    /// Its ID.
-    pub id: String,
-    /// In milliseconds.
-    pub timeout_ms: u64,
-    /// As in [`ReadProcess`].
-    #[serde(default)]
-    pub abandoned: Option<i32>,
-}
-
 /// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -299,7 +115,7 @@ pub enum Answer {
 #[serde(untagged)]
 pub enum Done {
     /// A program exited.
-    Ended {
+    Exited {
         /// Its exit code: 128 + n after signal n, 124 after a timeout.
         exit_code: i32,
         /// Whether it timed out.
@@ -324,10 +140,7 @@ pub enum Done {
         size: u64,
     },
     /// A process runs.
-    Started {
-        /// Its ID.
-        id: String,
-    },
+    Started(Started),
     /// A process is there.
     Process(ProcessInfo),
     /// What a process has written.
@@ -342,15 +155,9 @@ pub enum Done {
         exit: Option<i32>,
     },
     /// What was written to a process.
-    Taken {
-        /// In bytes.
-        taken: u64,
-    },
+    Taken(Taken),
     /// A process has ended, or the time is up.
-    Exit {
-        /// Its exit code, where it has ended.
-        exit: Option<i32>,
-    },
+    Exit(Ended),
     /// What is at a place.
     Stat(Stat),
     /// What an archive contained.
@@ -367,21 +174,6 @@ pub struct Listed<'a> {
     /// Its metadata, in the same object.
     #[serde(flatten)]
     pub stat: &'a Stat,
-}
-
-/// A process that runs or is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ProcessInfo {
-    /// Its ID.
-    pub id: String,
-    /// Its program, as it was given.
-    pub program: String,
-    /// Whether it has a terminal.
-    pub terminal: bool,
-    /// Its exit code, where it has ended.
-    pub exit: Option<i32>,
-    /// As in [`Start`].
-    pub label: Option<String>,
 }
 
 mod changes;

@@ -6,6 +6,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 
 use koze_protocol::lines::{LineReader, Lines, MAX_UNSIZED};
+use koze_protocol::operation::framed::Write;
+use koze_protocol::operation::{Exec, OneProcess, Pack, Read, ReadLines, SearchFiles};
 use koze_protocol::{Change, Misfit};
 
 use super::Guest;
@@ -15,7 +17,7 @@ use super::edit;
 use super::environment;
 use super::exec::exec;
 use super::frame::PIECE;
-use super::request::{Done, Exec, Listed, OneProcess, Pack, Read, ReadLines, Request, Search, Write};
+use super::request::{Done, Listed, Request};
 use super::staging::Staging;
 use super::streams::Stopped;
 use crate::files::{self, Made};
@@ -89,7 +91,7 @@ fn run(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result<Done, End> 
         call.send(stream, &bytes)?;
         call.end(stream)?;
     }
-    Ok(Done::Ended { exit_code: ended.exit_code, timed_out: ended.timed_out })
+    Ok(Done::Exited { exit_code: ended.exit_code, timed_out: ended.timed_out })
 }
 
 fn read(call: &Call, what: Read) -> Result<Done, End> {
@@ -181,7 +183,8 @@ fn append(guest: &Guest, call: &Call, place: &Place, offset: Option<u64>) -> Res
 
 /// Reads a file from its start, and sends the lines of the range as they are found.
 fn lines(call: &Call, what: ReadLines) -> Result<Done, End> {
-    let ReadLines { root, path, range } = what;
+    let range = what.range();
+    let ReadLines { root, path, .. } = what;
     let place = Place { root, path };
     let mut reader = LineReader::new(range).map_err(|why| Fault::new(Code::InvalidInput, why.message()))?;
     let file = File::from(files::open(&place)?);
@@ -267,8 +270,8 @@ fn extract(call: &Call, place: &Place) -> Result<Done, End> {
     Ok(Done::Extracted(contents))
 }
 
-fn search(call: &Call, what: Search) -> Result<Done, End> {
-    let Search { root, path, search } = what;
+fn search(call: &Call, what: SearchFiles) -> Result<Done, End> {
+    let SearchFiles { root, path, search, .. } = what;
     let found = search::search(&Place { root, path }, &search, &|| call.streams.stopped())
         .map_err(|fault| stopped_or(call, fault))?;
     let mut to = Writer::new(call, 1);

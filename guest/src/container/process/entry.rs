@@ -3,10 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
+use koze_protocol::operation::ProcessInfo;
 use rustix::io::Errno;
 
 use super::super::programs::Running;
-use super::super::request::ProcessInfo;
 use super::super::wakeup::Wakeup;
 use super::{lock, not_found};
 use crate::message::{Code, Fault};

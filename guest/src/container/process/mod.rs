@@ -8,6 +8,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+use koze_protocol::operation::framed::WriteProcess;
+use koze_protocol::operation::{
+    Ended, MAX_LABEL, ProcessInfo, ReadProcess, ResizeProcess, SignalProcess, Start, Started, Taken,
+    WaitProcess,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -18,9 +23,7 @@ use super::Guest;
 use super::budget::Held;
 use super::call::{Call, End};
 use super::frame::PIECE;
-use super::request::{
-    Done, MAX_LABEL, ProcessInfo, ReadProcess, ResizeProcess, SignalProcess, Start, WaitProcess, WriteProcess,
-};
+use super::request::Done;
 use super::wakeup::Wakeup;
 use crate::message::{Code, Fault};
 use crate::process::Streams;
@@ -51,7 +54,7 @@ impl Processes {
 
     /// Starts a process.
     pub(super) fn start(&self, guest: &Guest, what: Start, held: Held) -> Result<Done, Fault> {
-        let Start { argv, cwd, env, terminal, buffer, drop_oldest, label } = what;
+        let Start { argv, working_dir, env, terminal, buffer, drop_oldest, label, .. } = what;
         let buffer = usize::try_from(buffer).unwrap_or(usize::MAX);
         if !crate::roster::BUFFER.contains(&buffer) {
             return Err(Fault::new(Code::InvalidInput, "the buffer of a process is too small or too large"));
@@ -78,7 +81,7 @@ impl Processes {
                 (vec![Source::new(1, Arc::clone(&outside))], outside, Streams::all(inside, true)?)
             }
         };
-        let running = guest.programs.start(&argv, &cwd, &env, streams, self.pump.wakeup())?;
+        let running = guest.programs.start(&argv, &working_dir, &env, streams, self.pump.wakeup())?;
         drop(held);
         let program = argv.into_iter().next().unwrap_or_default();
         let id = id().map_err(no_stream)?;
@@ -87,7 +90,7 @@ impl Processes {
         roster.insert(id.clone(), Arc::new(entry));
         drop(roster);
         self.pump.wakeup().notify();
-        Ok(Done::Started { id })
+        Ok(Done::Started(Started { id }))
     }
 
     /// Describes a process.
@@ -107,7 +110,7 @@ impl Processes {
     /// Sends output after a cursor on stream 1, once there is some.
     pub(super) fn read(&self, guest: &Guest, call: &Call, what: &ReadProcess) -> Result<Done, End> {
         let done = self.read_once(call, what);
-        self.abandon(guest, &done, &what.id, what.abandoned);
+        self.abandon(guest, &done, &what.id, what.abandoned_signal);
         done
     }
 
@@ -117,7 +120,7 @@ impl Processes {
             return Err(Fault::new(Code::InvalidInput, "a read must have a limit of at least 1 byte").into());
         }
         let entry = self.get(&what.id)?;
-        let (piece, exit) = wait(call, &entry, what.wait_ms, |late| {
+        let (piece, exit) = wait(call, &entry, what.wait_ms.into(), |late| {
             let (piece, exit, made_room) = entry.read(what.cursor, limit)?;
             if made_room {
                 self.pump.wakeup().notify();
@@ -137,17 +140,17 @@ impl Processes {
     /// Waits until a process has ended.
     pub(super) fn wait(&self, guest: &Guest, call: &Call, what: &WaitProcess) -> Result<Done, End> {
         let entry = self.get(&what.id)?;
-        let exit = wait(call, &entry, what.timeout_ms, |late| {
+        let exit = wait(call, &entry, what.timeout_ms.into(), |late| {
             let exit = entry.exit();
             Ok((late || exit.is_some()).then_some(exit))
         });
-        let done = exit.map(|exit| Done::Exit { exit });
-        self.abandon(guest, &done, &what.id, what.abandoned);
+        let done = exit.map(|exit| Done::Exit(Ended { exit }));
+        self.abandon(guest, &done, &what.id, what.abandoned_signal);
         done
     }
 
     /// Sends the signal of a call whose caller no longer waits.
-    fn abandon(&self, guest: &Guest, done: &Result<Done, End>, id: &str, signal: Option<i32>) {
+    fn abandon(&self, guest: &Guest, done: &Result<Done, End>, id: &str, signal: Option<u8>) {
         if let (Err(End::Stopped), Some(signal)) = (done, signal) {
             // If the process does not exist any more, no signal is needed.
             let _ = self.signal(guest, &SignalProcess { id: id.to_owned(), signal });
@@ -157,9 +160,13 @@ impl Processes {
     /// Writes the bytes of stream 0 until its end, or until the time is up.
     pub(super) fn write(&self, call: &Call, what: &WriteProcess) -> Result<Done, End> {
         let entry = self.get(&what.id)?;
-        let until = Instant::now().checked_add(Duration::from_millis(what.wait_ms));
+        let until = Instant::now().checked_add(Duration::from_millis(what.wait_ms.into()));
         let Some(input) = turn(&entry, until, || call.streams.stopped())? else {
-            return if call.streams.stopped() { Err(End::Stopped) } else { Ok(Done::Taken { taken: 0 }) };
+            return if call.streams.stopped() {
+                Err(End::Stopped)
+            } else {
+                Ok(Done::Taken(Taken { taken: 0 }))
+            };
         };
         let descriptor = input.as_ref().ok_or_else(closed)?;
         let wakeup = wakeup(call, &entry)?;
@@ -167,13 +174,13 @@ impl Processes {
         loop {
             let length = call.take(&mut buffer)?;
             if length == 0 {
-                return Ok(Done::Taken { taken });
+                return Ok(Done::Taken(Taken { taken }));
             }
             let written = write(call, &entry, descriptor, &buffer[..length], until, &wakeup)?;
             taken += written as u64;
             if written < length {
                 let ended = taken == 0 && entry.exit().is_some();
-                return if ended { Err(closed().into()) } else { Ok(Done::Taken { taken }) };
+                return if ended { Err(closed().into()) } else { Ok(Done::Taken(Taken { taken })) };
             }
         }
     }
@@ -205,7 +212,7 @@ impl Processes {
 
     pub(super) fn signal(&self, guest: &Guest, what: &SignalProcess) -> Result<Done, Fault> {
         let entry = self.get(&what.id)?;
-        guest.programs.signal(&entry.running, what.signal)?;
+        guest.programs.signal(&entry.running, what.signal.into())?;
         Ok(Done::Nothing {})
     }
 

@@ -11,10 +11,11 @@ fn requests_as_they_are_written() {
     let read = Read { root: root.clone(), path: path.clone(), offset: 0, limit: 8_388_608 };
     let exec = Exec {
         argv: vec!["ls".into()],
-        cwd: "/".into(),
+        working_dir: "/".into(),
         env: vec![("A".into(), "b".into())],
         timeout_ms: 1000,
         max_output: 65536,
+        call: None,
     };
     for (text, request) in [
         (
@@ -43,7 +44,10 @@ fn requests_as_they_are_written() {
             Request::ReadLines(ReadLines {
                 root: root.clone(),
                 path: path.clone(),
-                range: LineRange { first: 1, last: None, max_chars: 9, verbatim: false },
+                first: 1,
+                last: None,
+                max_chars: 9,
+                verbatim: false,
             }),
         ),
         (r#"{"list": {"root": "/", "path": "/x"}}"#, Request::List(place())),
@@ -73,7 +77,7 @@ fn requests_as_they_are_written() {
             r#"{"search": {"root": "/", "path": "/x", "search": {"pattern": "a", "ignoreCase": true, "include": null,
                 "skipIgnored": false, "maxFileSize": 1, "binaryWithin": 2, "maxLineChars": 3, "maxLineBytes": 4,
                 "maxMatches": 5, "maxSkipped": 6, "maxDirectories": 7, "maxEntries": 8, "timeoutMs": 9}}}"#,
-            Request::Search(Search {
+            Request::Search(SearchFiles {
                 root: "/".into(),
                 path: "/x".into(),
                 search: koze_protocol::search::Search {
@@ -91,6 +95,7 @@ fn requests_as_they_are_written() {
                     max_entries: 8,
                     timeout_ms: 9,
                 },
+                call: None,
             }),
         ),
         (r#"{"kill_all": {}}"#, Request::KillAll {}),
@@ -102,9 +107,39 @@ fn requests_as_they_are_written() {
     }
 }
 
+/// Classes write requests in snake case, for older guests.
+#[test]
+fn both_cases_are_read() {
+    for (snake, camel) in [
+        (
+            r#"{"exec": {"argv": [], "cwd": "/", "timeout_ms": 1, "max_output": 2}}"#,
+            r#"{"exec": {"argv": [], "workingDir": "/", "env": [], "timeoutMs": 1, "maxOutput": 2, "call": null}}"#,
+        ),
+        (
+            r#"{"read_lines": {"root": "/", "path": "/x", "first": 1, "last": 2, "max_chars": 3, "verbatim": true}}"#,
+            r#"{"read_lines": {"root": "/", "path": "/x", "first": 1, "last": 2, "maxChars": 3, "verbatim": true}}"#,
+        ),
+        (
+            r#"{"start": {"argv": ["sh"], "cwd": "/", "terminal": {"rows": 1, "columns": 2}, "buffer": 4096, "drop_oldest": true}}"#,
+            r#"{"start": {"argv": ["sh"], "workingDir": "/", "terminal": {"rows": 1, "columns": 2}, "buffer": 4096, "dropOldest": true}}"#,
+        ),
+        (
+            r#"{"read_process": {"id": "a", "cursor": 1, "limit": 2, "wait_ms": 3, "abandoned": 9}}"#,
+            r#"{"read_process": {"id": "a", "cursor": 1, "limit": 2, "waitMs": 3, "abandonedSignal": 9}}"#,
+        ),
+        (r#"{"write_process": {"id": "a", "wait_ms": 3}}"#, r#"{"write_process": {"id": "a", "waitMs": 3}}"#),
+        (
+            r#"{"wait_process": {"id": "a", "timeout_ms": 3, "abandoned": null}}"#,
+            r#"{"wait_process": {"id": "a", "timeoutMs": 3, "abandonedSignal": null}}"#,
+        ),
+    ] {
+        assert_eq!(from_str::<Request>(snake).unwrap(), from_str::<Request>(camel).unwrap(), "{snake}");
+    }
+}
+
 #[test]
 fn answers_as_they_are_written() {
-    let ended = Answer::Ok(Done::Ended { exit_code: 0, timed_out: false });
+    let ended = Answer::Ok(Done::Exited { exit_code: 0, timed_out: false });
     assert_eq!(to_value(ended).unwrap(), json!({"ok": {"exit_code": 0, "timed_out": false}}));
     assert_eq!(to_value(Answer::Ok(Done::Size { size: 123 })).unwrap(), json!({"ok": {"size": 123}}));
     let edited = |edited| to_value(Answer::Ok(Done::Edited(edited))).unwrap();
