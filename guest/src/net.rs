@@ -1,11 +1,12 @@
-//! Creates sockets in the sandbox's network for the host to use from outside.
+//! Sockets: those in the sandbox's network that the host uses from outside, and the connection to a container's guest.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, bind, connect as start, listen as open, socket_with,
+    AddressFamily, SocketFlags, SocketType, bind, connect as start, listen as open, socket_with, sockopt,
 };
 
 use crate::message::{Code, Fault};
@@ -41,4 +42,21 @@ pub(crate) fn connect(to: SocketAddr) -> Result<OwnedFd, Fault> {
 fn socket(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+}
+
+/// Configures a connection of a container's guest, at either end: no delay on sending, and keepalive to detect a peer that vanished.
+pub(crate) fn keep_alive(socket: &TcpStream) -> Result<(), Errno> {
+    /// The idle time before the first keepalive probe, and the time between probes.
+    const QUIET: Duration = Duration::from_secs(15);
+    /// The number of probes.
+    const TIMES: u32 = 4;
+    /// How long sent data may stay unacknowledged, in milliseconds.
+    const UNREAD: u32 = 60_000;
+    rustix::io::ioctl_fionbio(socket, false)?;
+    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, QUIET)?;
+    sockopt::set_tcp_keepintvl(socket, QUIET)?;
+    sockopt::set_tcp_keepcnt(socket, TIMES)?;
+    sockopt::set_tcp_user_timeout(socket, UNREAD)
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 use super::Guest;
@@ -177,21 +176,4 @@ fn read_hello(connection: &mut Unauthenticated, guest: &Guest) -> Handshake {
         Ok(None) => Handshake::Incomplete,
         Ok(Some(_)) | Err(_) => Handshake::Rejected,
     }
-}
-
-/// Configures an authenticated connection: no delay on sending, and keepalive to detect a peer that vanished.
-pub(super) fn configure(socket: &TcpStream) -> Result<(), Errno> {
-    /// The idle time before the first keepalive probe, and the time between probes.
-    const QUIET: Duration = Duration::from_secs(15);
-    /// The number of probes.
-    const TIMES: u32 = 4;
-    /// How long sent data may stay unacknowledged, in milliseconds.
-    const UNREAD: u32 = 60_000;
-    rustix::io::ioctl_fionbio(socket, false)?;
-    sockopt::set_tcp_nodelay(socket, true)?;
-    sockopt::set_socket_keepalive(socket, true)?;
-    sockopt::set_tcp_keepidle(socket, QUIET)?;
-    sockopt::set_tcp_keepintvl(socket, QUIET)?;
-    sockopt::set_tcp_keepcnt(socket, TIMES)?;
-    sockopt::set_tcp_user_timeout(socket, UNREAD)
 }

@@ -12,7 +12,8 @@ use super::link::Link;
 use super::request::{PROTOCOL, Request, Welcome};
 use super::streams::Stopped;
 use super::table::{NewCall, Table};
-use super::{Guest, accept, work};
+use super::{Guest, work};
+use crate::net;
 
 /// The maximum number of calls of a connection that run at once.
 const MAX_RUNNING: usize = 64;
@@ -52,8 +53,8 @@ impl Connection {
 
     /// Serves the connection until it ends.
     pub(super) fn serve(self: &Arc<Self>, decoder: Decoder, protocol: u32) {
-        let served = accept::configure(self.link.socket()).map_err(io::Error::from).and_then(|()| {
-            let welcome = Welcome { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION") };
+        let served = net::keep_alive(self.link.socket()).map_err(io::Error::from).and_then(|()| {
+            let welcome = Welcome { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").into() };
             let text = serde_json::to_vec(&welcome)?;
             self.link.send(&encode(0, Kind::Welcome, &text)).map_err(|_| io::ErrorKind::BrokenPipe)?;
             if protocol == PROTOCOL { self.read(decoder.lengthened(frame::MAX_FRAME)) } else { Ok(()) }

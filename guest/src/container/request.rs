@@ -1,6 +1,8 @@
 //! The JSON in frames: the handshake, requests and answers. Where a local guest gets a file descriptor, this protocol
 //! uses a stream of the call.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use koze_protocol::Change;
@@ -22,7 +24,7 @@ pub const MAX_REQUEST: usize = 4 << 20;
 pub const LARGEST_OUTPUT: u32 = 8 << 20;
 
 /// The first frame of the client.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Hello {
     /// The token of this start of the container.
     pub token: String,
@@ -31,16 +33,16 @@ pub struct Hello {
 }
 
 /// The first frame of the guest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     /// The protocol version of the guest. A client with another version gets it too, and then the connection ends.
     pub protocol: u32,
     /// The version of koze that the guest was built from.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
 }
 
 /// A request.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Request {
     /// Run a program until it exits. Streams 1 and 2: its kept standard output and error. Returns [`Done::Exited`].
@@ -101,11 +103,11 @@ pub enum Request {
 }
 
 /// The answer to a call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum Answer<T = Done> {
     /// The operation succeeded.
-    Ok(Done),
+    Ok(T),
     /// The operation failed.
     Failed(Fault),
 }
@@ -115,45 +117,19 @@ pub enum Answer {
 #[serde(untagged)]
 pub enum Done {
     /// A program exited.
-    Exited {
-        /// Its exit code: 128 + n after signal n, 124 after a timeout.
-        exit_code: i32,
-        /// Whether it timed out.
-        timed_out: bool,
-    },
+    Exited(Exited),
     /// The size of a file or tree.
-    Size {
-        /// In bytes.
-        size: u64,
-    },
+    Size(Size),
     /// The result of an edit.
     Edited(Edited),
     /// What lines of a file are like.
-    Lines {
-        /// How many characters they have.
-        chars: u64,
-        /// Whether the file has fewer lines than the first one.
-        past_end: bool,
-        /// Whether the file is binary.
-        binary: bool,
-        /// The size of the file, in bytes.
-        size: u64,
-    },
+    Lines(Lines),
     /// A process runs.
     Started(Started),
     /// A process is there.
     Process(ProcessInfo),
     /// What a process has written.
-    Output {
-        /// The cursor after it.
-        next: u64,
-        /// How many bytes before it are not kept any more.
-        dropped: u64,
-        /// Of which stream, and how long, its parts are.
-        chunks: Vec<(u8, u64)>,
-        /// Its exit code, where it has ended and all was read that it wrote before.
-        exit: Option<i32>,
-    },
+    Output(Output),
     /// What was written to a process.
     Taken(Taken),
     /// A process has ended, or the time is up.
@@ -164,6 +140,48 @@ pub enum Done {
     Extracted(Contents),
     /// No result.
     Nothing {},
+}
+
+/// The end of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exited {
+    /// Its exit code: 128 + n after signal n, 124 after a timeout.
+    pub exit_code: i32,
+    /// Whether it timed out.
+    pub timed_out: bool,
+}
+
+/// The size of a file or tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// In bytes.
+    pub size: u64,
+}
+
+/// Lines of a file, without their text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lines {
+    /// How many characters they have.
+    pub chars: u64,
+    /// Whether the file has fewer lines than the first one.
+    pub past_end: bool,
+    /// Whether the file is binary.
+    pub binary: bool,
+    /// The size of the file, in bytes.
+    pub size: u64,
+}
+
+/// Output of a process, without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// The cursor after it.
+    pub next: u64,
+    /// How many bytes before it are not kept any more.
+    pub dropped: u64,
+    /// The stream and the length of each of its parts.
+    pub chunks: Vec<(u8, u64)>,
+    /// Its exit code, if it has ended and everything that it wrote before was read.
+    pub exit: Option<i32>,
 }
 
 /// An entry of the list of a directory.

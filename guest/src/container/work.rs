@@ -17,7 +17,7 @@ use super::edit;
 use super::environment;
 use super::exec::exec;
 use super::frame::PIECE;
-use super::request::{Done, Listed, Request};
+use super::request::{self, Done, Exited, Listed, Request, Size};
 use super::staging::Staging;
 use super::streams::Stopped;
 use crate::files::{self, Made};
@@ -91,7 +91,7 @@ fn run(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result<Done, End> 
         call.send(stream, &bytes)?;
         call.end(stream)?;
     }
-    Ok(Done::Exited { exit_code: ended.exit_code, timed_out: ended.timed_out })
+    Ok(Done::Exited(Exited { exit_code: ended.exit_code, timed_out: ended.timed_out }))
 }
 
 fn read(call: &Call, what: Read) -> Result<Done, End> {
@@ -121,7 +121,7 @@ fn read(call: &Call, what: Read) -> Result<Done, End> {
     call.end(1)?;
     // Files of /proc report no size, and a file may have grown.
     let size = if sent == 0 { size } else { size.max(offset.saturating_add(sent)) };
-    Ok(Done::Size { size })
+    Ok(Done::Size(Size { size }))
 }
 
 fn write(guest: &Guest, call: &Call, what: Write) -> Result<Done, End> {
@@ -129,7 +129,7 @@ fn write(guest: &Guest, call: &Call, what: Write) -> Result<Done, End> {
     let place = Place { root, path };
     let size =
         if append { self::append(guest, call, &place, offset)? } else { replace(guest, call, &place)? };
-    Ok(Done::Size { size })
+    Ok(Done::Size(Size { size }))
 }
 
 /// Replaces a file atomically. The staging file is removed on failure.
@@ -212,7 +212,7 @@ fn lines(call: &Call, what: ReadLines) -> Result<Done, End> {
     let Lines { text, chars, past_end, binary, size } = reader.finish(size.max(at));
     call.send(1, text.as_bytes())?;
     call.end(1)?;
-    Ok(Done::Lines { chars, past_end, binary, size })
+    Ok(Done::Lines(request::Lines { chars, past_end, binary, size }))
 }
 
 /// Sends the entries one by one, because a directory may have any number of them.
@@ -251,7 +251,7 @@ fn pack(call: &Call, what: Pack) -> Result<Done, End> {
 /// The size is limited by the container's disk only.
 fn unpack(call: &Call, place: &Place) -> Result<Done, End> {
     let size = stream::unpack(place, u64::MAX, Reader(call)).map_err(|fault| stopped_or(call, fault))?;
-    Ok(Done::Size { size })
+    Ok(Done::Size(Size { size }))
 }
 
 fn archive(call: &Call, place: &Place) -> Result<Done, End> {

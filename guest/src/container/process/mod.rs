@@ -23,7 +23,7 @@ use super::Guest;
 use super::budget::Held;
 use super::call::{Call, End};
 use super::frame::PIECE;
-use super::request::Done;
+use super::request::{Done, Output};
 use super::wakeup::Wakeup;
 use crate::message::{Code, Fault};
 use crate::process::Streams;
@@ -134,7 +134,7 @@ impl Processes {
             chunks.push((stream, bytes.len() as u64));
         }
         call.end(1)?;
-        Ok(Done::Output { next: piece.next, dropped: piece.dropped, chunks, exit })
+        Ok(Done::Output(Output { next: piece.next, dropped: piece.dropped, chunks, exit }))
     }
 
     /// Waits until a process has ended.

@@ -6,8 +6,8 @@ use koze_protocol::edit::NearestLine;
 
 #[test]
 fn requests_as_they_are_written() {
-    let place = || Place { root: "/".into(), path: "/x".into() };
-    let (root, path) = (String::from("/"), String::from("/x"));
+    let place = || -> Place { Place { root: "/".into(), path: "/x".into() } };
+    let Place { root, path } = place();
     let read = Read { root: root.clone(), path: path.clone(), offset: 0, limit: 8_388_608 };
     let exec = Exec {
         argv: vec!["ls".into()],
@@ -101,7 +101,12 @@ fn requests_as_they_are_written() {
         (r#"{"kill_all": {}}"#, Request::KillAll {}),
     ] {
         assert_eq!(from_str::<Request>(text).unwrap(), request, "{text}");
+        assert_eq!(serde_json::from_value::<Request>(to_value(&request).unwrap()).unwrap(), request);
     }
+}
+
+#[test]
+fn other_texts_are_no_requests() {
     for text in ["", "{}", "[]", r#"{"format": {}}"#, r#"{"stat": {"root": "/"}}"#, r#""kill_all""#] {
         assert!(from_str::<Request>(text).is_err(), "{text}");
     }
@@ -139,9 +144,9 @@ fn both_cases_are_read() {
 
 #[test]
 fn answers_as_they_are_written() {
-    let ended = Answer::Ok(Done::Exited { exit_code: 0, timed_out: false });
+    let ended = Answer::Ok(Done::Exited(Exited { exit_code: 0, timed_out: false }));
     assert_eq!(to_value(ended).unwrap(), json!({"ok": {"exit_code": 0, "timed_out": false}}));
-    assert_eq!(to_value(Answer::Ok(Done::Size { size: 123 })).unwrap(), json!({"ok": {"size": 123}}));
+    assert_eq!(to_value(Answer::Ok(Done::Size(Size { size: 123 }))).unwrap(), json!({"ok": {"size": 123}}));
     let edited = |edited| to_value(Answer::Ok(Done::Edited(edited))).unwrap();
     let done = Edited::Done { size: 1, replaced: 2 };
     assert_eq!(edited(done), json!({"ok": {"done": {"size": 1, "replaced": 2}}}));
@@ -153,12 +158,12 @@ fn answers_as_they_are_written() {
     let ambiguous = Edited::Ambiguous { occurrences: 2, lines: vec![1, 1] };
     assert_eq!(edited(ambiguous), json!({"ok": {"ambiguous": {"occurrences": 2, "lines": [1, 1]}}}));
     let lines = json!({"chars": 1, "past_end": false, "binary": false, "size": 2});
-    let done = Done::Lines { chars: 1, past_end: false, binary: false, size: 2 };
+    let done = Done::Lines(Lines { chars: 1, past_end: false, binary: false, size: 2 });
     assert_eq!(to_value(Answer::Ok(done)).unwrap(), json!({ "ok": lines }));
     assert_eq!(to_value(Answer::Ok(Done::Nothing {})).unwrap(), json!({"ok": {}}));
     let extracted = Answer::Ok(Done::Extracted(Contents { entries: 1, bytes: 2, skipped: 0 }));
     assert_eq!(to_value(extracted).unwrap(), json!({"ok": {"entries": 1, "bytes": 2, "skipped": 0}}));
-    let failed = Answer::Failed(Fault::new(Code::NotFound, "…"));
+    let failed = Answer::<Done>::Failed(Fault::new(Code::NotFound, "…"));
     assert_eq!(to_value(failed).unwrap(), json!({"failed": {"why": "not_found", "text": "…"}}));
     let link = Stat { kind: Kind::Link("y".into()), size: 1, mode: 0o777, mtime: Some(7), version: Some(8) };
     let stat = json!({"kind": "link", "target": "y", "size": 1, "mode": 0o777, "mtime": 7, "version": 8});
