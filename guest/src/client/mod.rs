@@ -7,8 +7,7 @@
 //! The guest is not trusted: a violation of the protocol ends the connection, and no answer can make the client allocate
 //! more than the limits of the protocol.
 //!
-//! Requests are written in camel case, which guests of koze 0.1 and older do not read. See
-//! [`koze_protocol::operation`].
+//! Requests are written in camel case, which older guests do not read: see [`koze_protocol::operation`].
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
-use super::Guest;
+use super::connection::serve_connection;
 use super::frame::{Decoder, Frame, Kind, PORT};
+use super::guest::Guest;
 use super::request::Hello;
 
 /// The maximum number of unauthenticated connections.
@@ -99,7 +100,7 @@ pub(super) fn serve(listener: &TcpListener, guest: &Arc<Guest>) {
                 Handshake::Incomplete if now < connection.until => pending.push(connection),
                 Handshake::Incomplete | Handshake::Rejected => {}
                 Handshake::Accepted(protocol) => {
-                    guest.connected(connection.socket, connection.decoder, protocol);
+                    serve_connection(guest, connection.socket, connection.decoder, protocol);
                 }
             }
         }

@@ -16,7 +16,8 @@ use std::ptr;
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::Failed;
+/// What could not be done, and why.
+pub(super) type Failed = (&'static str, io::Error);
 
 /// The signals that the guest ignores: `kill -- -1` in the sandbox also reaches the guest, and must not end it.
 pub(super) const IGNORED: [i32; 7] =

@@ -6,9 +6,9 @@ use std::io::{Read as _, Write as _};
 use koze_protocol::edit::{Applied, Edit, Edited, MAX_EDIT_TEXT, MAX_EDITED, Rejected};
 use koze_protocol::operation::framed;
 
-use super::Guest;
 use super::call::{Call, End};
 use super::frame::PIECE;
+use super::guest::Guest;
 use super::request::Done;
 use super::staging::Staging;
 use crate::files;
@@ -42,7 +42,7 @@ pub(super) fn edit(guest: &Guest, call: &Call, what: framed::Edit) -> Result<Don
         return Err(Fault::new(Code::InvalidInput, "the text to replace is incomplete").into());
     }
     // Paths that differ may lead to one file: one writer at a time. Nor do several edits take memory at once.
-    let _one = guest.one_writer();
+    let _one = guest.lock_writer();
     let mut texts = Vec::with_capacity(length);
     staging.append_to(&mut texts).map_err(failed)?;
     let new = texts.split_off(old);

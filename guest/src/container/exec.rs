@@ -11,10 +11,10 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::Guest;
 use super::budget::Held;
 use super::call::{Call, End};
 use super::drain::Drain;
+use super::guest::Guest;
 use super::memory;
 use super::request::LARGEST_OUTPUT;
 use super::wakeup::Wakeup;

@@ -24,8 +24,10 @@ mod edit;
 mod environment;
 mod exec;
 pub mod frame;
+mod guest;
 mod harden;
 mod link;
+mod log;
 mod memory;
 mod pool;
 mod process;
@@ -38,40 +40,34 @@ mod token;
 mod wakeup;
 mod work;
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use self::beside::Ready;
-use self::connection::Connection;
+use self::beside::{Failed, Ready};
 use self::drain::Drain;
 use self::environment::Environment;
-use self::frame::Decoder;
+use self::guest::{Guest, no_proc};
 use self::harden::Weak;
-use self::link::Link;
+use self::log::say;
 use self::memory::Kills;
 use self::pool::Pool;
 use self::process::Processes;
 use self::programs::{Programs, Running};
 use self::token::Token;
 use self::wakeup::Wakeup;
-use crate::message::Fault;
 use crate::process::Streams;
 use crate::sys;
 
 /// The environment variable that overrides the address to listen on, such as `127.0.0.1:0`.
 const LISTEN: &str = "KOZE_GUEST_LISTEN";
-/// The maximum number of authenticated connections. The class needs one; the others cover connections whose end has not
-/// been noticed yet.
-const CONNECTIONS: usize = 8;
 /// The time that the image's own entrypoint has to exit when the container is stopped.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -84,55 +80,6 @@ The first process of a sandbox's container. The container's Durable Object conne
 PROGRAM is the image's own entrypoint, which runs next to the guest.
 With --beside, the container has another first process: the guest runs in the background. It prints its port and process ID.
 ";
-
-/// The state that all threads share.
-struct Guest {
-    token: Token,
-    environment: Environment,
-    programs: Programs,
-    processes: Processes,
-    drain: Drain,
-    kills: Kills,
-    pool: Pool,
-    connections: Mutex<VecDeque<Arc<Link>>>,
-    writer: Mutex<()>,
-    proc: bool,
-}
-
-impl Guest {
-    /// Serves an authenticated connection. Closes the oldest ones if there are too many.
-    fn connected(self: &Arc<Self>, socket: TcpStream, decoder: Decoder, protocol: u32) {
-        let connection = Arc::new(Connection::new(Arc::clone(self), socket));
-        let link = Arc::clone(&connection.link);
-        let mut all = self.connections();
-        all.push_back(Arc::clone(&link));
-        while all.len() > CONNECTIONS {
-            if let Some(oldest) = all.pop_front() {
-                oldest.close();
-            }
-        }
-        drop(all);
-        let guest = Arc::clone(self);
-        self.pool.run(move || {
-            connection.serve(decoder, protocol);
-            guest.connections().retain(|other| !Arc::ptr_eq(other, &link));
-        });
-    }
-
-    fn connections(&self) -> MutexGuard<'_, VecDeque<Arc<Link>>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Serializes the operations that put a file in place.
-    fn one_writer(&self) -> MutexGuard<'_, ()> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns an error if the container lacks what every call needs.
-    fn usable(&self) -> Result<(), Fault> {
-        if self.proc { Ok(()) } else { Err(work::no_proc()) }
-    }
-}
 
 /// Runs `koze-guest`.
 pub fn main() -> ExitCode {
@@ -183,15 +130,6 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Writes a line to the container's log.
-fn say(text: &str) {
-    use std::io::Write;
-    // The log may have no reader, which is no reason to stop.
-    let _ = writeln!(io::stderr(), "koze-guest: {text}");
-}
-
-type Failed = (&'static str, io::Error);
-
 /// How the guest was started.
 enum Start {
     /// As the first process of a container, with the image's own entrypoint.
@@ -226,7 +164,7 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
     }
     let proc = std::fs::metadata("/proc/self/fd").is_ok();
     if !proc {
-        say(&work::no_proc().text);
+        say(&no_proc().text);
     }
     let listener = listener(matches!(start, Start::Beside(_))).map_err(at("cannot listen"))?;
     environment::create_user_data();

@@ -10,13 +10,13 @@ use koze_protocol::operation::framed::Write;
 use koze_protocol::operation::{Exec, OneProcess, Pack, Read, ReadLines, SearchFiles};
 use koze_protocol::{Change, Misfit};
 
-use super::Guest;
 use super::budget::Held;
 use super::call::{Call, End, Reader, Writer};
 use super::edit;
 use super::environment;
 use super::exec::exec;
 use super::frame::PIECE;
+use super::guest::Guest;
 use super::request::{self, Done, Exited, Listed, Request, Size};
 use super::staging::Staging;
 use super::streams::Stopped;
@@ -34,7 +34,7 @@ pub(super) fn work(
     held: Held,
 ) -> Result<Result<Done, Fault>, Stopped> {
     let done = request.map_err(End::Fault).and_then(|request| {
-        guest.usable()?;
+        guest.check_usable()?;
         one(guest, call, request, held)
     });
     match done {
@@ -57,7 +57,7 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
         Request::Change(Change::Rename { from, to }) => {
             // An edit of the target must not undo it.
             let renamed = {
-                let _one = guest.one_writer();
+                let _one = guest.lock_writer();
                 files::rename(&from, &to)?
             };
             if !renamed {
@@ -71,15 +71,17 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
         Request::Archive(place) => archive(call, &place)?,
         Request::Extract(place) => extract(call, &place)?,
         Request::Search(what) => search(call, what)?,
-        Request::Start(what) => guest.processes.start(guest, what, held)?,
+        Request::Start(what) => {
+            guest.processes.start(&guest.programs, &guest.environment, &guest.drain, what, held)?
+        }
         Request::Process(OneProcess { id }) => guest.processes.info(&id)?,
         Request::Processes {} => processes(guest, call)?,
-        Request::ReadProcess(what) => guest.processes.read(guest, call, &what)?,
+        Request::ReadProcess(what) => guest.processes.read(&guest.programs, call, &what)?,
         Request::WriteProcess(what) => guest.processes.write(call, &what)?,
         Request::CloseProcess(OneProcess { id }) => guest.processes.close(call, &id)?,
-        Request::SignalProcess(what) => guest.processes.signal(guest, &what)?,
+        Request::SignalProcess(what) => guest.processes.signal(&guest.programs, &what)?,
         Request::ResizeProcess(what) => guest.processes.resize(&what)?,
-        Request::WaitProcess(what) => guest.processes.wait(guest, call, &what)?,
+        Request::WaitProcess(what) => guest.processes.wait(&guest.programs, call, &what)?,
         // The thread that read the request has already done it.
         Request::KillAll {} => Done::Nothing {},
     })
@@ -145,7 +147,7 @@ fn replace(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
         file.write_all(&buffer[..length]).map_err(|error| fault(&error, &place.path))?;
         size += length as u64;
     }
-    let _one = guest.one_writer();
+    let _one = guest.lock_writer();
     pending.commit()?;
     Ok(size)
 }
@@ -162,7 +164,7 @@ fn append(guest: &Guest, call: &Call, place: &Place, offset: Option<u64>) -> Res
         staging.push(&buffer[..length])?;
     }
     // Different paths may name the same file, so there is one writer at a time.
-    let _one = guest.one_writer();
+    let _one = guest.lock_writer();
     let (file, made) = files::append(place)?;
     let mut file = File::from(file);
     let before = file.metadata().map_err(failed)?.len();
@@ -285,10 +287,4 @@ fn search(call: &Call, what: SearchFiles) -> Result<Done, End> {
 /// A stream that ends early is an error, unless the call was canceled.
 fn stopped_or(call: &Call, fault: Fault) -> End {
     if call.streams.stopped() { End::Stopped } else { End::Fault(fault) }
-}
-
-/// The error of every call if the container has no `/proc`.
-pub(super) fn no_proc() -> Fault {
-    let text = "the container has no /proc, which the guest needs to find files and processes";
-    Fault::new(Code::Unsupported, text)
 }

@@ -5,7 +5,7 @@ mod entry;
 mod pump;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use koze_protocol::operation::framed::WriteProcess;
@@ -17,12 +17,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use self::entry::{Entry, Source};
+use self::entry::{Entry, Source, lock, not_found};
 use self::pump::Pump;
-use super::Guest;
 use super::budget::Held;
 use super::call::{Call, End};
+use super::drain::Drain;
+use super::environment::Environment;
 use super::frame::PIECE;
+use super::programs::Programs;
 use super::request::{Done, Output};
 use super::wakeup::Wakeup;
 use crate::message::{Code, Fault};
@@ -53,7 +55,14 @@ impl Processes {
     }
 
     /// Starts a process.
-    pub(super) fn start(&self, guest: &Guest, what: Start, held: Held) -> Result<Done, Fault> {
+    pub(super) fn start(
+        &self,
+        programs: &Programs,
+        environment: &Environment,
+        drain: &Drain,
+        what: Start,
+        held: Held,
+    ) -> Result<Done, Fault> {
         let Start { argv, working_dir, env, terminal, buffer, drop_oldest, label, .. } = what;
         let buffer = usize::try_from(buffer).unwrap_or(usize::MAX);
         if !crate::roster::BUFFER.contains(&buffer) {
@@ -68,9 +77,9 @@ impl Processes {
         // The lock is held until the end, because two concurrent starts could take the same space.
         let mut roster = lock(&self.roster);
         // Background programs of forgotten processes may still write, and a closed pipe would kill them.
-        roster.admit(buffer)?.iter().flat_map(|entry| entry.forget()).for_each(|pipe| guest.drain.add(pipe));
+        roster.admit(buffer)?.iter().flat_map(|entry| entry.forget()).for_each(|pipe| drain.add(pipe));
         let env = terminal.iter().map(|_| (TERM.0.to_owned(), TERM.1.to_owned())).chain(env).collect();
-        let env = guest.environment.with(env);
+        let env = environment.with(env);
         let (sources, input, streams) = match &terminal {
             None => pipes().map_err(no_stream)?,
             Some(size) => {
@@ -81,7 +90,7 @@ impl Processes {
                 (vec![Source::new(1, Arc::clone(&outside))], outside, Streams::all(inside, true)?)
             }
         };
-        let running = guest.programs.start(&argv, &working_dir, &env, streams, self.pump.wakeup())?;
+        let running = programs.start(&argv, &working_dir, &env, streams, self.pump.wakeup())?;
         drop(held);
         let program = argv.into_iter().next().unwrap_or_default();
         let id = id().map_err(no_stream)?;
@@ -108,9 +117,9 @@ impl Processes {
     }
 
     /// Sends output after a cursor on stream 1, once there is some.
-    pub(super) fn read(&self, guest: &Guest, call: &Call, what: &ReadProcess) -> Result<Done, End> {
+    pub(super) fn read(&self, programs: &Programs, call: &Call, what: &ReadProcess) -> Result<Done, End> {
         let done = self.read_once(call, what);
-        self.abandon(guest, &done, &what.id, what.abandoned_signal);
+        self.abandon(programs, &done, &what.id, what.abandoned_signal);
         done
     }
 
@@ -138,22 +147,22 @@ impl Processes {
     }
 
     /// Waits until a process has ended.
-    pub(super) fn wait(&self, guest: &Guest, call: &Call, what: &WaitProcess) -> Result<Done, End> {
+    pub(super) fn wait(&self, programs: &Programs, call: &Call, what: &WaitProcess) -> Result<Done, End> {
         let entry = self.get(&what.id)?;
         let exit = wait(call, &entry, what.timeout_ms.into(), |late| {
             let exit = entry.exit();
             Ok((late || exit.is_some()).then_some(exit))
         });
         let done = exit.map(|exit| Done::Exit(Ended { exit }));
-        self.abandon(guest, &done, &what.id, what.abandoned_signal);
+        self.abandon(programs, &done, &what.id, what.abandoned_signal);
         done
     }
 
     /// Sends the signal of a call whose caller no longer waits.
-    fn abandon(&self, guest: &Guest, done: &Result<Done, End>, id: &str, signal: Option<u8>) {
+    fn abandon(&self, programs: &Programs, done: &Result<Done, End>, id: &str, signal: Option<u8>) {
         if let (Err(End::Stopped), Some(signal)) = (done, signal) {
             // If the process does not exist any more, no signal is needed.
-            let _ = self.signal(guest, &SignalProcess { id: id.to_owned(), signal });
+            let _ = self.signal(programs, &SignalProcess { id: id.to_owned(), signal });
         }
     }
 
@@ -210,9 +219,9 @@ impl Processes {
         }
     }
 
-    pub(super) fn signal(&self, guest: &Guest, what: &SignalProcess) -> Result<Done, Fault> {
+    pub(super) fn signal(&self, programs: &Programs, what: &SignalProcess) -> Result<Done, Fault> {
         let entry = self.get(&what.id)?;
-        guest.programs.signal(&entry.running, what.signal.into())?;
+        programs.signal(&entry.running, what.signal.into())?;
         Ok(Done::Nothing {})
     }
 
@@ -358,19 +367,10 @@ fn check_size(rows: u16, columns: u16) -> Result<(), Fault> {
     Ok(())
 }
 
-fn not_found() -> Fault {
-    let text = "the process does not exist: it ended with its sandbox, or it was discarded after its end to make room for others";
-    Fault::new(Code::NotFound, text)
-}
-
 fn closed() -> Fault {
     Fault::new(Code::InvalidInput, "the standard input of the process is closed, or the process has ended")
 }
 
 fn no_stream(error: impl std::fmt::Display) -> Fault {
     Fault::new(Code::Unavailable, format!("no stream can be created for the process: {error}"))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,8 +8,7 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::wakeup::Wakeup;
-use super::entry::Entry;
-use super::lock;
+use super::entry::{Entry, lock};
 use crate::roster::Roster;
 
 /// The maximum number of bytes of one read.
