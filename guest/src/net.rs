@@ -17,7 +17,7 @@ const WAITING: i32 = 128;
 /// Returns a socket that listens on an address.
 pub(crate) fn listen(at: SocketAddr) -> Result<OwnedFd, Fault> {
     let listening = || {
-        let socket = socket(at)?;
+        let socket = create_socket(at)?;
         bind(&socket, &at)?;
         open(&socket, WAITING)?;
         Ok(socket)
@@ -29,7 +29,7 @@ pub(crate) fn listen(at: SocketAddr) -> Result<OwnedFd, Fault> {
 /// Returns a socket that is connecting to an address. The host waits for the result, so that the guest never blocks.
 pub(crate) fn connect(to: SocketAddr) -> Result<OwnedFd, Fault> {
     let connecting = || {
-        let socket = socket(to)?;
+        let socket = create_socket(to)?;
         match start(&socket, &to) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
             Err(error) => Err(error),
@@ -39,7 +39,7 @@ pub(crate) fn connect(to: SocketAddr) -> Result<OwnedFd, Fault> {
         .map_err(|error: Errno| Fault::new(Code::Unavailable, format!("{to} does not answer: {error}")))
 }
 
-fn socket(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
+fn create_socket(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }

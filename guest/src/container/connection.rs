@@ -145,7 +145,11 @@ impl Connection {
             let NewCall { call: number, request, streams, held } = next_call;
             let call = Call { number, streams, link: Arc::clone(&self.link) };
             let canceled = call.streams.stopped() || self.over.load(Ordering::Acquire);
-            let answer = if canceled { Err(Stopped) } else { work::work(&self.guest, &call, request, held) };
+            let answer = if canceled {
+                Err(Stopped)
+            } else {
+                work::execute_request(&self.guest, &call, request, held)
+            };
             // Before the peer receives the answer: frames that it sends from then on are late, and not a violation.
             lock(&self.table).over(call.number);
             let _ = answer.and_then(|done| call.answer(done));

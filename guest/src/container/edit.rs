@@ -16,7 +16,7 @@ use crate::message::{Code, Fault, Place};
 use crate::place::fault;
 
 /// Replaces a text, once both texts have come. No other writer comes between reading the file and replacing it.
-pub(super) fn edit(guest: &Guest, call: &Call, what: framed::Edit) -> Result<Done, End> {
+pub(super) fn edit_file(guest: &Guest, call: &Call, what: framed::Edit) -> Result<Done, End> {
     let framed::Edit { root, path, old, all } = what;
     let place = Place { root, path };
     let rejected = |why: Rejected| {

@@ -91,7 +91,7 @@ impl Stream {
 }
 
 /// Runs a program. The timeout covers only the run itself: the kept output is sent afterwards.
-pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result<Ended, End> {
+pub(super) fn run_program(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result<Ended, End> {
     let Exec { argv, working_dir, env, timeout_ms, max_output, .. } = what;
     let failed = |error: io::Error| {
         Fault::new(Code::Unavailable, format!("no pipe can be created for the program: {error}"))
@@ -129,7 +129,7 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
             until = Some(Instant::now() + KILL_TIMEOUT);
             continue;
         }
-        wait(&mut stdout, &mut stderr, &wakeup, until, &mut buffer);
+        wait_for_program(&mut stdout, &mut stderr, &wakeup, until, &mut buffer);
     };
     // Of a script, the kernel may have killed only one program.
     let has_failed = code.is_some_and(|code| code != 0);
@@ -146,7 +146,7 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
 }
 
 /// Waits for output, the wakeup or the deadline, and reads one piece of each readable stream.
-fn wait(
+fn wait_for_program(
     stdout: &mut Stream,
     stderr: &mut Stream,
     wakeup: &Wakeup,
