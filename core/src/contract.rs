@@ -4,7 +4,8 @@
 //! `{ stat: { root: "/", path: "/tmp" } }`. Operations that read a stream have methods of their own beside it, `kozeUnpack` and
 //! `kozeExtract`.
 //!
-//! This module is the only definition of the operations. The Rust client sends these requests; the classes of the Worker entry
+//! This module is the only definition of the operations; types that requests to the guest share are in
+//! [`koze_protocol::operation`]. The Rust client sends these requests; the classes of the Worker entry
 //! are checked against `contract.d.ts`, which a test generates from these types. Bytes are a `Uint8Array`, durations are in
 //! milliseconds, sizes are in bytes, paths are those of [`Place`](crate::sandbox::Place), and no value contains a function. The
 //! only function that a method takes besides its input is `waiting`.
@@ -21,17 +22,17 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 pub use koze_protocol::edit::Edited;
+pub use koze_protocol::operation::{
+    Ended, Exec, OneProcess, Pack, ProcessInfo, Read, ReadLines, ReadProcess, ResizeProcess, SearchFiles,
+    SignalProcess, Size, Start, Started, Taken, WaitProcess,
+};
 pub use koze_protocol::search::Searched;
 pub use koze_protocol::{Change, Code, Entry, Stat};
 
 pub use self::files::{
-    Edit, Entries, Extracted, LARGEST_PIECE, Lines, Pack, Path, Piece, Read, ReadLines, Search, Unpack,
-    Unpacked, Write, Written,
+    Edit, Entries, Extracted, LARGEST_PIECE, Lines, Path, Piece, Unpack, Unpacked, Write, Written,
 };
-pub use self::process::{
-    Chunk, Ended, OneProcess, OutputStream, ProcessInfo, ProcessOutput, Processes, ReadProcess,
-    ResizeProcess, SignalProcess, Size, Start, Started, Taken, WaitProcess, WriteProcess,
-};
+pub use self::process::{Chunk, OutputStream, ProcessOutput, Processes, WriteProcess};
 use crate::sandbox::Status;
 
 /// The binding of the class `KozeSessions`, which lists the sandboxes of each session.
@@ -108,7 +109,7 @@ macro_rules! contract_operations {
             ///
             /// `waiting` is as for `exec`: the search ends with its caller. A class that cannot search returns
             /// `unstreamed`, or lacks this operation.
-            search Search, waiting => Searched;
+            search SearchFiles, waiting => Searched;
             /// Lists a directory in no particular order, without `.` and `..`.
             list Path => Entries;
             /// Describes a path; a final symbolic link is not followed.
@@ -233,25 +234,6 @@ pub struct Open {
 pub struct Opened {
     /// Whether this call created it.
     pub created: bool,
-}
-
-/// A program to run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
-#[serde(rename_all = "camelCase")]
-pub struct Exec {
-    /// The program and its arguments; the program is resolved over the sandbox's `PATH`.
-    pub argv: Vec<String>,
-    /// The absolute path of its working directory.
-    pub working_dir: String,
-    /// Variables in addition to the sandbox's own.
-    pub env: Vec<(String, String)>,
-    /// The timeout. After it the whole process group is killed, and the output so far is kept.
-    pub timeout_ms: u32,
-    /// How many bytes of each stream are kept: the first and the last ones, with a mark between them that counts too.
-    pub max_output: u32,
-    /// The name of the call, by which it can be canceled, or `null`.
-    pub call: Option<String>,
 }
 
 /// The calls to cancel.

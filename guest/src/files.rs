@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::message::{Code, Entry, Fault, Kind, Place, Stat};
 use crate::place::{self, At, fault};
-use crate::tree::{self, unused};
+use crate::tree::{self, unused_name};
 
 /// The maximum number of dangling links in a chain, and of retries when a name keeps changing.
 const MAX_ATTEMPTS: usize = 40;
@@ -49,9 +49,9 @@ impl Drop for Pending {
 
 /// Opens a file for reading.
 pub(crate) fn open(place: &Place) -> Result<OwnedFd, Fault> {
-    let at = place::resolve(place, true)?;
+    let at = place::resolve_place(place, true)?;
     file_mode(&at, place)?;
-    again(&at, OFlags::RDONLY, place)
+    reopen_file(&at, OFlags::RDONLY, place)
 }
 
 /// A file that was created for an append. Dropping it removes the file, unless another file has its name by then.
@@ -88,7 +88,7 @@ impl Drop for Made {
 /// Opens a file for appending; creates it if it does not exist.
 pub(crate) fn append(place: &Place) -> Result<(OwnedFd, Option<Made>), Fault> {
     for _ in 0..MAX_ATTEMPTS {
-        let (directory, name) = match target(place)? {
+        let (directory, name) = match find_target(place)? {
             Target::There(at) => {
                 file_mode(&at, place)?;
                 let kind =
@@ -96,12 +96,12 @@ pub(crate) fn append(place: &Place) -> Result<(OwnedFd, Option<Made>), Fault> {
                 if kind.f_type == place::PROC {
                     return Err(fault(&Errno::ACCESS.into(), &place.path));
                 }
-                return Ok((again(&at, OFlags::WRONLY | OFlags::APPEND, place)?, None));
+                return Ok((reopen_file(&at, OFlags::WRONLY | OFlags::APPEND, place)?, None));
             }
             Target::Missing(directory, name) => (directory, name),
         };
         let flags = OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
-        match new(&directory, &name, flags, 0o644) {
+        match create_file(&directory, &name, flags, 0o644) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
             Ok(file) => {
                 let made = Made::new(directory, name, &file);
@@ -110,23 +110,23 @@ pub(crate) fn append(place: &Place) -> Result<(OwnedFd, Option<Made>), Fault> {
             Err(error) => return Err(fault(&error, &place.path)),
         }
     }
-    Err(busy(place))
+    Err(no_free_name(place))
 }
 
 /// Creates a staging file next to the path.
 pub(crate) fn create(place: &Place) -> Result<(OwnedFd, Pending), Fault> {
-    let (directory, name, mode) = beside(place)?;
-    let (file, temporary) = temporary(&directory, mode).map_err(|error| fault(&error, &place.path))?;
+    let (directory, name, mode) = find_parent(place)?;
+    let (file, temporary) = create_temporary(&directory, mode).map_err(|error| fault(&error, &place.path))?;
     Ok((file, Pending { directory, temporary: Some(temporary), name, place: place.clone() }))
 }
 
 /// Creates an unnamed file next to the path, for bytes to append that do not fit in memory. If the user may not create
 /// files there, it is in `/tmp`.
-pub(crate) fn unnamed(place: &Place) -> Result<File, Fault> {
-    let (directory, ..) = beside(place)?;
+pub(crate) fn create_unnamed(place: &Place) -> Result<File, Fault> {
+    let (directory, ..) = find_parent(place)?;
     unnamed_in(&directory, place).or_else(|fault| {
         let scratch = Place { root: "/".to_owned(), path: "/tmp".to_owned() };
-        match place::directory(&scratch) {
+        match place::resolve_directory(&scratch) {
             Ok(directory) if fault.why == Code::PermissionDenied => unnamed_in(&directory, place),
             _ => Err(fault),
         }
@@ -135,7 +135,7 @@ pub(crate) fn unnamed(place: &Place) -> Result<File, Fault> {
 
 fn unnamed_in(directory: &At, place: &Place) -> Result<File, Fault> {
     let unnamed = || {
-        let name = unused()?;
+        let name = unused_name()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&directory.descriptor, &name, flags, Mode::RUSR | Mode::WUSR)?;
         rustix::fs::unlinkat(&directory.descriptor, &name, AtFlags::empty())?;
@@ -145,15 +145,15 @@ fn unnamed_in(directory: &At, place: &Place) -> Result<File, Fault> {
 }
 
 /// Returns the directory of a file to write, its name there, and its permission bits.
-fn beside(place: &Place) -> Result<(At, OsString, u32), Fault> {
-    match target(place)? {
+fn find_parent(place: &Place) -> Result<(At, OsString, u32), Fault> {
+    match find_target(place)? {
         Target::There(at) => {
             let mode = file_mode(&at, place)?;
             // A read-only file must not be replaced.
             rustix::fs::accessat(CWD, at.handle(), Access::WRITE_OK, AtFlags::empty())
                 .map_err(|error| fault(&error.into(), &place.path))?;
             let cut = at.real.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-            let directory = place::known(&at.real[..cut.max(1)], place)?;
+            let directory = place::open_known(&at.real[..cut.max(1)], place)?;
             Ok((directory, OsStr::from_bytes(&at.real[cut + 1..]).to_owned(), mode))
         }
         Target::Missing(directory, name) => Ok((directory, name, 0o644)),
@@ -166,13 +166,13 @@ enum Target {
 }
 
 /// Resolves the file to write. A dangling link is followed to where the file would be.
-fn target(place: &Place) -> Result<Target, Fault> {
+fn find_target(place: &Place) -> Result<Target, Fault> {
     let mut next = place.clone();
     for _ in 0..MAX_ATTEMPTS {
         if next.path.ends_with('/') {
             return Err(Fault::new(Code::IsDirectory, format!("{} is the path of a directory", place.path)));
         }
-        match place::resolve(&next, true) {
+        match place::resolve_place(&next, true) {
             // Removed since it was opened: the kernel's path for it is not its name.
             Ok(at) if at.stat().is_ok_and(|stat| stat.st_nlink == 0) => continue,
             Ok(at) => return Ok(Target::There(at)),
@@ -197,10 +197,10 @@ fn target(place: &Place) -> Result<Target, Fault> {
             Err(error) => return Err(fault(&error.into(), &place.path)),
         }
     }
-    Err(busy(place))
+    Err(no_free_name(place))
 }
 
-fn busy(place: &Place) -> Fault {
+fn no_free_name(place: &Place) -> Fault {
     Fault::new(Code::Unavailable, format!("{} keeps changing, or its symbolic links form a loop", place.path))
 }
 
@@ -215,21 +215,21 @@ pub(crate) fn file_mode(at: &At, place: &Place) -> Result<u32, Fault> {
     }
 }
 
-pub(crate) fn again(at: &At, flags: OFlags, place: &Place) -> Result<OwnedFd, Fault> {
+pub(crate) fn reopen_file(at: &At, flags: OFlags, place: &Place) -> Result<OwnedFd, Fault> {
     let flags = flags | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     rustix::fs::open(at.handle(), flags, Mode::empty()).map_err(|error| fault(&error.into(), &place.path))
 }
 
-fn new(directory: &At, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<OwnedFd> {
+fn create_file(directory: &At, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::from_raw_mode(mode))?;
     rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
     Ok(file)
 }
 
-fn temporary(directory: &At, mode: u32) -> io::Result<(OwnedFd, OsString)> {
-    let name = unused()?;
-    let file = new(directory, &name, OFlags::CREATE | OFlags::EXCL, mode)?;
+fn create_temporary(directory: &At, mode: u32) -> io::Result<(OwnedFd, OsString)> {
+    let name = unused_name()?;
+    let file = create_file(directory, &name, OFlags::CREATE | OFlags::EXCL, mode)?;
     Ok((file, name))
 }
 
@@ -245,7 +245,7 @@ pub(crate) type Page = (Vec<Entry>, Option<i64>);
 /// more. Positions are the kernel's, and hold for every descriptor of the directory.
 pub(crate) fn list(place: &Place, from: i64) -> Result<Page, Fault> {
     let (mut page, mut bytes) = (Vec::new(), 0);
-    let next = walk(place, from, |entry| {
+    let next = visit_page(place, from, |entry| {
         let target = if let Kind::Link(target) = &entry.stat.kind { target.len() } else { 0 };
         bytes += entry.name.len() + target;
         page.push(entry);
@@ -255,22 +255,22 @@ pub(crate) fn list(place: &Place, from: i64) -> Result<Page, Fault> {
 }
 
 /// Calls a function for each entry of a directory.
-pub(crate) fn each<E: From<Fault>>(
+pub(crate) fn visit_entries<E: From<Fault>>(
     place: &Place,
     mut with: impl FnMut(Entry) -> Result<(), E>,
 ) -> Result<(), E> {
-    walk(place, 0, |entry| with(entry).map(|()| true)).map(drop)
+    visit_page(place, 0, |entry| with(entry).map(|()| true)).map(drop)
 }
 
 /// Calls a function for each entry of a directory from a position on, until it returns false. Returns the position of
 /// the next entry, or `None` at the end of the directory.
-fn walk<E: From<Fault>>(
+fn visit_page<E: From<Fault>>(
     place: &Place,
     from: i64,
     mut with: impl FnMut(Entry) -> Result<bool, E>,
 ) -> Result<Option<i64>, E> {
-    let at = place::directory(place)?;
-    let opened = again(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)?;
+    let at = place::resolve_directory(place)?;
+    let opened = reopen_file(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)?;
     let failed = |error: Errno| fault(&error.into(), &place.path);
     let mut directory = Dir::read_from(&opened).map_err(failed)?;
     if from != 0 {
@@ -287,7 +287,7 @@ fn walk<E: From<Fault>>(
                 let link = rustix::fs::readlinkat(&opened, name, Vec::new()).ok();
                 let link = link.map(|target| target.to_string_lossy().into_owned());
                 let name = name.to_string_lossy().into_owned();
-                if !with(Entry { name, stat: metadata(&stat, link) })? {
+                if !with(Entry { name, stat: to_metadata(&stat, link) })? {
                     return Ok(Some(entry.offset()));
                 }
             }
@@ -304,10 +304,10 @@ const LARGEST_INTEGER: i64 = (1 << 53) - 1;
 
 /// Describes a path.
 pub(crate) fn stat(place: &Place) -> Result<Stat, Fault> {
-    let at = place::resolve(place, false)?;
+    let at = place::resolve_place(place, false)?;
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
     let link = rustix::fs::readlinkat(&at.descriptor, "", Vec::new()).ok();
-    Ok(metadata(&stat, link.map(|target| target.to_string_lossy().into_owned())))
+    Ok(to_metadata(&stat, link.map(|target| target.to_string_lossy().into_owned())))
 }
 
 /// Describes an open file.
@@ -315,10 +315,10 @@ pub(crate) fn stat(place: &Place) -> Result<Stat, Fault> {
 /// # Errors
 /// The errors of the kernel.
 pub fn describe(file: impl AsFd) -> io::Result<Stat> {
-    Ok(metadata(&rustix::fs::fstat(file)?, None))
+    Ok(to_metadata(&rustix::fs::fstat(file)?, None))
 }
 
-fn metadata(stat: &rustix::fs::Stat, link: Option<String>) -> Stat {
+fn to_metadata(stat: &rustix::fs::Stat, link: Option<String>) -> Stat {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Directory,
@@ -329,13 +329,13 @@ fn metadata(stat: &rustix::fs::Stat, link: Option<String>) -> Stat {
         kind,
         size: u64::try_from(stat.st_size).unwrap_or(0),
         mode: stat.st_mode & 0o7777,
-        mtime: Some(mtime(stat)),
-        version: Some(version(stat)),
+        mtime: Some(mtime_in_millis(stat)),
+        version: Some(version_of(stat)),
     }
 }
 
 /// Returns the time of the last change of the content, in milliseconds since the epoch. A program can set it to any value.
-fn mtime(stat: &rustix::fs::Stat) -> i64 {
+fn mtime_in_millis(stat: &rustix::fs::Stat) -> i64 {
     let milliseconds = stat.st_mtime_nsec.cast_signed() / 1_000_000;
     let mtime = stat.st_mtime.saturating_mul(1000).saturating_add(milliseconds);
     mtime.clamp(-LARGEST_INTEGER, LARGEST_INTEGER)
@@ -343,7 +343,7 @@ fn mtime(stat: &rustix::fs::Stat) -> i64 {
 
 /// Returns a number for a state of a file. Programs can set the time of the content, but not that of the metadata, which
 /// every change moves, within the precision of the kernel's clock.
-fn version(stat: &rustix::fs::Stat) -> u64 {
+fn version_of(stat: &rustix::fs::Stat) -> u64 {
     let mut hasher = DefaultHasher::new();
     (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec)
         .hash(&mut hasher);
@@ -351,12 +351,12 @@ fn version(stat: &rustix::fs::Stat) -> u64 {
 }
 
 /// Makes a change.
-pub(crate) fn change(change: &Change) -> Result<(), Fault> {
+pub(crate) fn apply_change(change: &Change) -> Result<(), Fault> {
     match change {
         Change::MakeDir(place) => make_dir(place),
         Change::MakeLink { root, path, target } => make_link(&to_place(root, path), target),
         Change::SetMode { root, path, mode } => set_mode(&to_place(root, path), *mode),
-        Change::Remove(place) => remove(place),
+        Change::Remove(place) => remove_path(place),
         Change::Rename { from, to } => {
             let is_renamed = rename(from, to)?;
             if is_renamed { Ok(()) } else { copy_over(from, to) }
@@ -381,7 +381,7 @@ fn make_link(place: &Place, target: &str) -> Result<(), Fault> {
             "the target of a symbolic link must not be empty or contain a NUL byte",
         ));
     }
-    let (directory, name) = place::entry(place)?;
+    let (directory, name) = place::resolve_entry(place)?;
     rustix::fs::symlinkat(target, &directory.descriptor, &name)
         .map_err(|error| fault(&error.into(), &place.path))
 }
@@ -391,21 +391,21 @@ fn set_mode(place: &Place, mode: u32) -> Result<(), Fault> {
     if mode > 0o7777 {
         return Err(Fault::new(Code::InvalidInput, "a mode must be at most 7777 in octal"));
     }
-    let at = place::resolve(place, true)?;
+    let at = place::resolve_place(place, true)?;
     rustix::fs::chmodat(CWD, at.handle(), Mode::from_raw_mode(mode), AtFlags::empty())
         .map_err(|error| fault(&error.into(), &place.path))
 }
 
 /// Removes a file, a link, or a directory with its content.
-fn remove(place: &Place) -> Result<(), Fault> {
-    let (directory, name) = place::entry(place)?;
+fn remove_path(place: &Place) -> Result<(), Fault> {
+    let (directory, name) = place::resolve_entry(place)?;
     tree::remove(directory.descriptor.as_fd(), &name, false).map_err(|error| fault(&error, &place.path))
 }
 
 /// Renames the first path to the second. Returns false if they are on different mounts, which requires a copy.
 pub(crate) fn rename(from: &Place, to: &Place) -> Result<bool, Fault> {
-    let (source, old) = place::entry(from)?;
-    let (target, name) = place::entry(to)?;
+    let (source, old) = place::resolve_entry(from)?;
+    let (target, name) = place::resolve_entry(to)?;
     match rustix::fs::renameat(&source.descriptor, &old, &target.descriptor, &name) {
         Ok(()) => Ok(true),
         Err(Errno::XDEV) => Ok(false),
@@ -416,10 +416,10 @@ pub(crate) fn rename(from: &Place, to: &Place) -> Result<bool, Fault> {
 
 /// Renames across mounts: copies to a staging path next to the target, so that a partial copy is never visible there.
 pub(crate) fn copy_over(from: &Place, to: &Place) -> Result<(), Fault> {
-    let (source, old) = place::entry(from)?;
-    let (target, name) = place::entry(to)?;
-    let temporary = unused().map_err(|error| fault(&error, &to.path))?;
-    let copied = tree::copy(source.descriptor.as_fd(), &old, target.descriptor.as_fd(), &temporary)
+    let (source, old) = place::resolve_entry(from)?;
+    let (target, name) = place::resolve_entry(to)?;
+    let temporary = unused_name().map_err(|error| fault(&error, &to.path))?;
+    let copied = tree::copy_entry(source.descriptor.as_fd(), &old, target.descriptor.as_fd(), &temporary)
         .map_err(|error| fault(&error, &from.path))
         .and_then(|()| {
             rustix::fs::renameat(&target.descriptor, &temporary, &target.descriptor, &name)

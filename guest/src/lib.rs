@@ -11,6 +11,8 @@ pub mod archive;
 #[cfg(target_os = "linux")]
 pub mod channel;
 #[cfg(target_os = "linux")]
+pub mod client;
+#[cfg(target_os = "linux")]
 pub mod container;
 #[cfg(target_os = "linux")]
 mod files;

@@ -194,9 +194,9 @@ fn encode_length(mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
 /// # Errors
 /// If it is incomplete or greater than [`MAX_MESSAGE`].
 pub fn length(bytes: &[u8]) -> io::Result<usize> {
-    let prefix: [u8; 4] = bytes.get(..4).and_then(|four| four.try_into().ok()).ok_or_else(broken)?;
+    let prefix: [u8; 4] = bytes.get(..4).and_then(|four| four.try_into().ok()).ok_or_else(invalid_message)?;
     let length = u32::from_le_bytes(prefix) as usize;
-    if length > MAX_MESSAGE { Err(broken()) } else { Ok(length) }
+    if length > MAX_MESSAGE { Err(invalid_message()) } else { Ok(length) }
 }
 
 /// Decodes the call number and the message from the bytes after the length prefix.
@@ -204,10 +204,10 @@ pub fn length(bytes: &[u8]) -> io::Result<usize> {
 /// # Errors
 /// If they are invalid.
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> io::Result<(u64, T)> {
-    postcard::from_bytes(body).map_err(|_| broken())
+    postcard::from_bytes(body).map_err(|_| invalid_message())
 }
 
-fn broken() -> io::Error {
+fn invalid_message() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the data on the socket is not a message")
 }
 

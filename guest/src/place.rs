@@ -42,7 +42,7 @@ impl At {
 }
 
 /// Validates the syntax of a path.
-pub(crate) fn check(path: &str) -> Result<(), Fault> {
+pub(crate) fn check_path(path: &str) -> Result<(), Fault> {
     if path.starts_with('/') && path.len() <= MAX_LENGTH && !path.contains('\0') {
         return Ok(());
     }
@@ -51,16 +51,16 @@ pub(crate) fn check(path: &str) -> Result<(), Fault> {
 }
 
 /// Resolves a path. `follow` says whether to follow a final symbolic link.
-pub(crate) fn resolve(place: &Place, follow: bool) -> Result<At, Fault> {
-    check(&place.path)?;
-    check(&place.root)?;
+pub(crate) fn resolve_place(place: &Place, follow: bool) -> Result<At, Fault> {
+    check_path(&place.path)?;
+    check_path(&place.root)?;
     let flags = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-    let at = open(&place.path, flags).map_err(|error| fault(&error, &place.path))?;
-    confine(at, place)
+    let at = open_at(&place.path, flags).map_err(|error| fault(&error, &place.path))?;
+    confine_to_root(at, place)
 }
 
 /// Resolves the parent directory of a path, and returns it with the last name. A final link is not followed.
-pub(crate) fn entry(place: &Place) -> Result<(At, OsString), Fault> {
+pub(crate) fn resolve_entry(place: &Place) -> Result<(At, OsString), Fault> {
     entry_with(place, false)
 }
 
@@ -70,11 +70,11 @@ pub(crate) fn entry_made(place: &Place) -> Result<(At, OsString), Fault> {
 }
 
 fn entry_with(place: &Place, make: bool) -> Result<(At, OsString), Fault> {
-    check(&place.path)?;
-    let (above, name) = split(&place.path);
+    check_path(&place.path)?;
+    let (above, name) = split_name(&place.path);
     if matches!(name, "" | "." | "..") {
         // The name is only known after the path is resolved.
-        let real = resolve(place, true)?.real;
+        let real = resolve_place(place, true)?.real;
         let cut = real.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         let (above, name) = (&real[..cut.max(1)], &real[cut + 1..]);
         if name.is_empty() {
@@ -83,17 +83,17 @@ fn entry_with(place: &Place, make: bool) -> Result<(At, OsString), Fault> {
                 "the root directory of the sandbox cannot be changed",
             ));
         }
-        let at = open(above, OFlags::DIRECTORY).map_err(|error| fault(&error, &place.path))?;
-        return Ok((confine(at, place)?, OsString::from_vec(name.to_vec())));
+        let at = open_at(above, OFlags::DIRECTORY).map_err(|error| fault(&error, &place.path))?;
+        return Ok((confine_to_root(at, place)?, OsString::from_vec(name.to_vec())));
     }
     let above = Place { root: place.root.clone(), path: above.to_owned() };
-    let at = if make { make_dir(&above)? } else { directory(&above)? };
+    let at = if make { make_dir(&above)? } else { resolve_directory(&above)? };
     Ok((at, name.into()))
 }
 
 /// Resolves a directory.
-pub(crate) fn directory(place: &Place) -> Result<At, Fault> {
-    let at = resolve(place, true)?;
+pub(crate) fn resolve_directory(place: &Place) -> Result<At, Fault> {
+    let at = resolve_place(place, true)?;
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
         return Ok(at);
@@ -108,16 +108,16 @@ pub(crate) fn make_dir(place: &Place) -> Result<At, Fault> {
     // the stack.
     let (mut path, mut missing) = (&*place.path, Vec::new());
     let mut above = loop {
-        match directory(&at(path)) {
+        match resolve_directory(&at(path)) {
             Err(fault) if fault.why == Code::NotFound && path != "/" => missing.push(path),
             done => break done?,
         }
-        path = split(path).0;
+        path = split_name(path).0;
     };
     for path in missing.into_iter().rev() {
-        above = match rustix::fs::mkdirat(&above.descriptor, split(path).1, Mode::from_raw_mode(0o755)) {
+        above = match rustix::fs::mkdirat(&above.descriptor, split_name(path).1, Mode::from_raw_mode(0o755)) {
             // Another process may have created it, or it may be a dangling link.
-            Ok(()) | Err(Errno::EXIST) => directory(&at(path))?,
+            Ok(()) | Err(Errno::EXIST) => resolve_directory(&at(path))?,
             Err(error) => return Err(fault(&error.into(), path)),
         };
     }
@@ -125,18 +125,18 @@ pub(crate) fn make_dir(place: &Place) -> Result<At, Fault> {
 }
 
 /// Splits a path into its parent and its last name. Trailing slashes are ignored.
-fn split(path: &str) -> (&str, &str) {
+fn split_name(path: &str) -> (&str, &str) {
     let (above, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", ""));
     (if above.is_empty() { "/" } else { above }, name)
 }
 
 /// Opens a directory at a path that the kernel reported, if it is still the same one.
-pub(crate) fn known(real: &[u8], place: &Place) -> Result<At, Fault> {
-    let at = open(real, OFlags::DIRECTORY).map_err(|error| fault(&error, &place.path))?;
-    if at.real == real { confine(at, place) } else { Err(escape(place)) }
+pub(crate) fn open_known(real: &[u8], place: &Place) -> Result<At, Fault> {
+    let at = open_at(real, OFlags::DIRECTORY).map_err(|error| fault(&error, &place.path))?;
+    if at.real == real { confine_to_root(at, place) } else { Err(escape_fault(place)) }
 }
 
-fn open(path: impl rustix::path::Arg, flags: OFlags) -> io::Result<At> {
+fn open_at(path: impl rustix::path::Arg, flags: OFlags) -> io::Result<At> {
     // A magic link would lead to what the guest itself has open.
     let descriptor = rustix::fs::openat2(
         CWD,
@@ -150,11 +150,11 @@ fn open(path: impl rustix::path::Arg, flags: OFlags) -> io::Result<At> {
     Ok(At { descriptor, real })
 }
 
-fn confine(at: At, place: &Place) -> Result<At, Fault> {
+fn confine_to_root(at: At, place: &Place) -> Result<At, Fault> {
     if of_the_guest(&at) {
         return Err(Fault::new(Code::PermissionDenied, format!("{} is not accessible to tools", place.path)));
     }
-    if inside(&at.real, &place.root)? { Ok(at) } else { Err(escape(place)) }
+    if is_inside(&at.real, &place.root)? { Ok(at) } else { Err(escape_fault(place)) }
 }
 
 /// Returns whether a path is in `/proc` of the guest itself, which may read and write its own memory and environment.
@@ -174,15 +174,15 @@ fn of_the_guest(at: &At) -> bool {
     proc && at.real.split(|byte| *byte == b'/').any(own)
 }
 
-fn inside(real: &[u8], root: &str) -> Result<bool, Fault> {
+fn is_inside(real: &[u8], root: &str) -> Result<bool, Fault> {
     if root == "/" {
         return Ok(real.starts_with(b"/"));
     }
-    let root = open(root, OFlags::DIRECTORY).map_err(|error| fault(&error, root))?.real;
+    let root = open_at(root, OFlags::DIRECTORY).map_err(|error| fault(&error, root))?.real;
     Ok(real.strip_prefix(&root[..]).is_some_and(|rest| rest.is_empty() || rest[0] == b'/' || root == b"/"))
 }
 
-fn escape(place: &Place) -> Fault {
+fn escape_fault(place: &Place) -> Fault {
     Fault::new(Code::PathEscape, format!("{} is outside of {}", place.path, place.root))
 }
 

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::message::{Code, Fault};
 use crate::place;
-use crate::spawn::{Program, spawn};
+use crate::spawn::{Program, spawn_program};
 
 /// How often the descendants of a program are searched for new processes. Each round stops those it finds; the next
 /// round finds the children that they created in between.
@@ -46,7 +46,7 @@ impl Streams {
 }
 
 /// Starts a program and returns its process ID.
-pub(crate) fn start<T: AsRef<OsStr>>(
+pub(crate) fn start_program<T: AsRef<OsStr>>(
     argv: &[String],
     cwd: &str,
     env: &[(T, T)],
@@ -70,7 +70,7 @@ pub(crate) fn start<T: AsRef<OsStr>>(
         ));
     }
     check_lengths(argv, variables())?;
-    place::check(cwd)?;
+    place::check_path(cwd)?;
     // The error of exec would not distinguish a missing directory from a missing program.
     match fs::metadata(cwd) {
         Ok(found) if found.is_dir() => {}
@@ -81,7 +81,8 @@ pub(crate) fn start<T: AsRef<OsStr>>(
     let Streams { stdin, stdout, stderr, terminal } = streams;
     let stdin = stdin.as_ref().map_or(null.as_fd(), AsFd::as_fd);
     let streams = [stdin, stdout.as_fd(), stderr.as_fd()];
-    spawn(&Program { argv, cwd, env, streams, terminal }).map_err(|error| failed_start(&error, program))
+    spawn_program(&Program { argv, cwd, env, streams, terminal })
+        .map_err(|error| failed_start(&error, program))
 }
 
 /// The maximum length of an argument, and of the name and value of a variable with `=` between them, in bytes. Linux sets it.
@@ -133,18 +134,18 @@ fn failed_start(error: &io::Error, program: &str) -> Fault {
 }
 
 /// Returns the next child that has exited, with its exit code, or that was stopped.
-pub(crate) fn reap() -> Option<(Pid, Option<i32>)> {
+pub(crate) fn reap_child() -> Option<(Pid, Option<i32>)> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             Ok(Some((pid, status))) if status.stopped() => return Some((pid, None)),
-            Ok(Some((pid, status))) => return Some((pid, Some(code(status)))),
+            Ok(Some((pid, status))) => return Some((pid, Some(exit_code(status)))),
             Err(rustix::io::Errno::INTR) => {}
             Ok(None) | Err(_) => return None,
         }
     }
 }
 
-fn code(status: WaitStatus) -> i32 {
+fn exit_code(status: WaitStatus) -> i32 {
     status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
@@ -159,7 +160,7 @@ pub(crate) fn kill_tree(root: Pid) {
 }
 
 /// Sends a signal to the group of a program that has not been reaped; SIGKILL goes to all its descendants.
-pub(crate) fn signal(root: Pid, number: i32) -> Result<(), Fault> {
+pub(crate) fn signal_group(root: Pid, number: i32) -> Result<(), Fault> {
     let Some(signal) = Signal::from_named_raw(number) else {
         return Err(Fault::new(Code::InvalidInput, format!("there is no signal {number}")));
     };
@@ -181,7 +182,7 @@ fn kill_those_below(root: Pid) {
     let mut stopped = HashSet::from([root]);
     for _ in 0..ROUNDS {
         let mut new = false;
-        for pid in below(root) {
+        for pid in find_descendants(root) {
             if stopped.insert(pid) {
                 new = true;
                 let _ = rustix::process::kill_process(pid, Signal::STOP);
@@ -198,14 +199,14 @@ fn kill_those_below(root: Pid) {
 }
 
 /// Returns a process and its descendants.
-fn below(root: Pid) -> Vec<Pid> {
+fn find_descendants(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
         let Some(parent) =
-            fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| parent(&stat))
+            fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| parse_parent(&stat))
         else {
             continue;
         };
@@ -222,7 +223,7 @@ fn below(root: Pid) -> Vec<Pid> {
 
 /// Returns the parent process ID from the text of `/proc/PID/stat`. The process name in parentheses may contain
 /// anything, including parentheses.
-fn parent(stat: &str) -> Option<i32> {
+fn parse_parent(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn names_of_processes_do_not_confuse() {
-        assert_eq!(parent("17 (a) 1 2 (b) S 9 17 17 0"), Some(9));
-        assert_eq!(parent("nonsense"), None);
+        assert_eq!(parse_parent("17 (a) 1 2 (b) S 9 17 17 0"), Some(9));
+        assert_eq!(parse_parent("nonsense"), None);
     }
 }

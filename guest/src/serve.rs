@@ -74,7 +74,7 @@ impl Guest {
         let answer = match message {
             Request::Exec { argv, cwd, env } => {
                 let started = process::Streams::output(descriptors)
-                    .and_then(|streams| process::start(&argv, &cwd, &env, streams));
+                    .and_then(|streams| process::start_program(&argv, &cwd, &env, streams));
                 match started {
                     Ok(pid) => {
                         self.running.insert(pid, number);
@@ -85,14 +85,14 @@ impl Guest {
             }
             Request::Start { argv, cwd, env, terminal, ends } => {
                 let started = process::Streams::all(descriptors, terminal)
-                    .and_then(|streams| process::start(&argv, &cwd, &env, streams));
+                    .and_then(|streams| process::start_program(&argv, &cwd, &env, streams));
                 started.map(|pid| {
                     self.running.insert(pid, ends);
                     Answer::Done
                 })
             }
             Request::Signal { ends, signal } => self.signal(ends, signal),
-            Request::Terminal { rows, columns } => match terminal::open(rows, columns) {
+            Request::Terminal { rows, columns } => match terminal::open_terminal(rows, columns) {
                 Ok([outside, inside]) => {
                     return self.send(number, &Answer::Terminal, &[outside.as_fd(), inside.as_fd()]);
                 }
@@ -151,7 +151,7 @@ impl Guest {
                 Ok(false) => return self.copy_over(number, &from, &to),
                 Err(fault) => Err(fault),
             },
-            Request::Change(change) => files::change(&change).map(|()| Answer::Done),
+            Request::Change(change) => files::apply_change(&change).map(|()| Answer::Done),
             Request::Listen(at) => return self.hand_over(number, net::listen(at)),
             Request::Connect(to) => return self.hand_over(number, net::connect(to)),
         };
@@ -161,9 +161,9 @@ impl Guest {
     /// Answers a request that takes long, in a copy of the guest. To stop it, the copy is killed.
     fn long(&mut self, number: u64, request: Request, descriptors: Vec<OwnedFd>) -> io::Result<()> {
         let mut descriptors = descriptors.into_iter();
-        let mut file = || descriptors.next().map(File::from).ok_or_else(alone);
+        let mut file = || descriptors.next().map(File::from).ok_or_else(missing_descriptor);
         self.aside(number, || match request {
-            Request::Change(change) => files::change(&change).map(|()| Answer::Done),
+            Request::Change(change) => files::apply_change(&change).map(|()| Answer::Done),
             Request::Pack { place, except } => {
                 stream::pack(&place, &except, BufWriter::new(file()?)).map(|()| Answer::Done)
             }
@@ -182,7 +182,7 @@ impl Guest {
     /// Signals a program, identified by the number of its end.
     fn signal(&self, ends: u64, signal: i32) -> Result<Answer, Fault> {
         match self.running.iter().find(|(_, number)| **number == ends) {
-            Some((pid, _)) => process::signal(*pid, signal).map(|()| Answer::Done),
+            Some((pid, _)) => process::signal_group(*pid, signal).map(|()| Answer::Done),
             None => Ok(Answer::Done),
         }
     }
@@ -216,7 +216,7 @@ impl Guest {
     /// answer itself.
     fn aside(&mut self, number: u64, work: impl FnOnce() -> Result<Answer, Fault>) -> io::Result<()> {
         let socket = &self.socket;
-        let started = sys::aside(|| {
+        let started = sys::fork_aside(|| {
             let answer = work().unwrap_or_else(Answer::Failed);
             if channel::send(socket, number, &answer, &[]).is_err() {
                 std::process::abort();
@@ -231,7 +231,7 @@ impl Guest {
     }
 
     fn reap(&mut self) -> io::Result<()> {
-        while let Some((pid, code)) = process::reap() {
+        while let Some((pid, code)) = process::reap_child() {
             let Some(code) = code else {
                 // A program may stay stopped. A stopped copy of the guest would never finish.
                 if self.working.contains_key(&pid) {
@@ -253,6 +253,6 @@ impl Guest {
     }
 }
 
-fn alone() -> Fault {
+fn missing_descriptor() -> Fault {
     Fault::new(Code::Internal, "a file descriptor is missing")
 }

@@ -39,16 +39,16 @@ struct Plan {
 
 /// Starts a program in its own session, with no signal blocked, as the subreaper of its descendants, so that they all
 /// stay below it while it lives.
-pub(crate) fn spawn<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Pid> {
+pub(crate) fn spawn_program<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Pid> {
     let argv = program.argv.iter().map(|text| CString::new(&**text)).collect::<Result<Vec<_>, _>>()?;
     let env = program.env.iter().map(|(name, value)| {
         CString::new([name.as_ref().as_bytes(), b"=", value.as_ref().as_bytes()].concat())
     });
     let env = env.collect::<Result<Vec<_>, _>>()?;
     let mut plan = Plan {
-        files: files(program)?,
-        argv: pointers(&argv),
-        env: pointers(&env),
+        files: find_files(program)?,
+        argv: pointers_to(&argv),
+        env: pointers_to(&env),
         cwd: CString::new(program.cwd)?,
         streams: program.streams.map(|stream| stream.as_raw_fd()),
         terminal: program.terminal,
@@ -80,7 +80,7 @@ pub(crate) fn spawn<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Pid
 }
 
 /// Returns the candidate paths of a program: its own path, or one in each directory of its `PATH`.
-fn files<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Vec<CString>> {
+fn find_files<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Vec<CString>> {
     let name = &*program.argv[0];
     if name.contains('/') {
         return Ok(vec![CString::new(name)?]);
@@ -96,7 +96,7 @@ fn files<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Vec<CString>> 
 }
 
 /// Returns a null-terminated array of pointers to the strings.
-fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+fn pointers_to(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
@@ -118,19 +118,19 @@ unsafe fn become_program(plan: &Plan) -> c_int {
     // SAFETY: system calls only, on NUL-terminated strings and null-terminated arrays.
     unsafe {
         if libc::setsid() < 0 || libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 {
-            return errno();
+            return last_errno();
         }
         // The guest has standard streams itself, so none of these descriptors is 0, 1 or 2.
         for (number, stream) in (0..).zip(plan.streams) {
             if libc::dup2(stream, number) < 0 {
-                return errno();
+                return last_errno();
             }
         }
         if plan.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) != 0 {
-            return errno();
+            return last_errno();
         }
         if libc::chdir(plan.cwd.as_ptr()) != 0 {
-            return errno();
+            return last_errno();
         }
         // Rust ignores SIGPIPE, and an ignored signal stays ignored after exec.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
@@ -140,7 +140,7 @@ unsafe fn become_program(plan: &Plan) -> c_int {
         let mut found = libc::ENOENT;
         for file in &plan.files {
             libc::execve(file.as_ptr(), plan.argv.as_ptr(), plan.env.as_ptr());
-            match errno() {
+            match last_errno() {
                 libc::ENOENT | libc::ENOTDIR => {}
                 // A candidate without execute permission does not hide a later one.
                 libc::EACCES => found = libc::EACCES,
@@ -151,7 +151,7 @@ unsafe fn become_program(plan: &Plan) -> c_int {
     }
 }
 
-fn errno() -> c_int {
+fn last_errno() -> c_int {
     // SAFETY: the address of this thread's errno.
     unsafe { *libc::__errno_location() }
 }

@@ -6,11 +6,11 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Blocks `SIGCHLD`. Returns a descriptor that is readable when a child has exited.
 pub(crate) fn child_signal() -> io::Result<OwnedFd> {
-    signals(&[libc::SIGCHLD])
+    block_signals(&[libc::SIGCHLD])
 }
 
 /// Blocks signals in this thread and in those it starts. Returns a descriptor to read them from.
-pub(crate) fn signals(all: &[libc::c_int]) -> io::Result<OwnedFd> {
+pub(crate) fn block_signals(all: &[libc::c_int]) -> io::Result<OwnedFd> {
     // SAFETY: sigemptyset initializes the set before it is read; signalfd returns a new descriptor that is owned only
     // here.
     unsafe {
@@ -46,7 +46,7 @@ pub(crate) fn ignore_no_signal() {
 }
 
 /// Runs a closure in a forked copy of this process, which then exits. Returns the copy's process ID.
-pub(crate) fn aside(work: impl FnOnce()) -> io::Result<rustix::process::Pid> {
+pub(crate) fn fork_aside(work: impl FnOnce()) -> io::Result<rustix::process::Pid> {
     // SAFETY: the only caller is the guest of a local sandbox, which is single-threaded. So no other thread can hold a
     // lock in the copy.
     match unsafe { libc::fork() } {

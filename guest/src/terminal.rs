@@ -10,13 +10,13 @@ use crate::message::{Code, Fault};
 
 /// Opens a pseudoterminal. The first descriptor is the controlling side, which is non-blocking; the second is for
 /// programs.
-pub(crate) fn open(rows: u16, columns: u16) -> Result<[OwnedFd; 2], Fault> {
+pub(crate) fn open_terminal(rows: u16, columns: u16) -> Result<[OwnedFd; 2], Fault> {
     let opened = (|| {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let outside = openpt(flags)?;
         unlockpt(&outside)?;
         let inside = ioctl_tiocgptpeer(&outside, flags)?;
-        resize(&outside, rows, columns)?;
+        resize_terminal(&outside, rows, columns)?;
         let status = rustix::fs::fcntl_getfl(&outside)?;
         rustix::fs::fcntl_setfl(&outside, status | OFlags::NONBLOCK)?;
         Ok([outside, inside])
@@ -34,6 +34,6 @@ pub(crate) fn open(rows: u16, columns: u16) -> Result<[OwnedFd; 2], Fault> {
 }
 
 /// Sets the size of a terminal, and notifies its programs.
-pub(crate) fn resize(outside: &OwnedFd, rows: u16, columns: u16) -> rustix::io::Result<()> {
+pub(crate) fn resize_terminal(outside: &OwnedFd, rows: u16, columns: u16) -> rustix::io::Result<()> {
     tcsetwinsize(outside, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })
 }

@@ -18,7 +18,7 @@ const MAX_COPY_DEPTH: usize = 400;
 const MAX_ATTEMPTS: usize = 100;
 
 /// Returns a random, unused name.
-pub(crate) fn unused() -> io::Result<OsString> {
+pub(crate) fn unused_name() -> io::Result<OsString> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!(".koze-{:016x}", u64::from_ne_bytes(bytes)).into())
@@ -67,15 +67,15 @@ impl Removal<'_> {
         if self.force {
             let path = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(directory, name, path, Mode::empty())?;
-            rustix::fs::chmodat(CWD, handle(&opened), Mode::RWXU, AtFlags::empty())?;
+            rustix::fs::chmodat(CWD, path_of(&opened), Mode::RWXU, AtFlags::empty())?;
         }
         let opened = open_directory(directory, name)?;
-        for name in names(&opened)? {
+        for name in list_names(&opened)? {
             if depth < MAX_DEPTH {
                 self.entry(opened.as_fd(), &name, depth + 1)?;
                 continue;
             }
-            let up = unused()?;
+            let up = unused_name()?;
             rustix::fs::renameat(&opened, &name, self.top, &up)?;
             self.moved.push(up);
         }
@@ -85,7 +85,12 @@ impl Removal<'_> {
 
 /// Copies files, directories and links with their permission bits to a name that does not exist. Pipes, sockets and
 /// devices are rejected.
-pub(crate) fn copy(from: BorrowedFd<'_>, old: &OsStr, to: BorrowedFd<'_>, new: &OsStr) -> io::Result<()> {
+pub(crate) fn copy_entry(
+    from: BorrowedFd<'_>,
+    old: &OsStr,
+    to: BorrowedFd<'_>,
+    new: &OsStr,
+) -> io::Result<()> {
     copy_below(from, old, to, new, 0)
 }
 
@@ -115,7 +120,7 @@ fn copy_below(
             let source = open_directory(from, old)?;
             rustix::fs::mkdirat(to, new, Mode::RWXU)?;
             let target = open_directory(to, new)?;
-            for name in names(&source)? {
+            for name in list_names(&source)? {
                 copy_below(source.as_fd(), &name, target.as_fd(), &name, depth + 1)?;
             }
             Ok(rustix::fs::fchmod(&target, mode)?)
@@ -133,12 +138,12 @@ fn open_directory(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd
     Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?)
 }
 
-fn handle(descriptor: &OwnedFd) -> String {
+fn path_of(descriptor: &OwnedFd) -> String {
     use std::os::fd::AsRawFd;
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 
-pub(crate) fn names(directory: &OwnedFd) -> io::Result<Vec<OsString>> {
+pub(crate) fn list_names(directory: &OwnedFd) -> io::Result<Vec<OsString>> {
     let mut all = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;

@@ -12,6 +12,8 @@ mod family;
 mod files;
 #[cfg(feature = "text")]
 pub mod lines;
+#[cfg(feature = "operation")]
+pub mod operation;
 pub mod output;
 #[cfg(feature = "search")]
 pub mod search;

@@ -30,7 +30,9 @@ pub use koze_core::{
     Code, Error, Handle, Outcome, Profiles, Provider, Result, Run, Sandbox, SandboxId, SandboxName, Session,
     SessionId, Store, Workspace, Workspaces, transfer,
 };
-pub use koze_core::{error, handle, id, profiles, provider, sandbox, script, session, store, tool, workspace};
+pub use koze_core::{
+    error, handle, id, profiles, provider, sandbox, script, session, store, tool, workspace,
+};
 pub use koze_macros::sandbox;
 pub use namespace::{Namespace, Stub};
 

@@ -8,21 +8,6 @@ use super::Entry;
 /// A path.
 pub type Path = koze_protocol::Place;
 
-/// The part of a file to read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
-pub struct Read {
-    /// As in [`Path`].
-    pub root: String,
-    /// As in [`Path`].
-    pub path: String,
-    /// Its start.
-    #[cfg_attr(test, ts(type = "number"))]
-    pub offset: u64,
-    /// Its maximum length, at most [`LARGEST_PIECE`].
-    pub limit: u32,
-}
-
 /// The maximum number of bytes that one call reads or writes. The platform limits a call to 32 MiB.
 pub const LARGEST_PIECE: u32 = 8 << 20;
 
@@ -86,27 +71,6 @@ pub struct Edit {
     pub all: bool,
 }
 
-/// Which lines of a file to read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
-#[serde(rename_all = "camelCase")]
-pub struct ReadLines {
-    /// As in [`Path`].
-    pub root: String,
-    /// As in [`Path`].
-    pub path: String,
-    /// The first line, counted from 1.
-    #[cfg_attr(test, ts(type = "number"))]
-    pub first: u64,
-    /// The last line; `null` for the last one of the file.
-    #[cfg_attr(test, ts(type = "number | null"))]
-    pub last: Option<u64>,
-    /// How many characters are returned, at most [`MAX_CHARS`](crate::sandbox::MAX_CHARS).
-    pub max_chars: u32,
-    /// Whether the bytes are returned as they are. Otherwise lines are joined by `\n`, without an end of the last one.
-    pub verbatim: bool,
-}
-
 /// Lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
@@ -127,38 +91,12 @@ pub struct Lines {
     pub size: u64,
 }
 
-/// A search of the lines of a file, or of the files of a directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts", rename = "SearchFiles"))]
-pub struct Search {
-    /// As in [`Path`].
-    pub root: String,
-    /// As in [`Path`].
-    pub path: String,
-    /// What to search for, and where to stop.
-    pub search: koze_protocol::search::Search,
-    /// As in `Exec`.
-    pub call: Option<String>,
-}
-
 /// The entries of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Entries {
     /// The list.
     pub entries: Vec<Entry>,
-}
-
-/// A file or directory to serialize.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
-pub struct Pack {
-    /// As in [`Path`].
-    pub root: String,
-    /// As in [`Path`]. A final link is followed; links inside a directory are kept.
-    pub path: String,
-    /// An entry name to leave out at any depth, for a directory that is copied into itself.
-    pub except: String,
 }
 
 /// Where to create the files of a stream or archive.

@@ -64,7 +64,7 @@ pub(super) struct Changes {
 impl Changes {
     /// Reads the list of known files.
     pub(super) fn new(known: File) -> io::Result<Self> {
-        Self::with(known, mapped)
+        Self::with(known, find_mapped)
     }
 
     pub(super) fn with(mut known: File, look: fn() -> Option<HashSet<u64>>) -> io::Result<Self> {
@@ -108,7 +108,7 @@ impl Changes {
 }
 
 /// Returns the inodes of the files that programs can write through shared mappings. `None` if a program does not show its mappings.
-fn mapped() -> Option<HashSet<u64>> {
+fn find_mapped() -> Option<HashSet<u64>> {
     let mut inodes = HashSet::new();
     for process in fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path()) {
         let name = process.file_name().and_then(|name| name.to_str());
@@ -117,7 +117,9 @@ fn mapped() -> Option<HashSet<u64>> {
         }
         match fs::read(process.join("maps")) {
             // Paths need not be UTF-8.
-            Ok(maps) => inodes.extend(String::from_utf8_lossy(&maps).lines().filter_map(shared)),
+            Ok(maps) => {
+                inodes.extend(String::from_utf8_lossy(&maps).lines().filter_map(parse_shared_mapping));
+            }
             // The process has ended.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => {}
             // The guest and its copies do not show their mappings, and map no files.
@@ -129,7 +131,7 @@ fn mapped() -> Option<HashSet<u64>> {
 }
 
 /// Returns the inode of a mapping that is shared and may be written: `7f..-7f.. rw-s 00000000 08:01 1234 /path`.
-fn shared(line: &str) -> Option<u64> {
+fn parse_shared_mapping(line: &str) -> Option<u64> {
     let mut parts = line.split_ascii_whitespace();
     let permissions = parts.nth(1)?.as_bytes();
     let inode = parts.nth(2)?.parse().ok()?;
@@ -145,9 +147,9 @@ mod tests {
     fn shared_mappings_are_found() {
         let line =
             |permissions: &str| format!("7f00-7f01 {permissions} 00000000 fe:01 4711      /workspace/a b\n");
-        assert_eq!(shared(&line("rw-s")), Some(4711));
-        assert_eq!(shared(&line("r--s")), Some(4711));
-        assert_eq!(shared(&line("rw-p")), None);
-        assert_eq!(shared("7f00-7f01 rw-s 00000000 00:00 0"), None);
+        assert_eq!(parse_shared_mapping(&line("rw-s")), Some(4711));
+        assert_eq!(parse_shared_mapping(&line("r--s")), Some(4711));
+        assert_eq!(parse_shared_mapping(&line("rw-p")), None);
+        assert_eq!(parse_shared_mapping("7f00-7f01 rw-s 00000000 00:00 0"), None);
     }
 }

@@ -9,7 +9,7 @@ use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
 use super::changes::{Changes, Mark};
-use super::walk::{Name, Sink, walk};
+use super::walk::{Name, Sink, walk_directory};
 use crate::channel::{self, DESCRIPTORS};
 use crate::message::{Fault, Place};
 use crate::place::fault;
@@ -69,12 +69,12 @@ pub enum Entry {
 /// Hands over a directory. `known` lists the files that the host has: one [`Known`](super::Known) per line, as JSON.
 pub(crate) fn hand_over(place: &Place, known: File, to: OwnedFd) -> Result<(), Fault> {
     let changes = Changes::new(known).map_err(|error| fault(&error, &place.path))?;
-    send(place, changes, to)
+    send_files(place, changes, to)
 }
 
-pub(super) fn send(place: &Place, changes: Changes, to: OwnedFd) -> Result<(), Fault> {
+pub(super) fn send_files(place: &Place, changes: Changes, to: OwnedFd) -> Result<(), Fault> {
     let mut batch = Batch { to, changes, entries: Vec::new(), files: Vec::new() };
-    let handed = walk(place, &mut batch).and_then(|contents| {
+    let handed = walk_directory(place, &mut batch).and_then(|contents| {
         batch.send()?;
         Ok(contents)
     });

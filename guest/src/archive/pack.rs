@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Write};
 use koze_protocol::tar::{Entry, What, end, padding, write_header};
 use rustix::fs::Stat;
 
-use super::walk::{Name, Sink, walk};
+use super::walk::{Name, Sink, walk_directory};
 use super::{PIECE, Trailer};
 use crate::message::{Fault, Place};
 use crate::stream::Stop;
@@ -22,7 +22,7 @@ const HEAD: usize = 4;
 /// The fault that the trailer also reports. It is not an error if the reader is gone.
 pub fn pack(place: &Place, to: impl Write) -> Result<(), Fault> {
     let mut out = Out::new(to);
-    let packed = walk(place, &mut out).and_then(|contents| {
+    let packed = walk_directory(place, &mut out).and_then(|contents| {
         out.add(&end())?;
         Ok(contents)
     });

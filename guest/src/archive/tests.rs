@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tempfile::TempDir;
 
 use super::changes::Changes;
-use super::hand_over::send;
+use super::hand_over::send_files;
 use super::{Handed, Known, Mark, Trailer, pack, unpack};
 use crate::message::{Code, Fault, Place};
 use crate::{archive, channel};
@@ -196,7 +196,7 @@ fn handed(dir: &Path, known: &[Known]) -> (BTreeMap<String, String>, BTreeMap<St
     let (host, guest) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     let place = at(dir);
-    let sender = std::thread::spawn(move || send(&place, changes, guest));
+    let sender = std::thread::spawn(move || send_files(&place, changes, guest));
     let (mut files, mut marks) = (BTreeMap::new(), BTreeMap::new());
     let contents = loop {
         let came = channel::receive::<Handed>(&host).unwrap().unwrap();

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::PIECE;
-use crate::files::again;
+use crate::files::reopen_file;
 use crate::message::{Code, Fault, Place};
 use crate::place::{self, fault};
 use crate::stream::{BLOCK, MAX_DEPTH};
@@ -18,8 +18,8 @@ use crate::stream::{BLOCK, MAX_DEPTH};
 /// Creates the files of an archive in a directory that exists. On failure, some of them may be left. `most` is the maximum
 /// size in bytes.
 pub(crate) fn unpack(place: &Place, most: u64, mut from: impl Read) -> Result<Contents, Fault> {
-    let at = place::directory(place)?;
-    let root = again(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)?;
+    let at = place::resolve_directory(place)?;
+    let root = reopen_file(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)?;
     let mut unpack = Unpack {
         place,
         root,
@@ -33,7 +33,7 @@ pub(crate) fn unpack(place: &Place, most: u64, mut from: impl Read) -> Result<Co
     let (mut reader, mut buffer) = (Reader::default(), vec![0; PIECE]);
     loop {
         // The sender's own error says more than this one.
-        let read = from.read(&mut buffer).map_err(|_| incomplete(place))?;
+        let read = from.read(&mut buffer).map_err(|_| incomplete_archive(place))?;
         if read == 0 {
             break;
         }
@@ -42,14 +42,14 @@ pub(crate) fn unpack(place: &Place, most: u64, mut from: impl Read) -> Result<Co
             continue;
         }
         reader.add(&buffer[..read]);
-        while let Some(part) = reader.part().map_err(damaged)? {
+        while let Some(part) = reader.part().map_err(damaged_archive)? {
             match part {
                 Part::Entry(entry) => unpack.entry(entry)?,
                 Part::Content(content) => unpack.content(&content)?,
             }
         }
     }
-    reader.finish().map_err(|_| incomplete(place))?;
+    reader.finish().map_err(|_| incomplete_archive(place))?;
     unpack.finish()
 }
 
@@ -76,7 +76,7 @@ impl Unpack<'_> {
         }
         self.contents.entries += 1;
         if self.contents.entries > MAX_ENTRIES {
-            return Err(damaged(Damaged("it has too many entries")));
+            return Err(damaged_archive(Damaged("it has too many entries")));
         }
         self.take(BLOCK)?;
         let (above, last) = name.rsplit_once('/').unwrap_or(("", &name));
@@ -175,11 +175,11 @@ impl Unpack<'_> {
     }
 }
 
-fn damaged(Damaged(why): Damaged) -> Fault {
+fn damaged_archive(Damaged(why): Damaged) -> Fault {
     Fault::new(Code::InvalidInput, format!("the archive is damaged: {why}"))
 }
 
 /// Returns the error for an archive that ends early. Only its sender knows the cause.
-fn incomplete(place: &Place) -> Fault {
+fn incomplete_archive(place: &Place) -> Fault {
     Fault::new(Code::Unavailable, format!("{}: the archive is incomplete", place.path))
 }

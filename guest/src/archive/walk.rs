@@ -9,10 +9,10 @@ use koze_protocol::tar::{Contents, MAX_ENTRIES};
 use rustix::fs::{OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::files::again;
+use crate::files::reopen_file;
 use crate::message::{Code, Fault, Place};
 use crate::place::{self, PROC, fault};
-use crate::stream::{MAX_ATTEMPTS, MAX_DEPTH, Opened, Stop, look};
+use crate::stream::{MAX_ATTEMPTS, MAX_DEPTH, Opened, Stop, open_entry};
 use crate::tree;
 
 /// An entry's path below the directory, empty for the directory itself, and its path in the sandbox, for messages.
@@ -43,7 +43,7 @@ pub(super) trait Sink {
 }
 
 /// Walks a directory, in the order of names. Returns what it contains.
-pub(super) fn walk(place: &Place, sink: &mut impl Sink) -> Result<Contents, Stop> {
+pub(super) fn walk_directory(place: &Place, sink: &mut impl Sink) -> Result<Contents, Stop> {
     let mut walk = Walk { place, sink, open: Vec::new(), contents: Contents::default() };
     walk.all()?;
     Ok(walk.contents)
@@ -66,9 +66,9 @@ struct Walk<'a, S: Sink> {
 
 impl<S: Sink> Walk<'_, S> {
     fn all(&mut self) -> Result<(), Stop> {
-        let at = place::directory(self.place)?;
+        let at = place::resolve_directory(self.place)?;
         let stat = at.stat().map_err(|error| fault(&error, &self.place.path))?;
-        let directory = again(&at, OFlags::RDONLY | OFlags::DIRECTORY, self.place)?;
+        let directory = reopen_file(&at, OFlags::RDONLY | OFlags::DIRECTORY, self.place)?;
         self.directory(String::new(), directory, &stat)?;
         while let Some(open) = self.open.last_mut() {
             match open.left.pop() {
@@ -94,7 +94,7 @@ impl<S: Sink> Walk<'_, S> {
         let found = self.name(path);
         for _ in 0..MAX_ATTEMPTS {
             let Some(open) = self.open.last() else { break };
-            match look(open.directory.as_fd(), name) {
+            match open_entry(open.directory.as_fd(), name) {
                 Ok((Opened::File(file), stat)) => {
                     let size = self.sink.file(&found, file, &stat)?;
                     return self.count(size);
@@ -142,7 +142,7 @@ impl<S: Sink> Walk<'_, S> {
         {
             return Err(name.failed(&Errno::ACCESS.into()));
         }
-        let mut left = tree::names(&directory).map_err(|error| name.failed(&error))?;
+        let mut left = tree::list_names(&directory).map_err(|error| name.failed(&error))?;
         left.sort_unstable_by(|one, other| other.cmp(one));
         self.sink.directory(&name, stat)?;
         self.open.push(Open { path: name.path, directory, device: stat.st_dev, left });

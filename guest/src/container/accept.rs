@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
-use super::Guest;
+use super::connection::serve_connection;
 use super::frame::{Decoder, Frame, Kind, PORT};
+use super::guest::Guest;
 use super::request::Hello;
 
 /// The maximum number of unauthenticated connections.
@@ -48,29 +48,29 @@ enum Handshake {
 
 /// Opens the listening socket: at `at`, or else at the guest's own port on all addresses. With `any` it falls back to a
 /// free port if the guest's own is in use.
-pub(super) fn open(at: Option<SocketAddr>, any: bool) -> io::Result<TcpListener> {
+pub(super) fn open_listener(at: Option<SocketAddr>, any: bool) -> io::Result<TcpListener> {
     match at {
-        Some(address) => listening(address),
-        None => match everywhere(PORT) {
-            Err(error) if any && error.kind() == io::ErrorKind::AddrInUse => everywhere(0),
+        Some(address) => listen_at(address),
+        None => match listen_everywhere(PORT) {
+            Err(error) if any && error.kind() == io::ErrorKind::AddrInUse => listen_everywhere(0),
             opened => opened,
         },
     }
 }
 
 /// Listens on a port of all addresses.
-fn everywhere(port: u16) -> io::Result<TcpListener> {
+fn listen_everywhere(port: u16) -> io::Result<TcpListener> {
     let six: SocketAddr = (std::net::Ipv6Addr::UNSPECIFIED, port).into();
     // Without IPv6 in the network, only IPv4 remains.
-    match listening(six) {
+    match listen_at(six) {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            listening((std::net::Ipv4Addr::UNSPECIFIED, port).into())
+            listen_at((std::net::Ipv4Addr::UNSPECIFIED, port).into())
         }
         opened => opened,
     }
 }
 
-fn listening(at: SocketAddr) -> io::Result<TcpListener> {
+fn listen_at(at: SocketAddr) -> io::Result<TcpListener> {
     let family = if at.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     if at.is_ipv6() {
@@ -83,10 +83,10 @@ fn listening(at: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts connections until the guest exits.
-pub(super) fn serve(listener: &TcpListener, guest: &Arc<Guest>) {
+pub(super) fn accept_connections(listener: &TcpListener, guest: &Arc<Guest>) {
     let mut pending: Vec<Unauthenticated> = Vec::new();
     loop {
-        let (new, ready) = wait(listener, &pending);
+        let (new, ready) = wait_for_connections(listener, &pending);
         let now = Instant::now();
         let mut ready = ready.into_iter();
         let all = std::mem::take(&mut pending);
@@ -100,7 +100,7 @@ pub(super) fn serve(listener: &TcpListener, guest: &Arc<Guest>) {
                 Handshake::Incomplete if now < connection.until => pending.push(connection),
                 Handshake::Incomplete | Handshake::Rejected => {}
                 Handshake::Accepted(protocol) => {
-                    guest.connected(connection.socket, connection.decoder, protocol);
+                    serve_connection(guest, connection.socket, connection.decoder, protocol);
                 }
             }
         }
@@ -111,7 +111,7 @@ pub(super) fn serve(listener: &TcpListener, guest: &Arc<Guest>) {
 }
 
 /// Waits for an event. Returns whether a connection is pending, and which of the unauthenticated ones are readable.
-fn wait(listener: &TcpListener, pending: &[Unauthenticated]) -> (bool, Vec<bool>) {
+fn wait_for_connections(listener: &TcpListener, pending: &[Unauthenticated]) -> (bool, Vec<bool>) {
     let first = pending.iter().map(|connection| connection.until).min();
     let left = first.map(|until| until.saturating_duration_since(Instant::now()));
     // One millisecond more, so that the deadline has passed on wakeup.
@@ -177,21 +177,4 @@ fn read_hello(connection: &mut Unauthenticated, guest: &Guest) -> Handshake {
         Ok(None) => Handshake::Incomplete,
         Ok(Some(_)) | Err(_) => Handshake::Rejected,
     }
-}
-
-/// Configures an authenticated connection: no delay on sending, and keepalive to detect a peer that vanished.
-pub(super) fn configure(socket: &TcpStream) -> Result<(), Errno> {
-    /// The idle time before the first keepalive probe, and the time between probes.
-    const QUIET: Duration = Duration::from_secs(15);
-    /// The number of probes.
-    const TIMES: u32 = 4;
-    /// How long sent data may stay unacknowledged, in milliseconds.
-    const UNREAD: u32 = 60_000;
-    rustix::io::ioctl_fionbio(socket, false)?;
-    sockopt::set_tcp_nodelay(socket, true)?;
-    sockopt::set_socket_keepalive(socket, true)?;
-    sockopt::set_tcp_keepidle(socket, QUIET)?;
-    sockopt::set_tcp_keepintvl(socket, QUIET)?;
-    sockopt::set_tcp_keepcnt(socket, TIMES)?;
-    sockopt::set_tcp_user_timeout(socket, UNREAD)
 }

@@ -16,7 +16,8 @@ use std::ptr;
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::Failed;
+/// What could not be done, and why.
+pub(super) type Failed = (&'static str, io::Error);
 
 /// The signals that the guest ignores: `kill -- -1` in the sandbox also reaches the guest, and must not end it.
 pub(super) const IGNORED: [i32; 7] =
@@ -45,25 +46,30 @@ impl Ready {
 
 /// Runs the guest in the background. Once it listens, prints its port and process ID, and returns. No other thread runs
 /// yet.
-pub(super) fn start(run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
+pub(super) fn start_in_background(run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
     let mut is_apart = true;
     loop {
         let (read, write) = match pipe_with(PipeFlags::CLOEXEC) {
             Ok(ends) => ends,
-            Err(error) => return failed(&format!("cannot make a pipe: {error}")),
+            Err(error) => return report_failure(&format!("cannot make a pipe: {error}")),
         };
         // SAFETY: this is the only thread, so the child's copy of memory is consistent.
         let child = match unsafe { libc::fork() } {
-            -1 => return failed(&format!("cannot run in the background: {}", io::Error::last_os_error())),
+            -1 => {
+                return report_failure(&format!(
+                    "cannot run in the background: {}",
+                    io::Error::last_os_error()
+                ));
+            }
             0 => {
                 drop(read);
                 let pipe = File::from(write);
-                return if is_apart { leave(pipe, run) } else { background(pipe, false, run) };
+                return if is_apart { start_apart(pipe, run) } else { run_in_background(pipe, false, run) };
             }
             child => child,
         };
         drop(write);
-        let reported = front(read, child);
+        let reported = report_start(read, child);
         if is_apart {
             // This child has started the guest, or failed to. Nobody else would reap it.
             // SAFETY: a null pointer receives no status.
@@ -78,15 +84,15 @@ pub(super) fn start(run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
 
 /// Prints what the background process reports. Returns `None` if it cannot have its own namespaces. `child` is its
 /// process ID unless it reports another one.
-fn front(read: OwnedFd, child: libc::pid_t) -> Option<ExitCode> {
+fn report_start(read: OwnedFd, child: libc::pid_t) -> Option<ExitCode> {
     let mut process = child.to_string();
     let mut lines = BufReader::new(File::from(read));
     loop {
         let mut line = String::new();
         // Only whole lines, because the background process keeps its end of the pipe open.
         match lines.read_line(&mut line) {
-            Ok(0) => return Some(failed("ended before it listened")),
-            Err(error) => return Some(failed(&error.to_string())),
+            Ok(0) => return Some(report_failure("ended before it listened")),
+            Err(error) => return Some(report_failure(&error.to_string())),
             Ok(_) => {}
         }
         let line = line.trim_end();
@@ -99,13 +105,13 @@ fn front(read: OwnedFd, child: libc::pid_t) -> Option<ExitCode> {
                 println!("koze-guest {LISTENS}{port} as {process}");
                 return Some(ExitCode::SUCCESS);
             }
-            _ => return Some(failed(line)),
+            _ => return Some(report_failure(line)),
         }
     }
 }
 
 /// Leaves the namespaces of the container, and starts the guest as the first process of the new ones.
-fn leave(mut pipe: File, run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
+fn start_apart(mut pipe: File, run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
     if leave_namespaces().is_err() {
         let _ = writeln!(pipe, "{NOT_APART}");
         return ExitCode::FAILURE;
@@ -121,7 +127,7 @@ fn leave(mut pipe: File, run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitC
             drop(write);
             // Its process ID is reported before its port.
             let _ = BufReader::new(File::from(read)).read_line(&mut String::new());
-            background(pipe, true, run)
+            run_in_background(pipe, true, run)
         }
         child => {
             let _ = writeln!(pipe, "{PROCESS}{child}");
@@ -134,27 +140,31 @@ fn leave(mut pipe: File, run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitC
 /// Gives this process its own mount namespace, and its children their own PID namespace. This needs `CAP_SYS_ADMIN`.
 fn leave_namespaces() -> io::Result<()> {
     // Later mounts of the container appear in the new namespace, and those of the new namespace not in the container.
-    mount(c"none", c"/", libc::MS_REC | libc::MS_SHARED)?;
+    change_mount(c"none", c"/", libc::MS_REC | libc::MS_SHARED)?;
     // SAFETY: no memory is affected, and this is the only thread.
     if unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWPID) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    mount(c"none", c"/", libc::MS_REC | libc::MS_SLAVE)
+    change_mount(c"none", c"/", libc::MS_REC | libc::MS_SLAVE)
 }
 
-fn mount(kind: &CStr, at: &CStr, flags: libc::c_ulong) -> io::Result<()> {
+fn change_mount(kind: &CStr, at: &CStr, flags: libc::c_ulong) -> io::Result<()> {
     // SAFETY: the strings end with NUL, and no data is passed.
     let done = unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, ptr::null()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Runs the background process. If `is_apart` is set, it is the first process of its PID namespace.
-fn background(mut pipe: File, is_apart: bool, run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
+fn run_in_background(
+    mut pipe: File,
+    is_apart: bool,
+    run: impl FnOnce(Ready) -> Result<(), Failed>,
+) -> ExitCode {
     let Ok(mut other) = pipe.try_clone() else { return ExitCode::FAILURE };
     // The log is that of the container's first process, which the new `/proc` does not show.
-    let detached = detach().map_err(|error| ("cannot leave its session", error));
+    let detached = leave_session().map_err(|error| ("cannot leave its session", error));
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    if is_apart && mount(c"proc", c"/proc", flags).is_err() {
+    if is_apart && change_mount(c"proc", c"/proc", flags).is_err() {
         let _ = writeln!(pipe, "{NOT_APART}");
         return ExitCode::FAILURE;
     }
@@ -168,7 +178,7 @@ fn background(mut pipe: File, is_apart: bool, run: impl FnOnce(Ready) -> Result<
 }
 
 /// Leaves the session, directory and streams of the program that started it.
-fn detach() -> io::Result<()> {
+fn leave_session() -> io::Result<()> {
     rustix::process::setsid()?;
     rustix::process::chdir("/")?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
@@ -182,7 +192,7 @@ fn detach() -> io::Result<()> {
     Ok(())
 }
 
-fn failed(why: &str) -> ExitCode {
+fn report_failure(why: &str) -> ExitCode {
     eprintln!("koze-guest: {why}");
     ExitCode::FAILURE
 }

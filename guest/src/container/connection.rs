@@ -8,21 +8,47 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::call::Call;
 use super::frame::{self, Decoder, Kind, Violation, encode};
+use super::guest::Guest;
 use super::link::Link;
+use super::log::say;
 use super::request::{PROTOCOL, Request, Welcome};
 use super::streams::Stopped;
 use super::table::{NewCall, Table};
-use super::{Guest, accept, work};
+use super::work;
+use crate::net;
 
 /// The maximum number of calls of a connection that run at once.
 const MAX_RUNNING: usize = 64;
 /// The maximum number of calls that may wait to run, canceled ones included.
 const MAX_WAITING: usize = 1024;
 
+/// The maximum number of authenticated connections. The class needs one; the others cover connections whose end has not
+/// been noticed yet.
+const MAX_CONNECTIONS: usize = 8;
+
+/// Serves an authenticated connection in a thread. Closes the oldest ones if there are too many.
+pub(super) fn serve_connection(guest: &Arc<Guest>, socket: TcpStream, decoder: Decoder, protocol: u32) {
+    let connection = Arc::new(Connection::new(Arc::clone(guest), socket));
+    let link = Arc::clone(&connection.link);
+    let mut all = guest.lock_connections();
+    all.push_back(Arc::clone(&link));
+    while all.len() > MAX_CONNECTIONS {
+        if let Some(oldest) = all.pop_front() {
+            oldest.close();
+        }
+    }
+    drop(all);
+    let shared = Arc::clone(guest);
+    guest.pool.run(move || {
+        connection.serve(decoder, protocol);
+        shared.lock_connections().retain(|other| !Arc::ptr_eq(other, &link));
+    });
+}
+
 /// A connection.
-pub(super) struct Connection {
+struct Connection {
     guest: Arc<Guest>,
-    pub(super) link: Arc<Link>,
+    link: Arc<Link>,
     table: Mutex<Table>,
     queue: Mutex<Queue>,
     over: AtomicBool,
@@ -39,7 +65,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Connection {
-    pub(super) fn new(guest: Arc<Guest>, socket: TcpStream) -> Self {
+    fn new(guest: Arc<Guest>, socket: TcpStream) -> Self {
         let link = Arc::new(Link::new(socket));
         Connection {
             guest,
@@ -51,9 +77,9 @@ impl Connection {
     }
 
     /// Serves the connection until it ends.
-    pub(super) fn serve(self: &Arc<Self>, decoder: Decoder, protocol: u32) {
-        let served = accept::configure(self.link.socket()).map_err(io::Error::from).and_then(|()| {
-            let welcome = Welcome { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION") };
+    fn serve(self: &Arc<Self>, decoder: Decoder, protocol: u32) {
+        let served = net::keep_alive(self.link.socket()).map_err(io::Error::from).and_then(|()| {
+            let welcome = Welcome { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").into() };
             let text = serde_json::to_vec(&welcome)?;
             self.link.send(&encode(0, Kind::Welcome, &text)).map_err(|_| io::ErrorKind::BrokenPipe)?;
             if protocol == PROTOCOL { self.read(decoder.lengthened(frame::MAX_FRAME)) } else { Ok(()) }
@@ -62,7 +88,7 @@ impl Connection {
         if let Err(error) = served
             && error.kind() == io::ErrorKind::InvalidData
         {
-            super::say(&format!("a connection was ended: {error}"));
+            say(&format!("a connection was ended: {error}"));
         }
         self.over.store(true, Ordering::Release);
         lock(&self.table).stop();
@@ -119,7 +145,11 @@ impl Connection {
             let NewCall { call: number, request, streams, held } = next_call;
             let call = Call { number, streams, link: Arc::clone(&self.link) };
             let canceled = call.streams.stopped() || self.over.load(Ordering::Acquire);
-            let answer = if canceled { Err(Stopped) } else { work::work(&self.guest, &call, request, held) };
+            let answer = if canceled {
+                Err(Stopped)
+            } else {
+                work::execute_request(&self.guest, &call, request, held)
+            };
             // Before the peer receives the answer: frames that it sends from then on are late, and not a violation.
             lock(&self.table).over(call.number);
             let _ = answer.and_then(|done| call.answer(done));

@@ -4,19 +4,20 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 
 use koze_protocol::edit::{Applied, Edit, Edited, MAX_EDIT_TEXT, MAX_EDITED, Rejected};
+use koze_protocol::operation::framed;
 
-use super::Guest;
 use super::call::{Call, End};
 use super::frame::PIECE;
-use super::request::{self, Done};
+use super::guest::Guest;
+use super::request::Done;
 use super::staging::Staging;
 use crate::files;
 use crate::message::{Code, Fault, Place};
 use crate::place::fault;
 
 /// Replaces a text, once both texts have come. No other writer comes between reading the file and replacing it.
-pub(super) fn edit(guest: &Guest, call: &Call, what: request::Edit) -> Result<Done, End> {
-    let request::Edit { root, path, old, all } = what;
+pub(super) fn edit_file(guest: &Guest, call: &Call, what: framed::Edit) -> Result<Done, End> {
+    let framed::Edit { root, path, old, all } = what;
     let place = Place { root, path };
     let rejected = |why: Rejected| {
         let word = if why == Rejected::EmptyOld { Code::InvalidInput } else { Code::TooLarge };
@@ -41,7 +42,7 @@ pub(super) fn edit(guest: &Guest, call: &Call, what: request::Edit) -> Result<Do
         return Err(Fault::new(Code::InvalidInput, "the text to replace is incomplete").into());
     }
     // Paths that differ may lead to one file: one writer at a time. Nor do several edits take memory at once.
-    let _one = guest.one_writer();
+    let _one = guest.lock_writer();
     let mut texts = Vec::with_capacity(length);
     staging.append_to(&mut texts).map_err(failed)?;
     let new = texts.split_off(old);

@@ -35,9 +35,9 @@ impl Environment {
             environment.set("PATH".into(), PATH.into());
         }
         // The image's user may lack the permission to create the requested home.
-        if !environment.has("HOME") || (environment.is("HOME", HOME) && !made(HOME)) {
+        if !environment.has("HOME") || (environment.is("HOME", HOME) && !create_directory(HOME)) {
             let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-            environment.set("HOME".into(), home(&users, rustix::process::getuid().as_raw()).into());
+            environment.set("HOME".into(), find_home(&users, rustix::process::getuid().as_raw()).into());
         }
         environment
     }
@@ -68,14 +68,14 @@ impl Environment {
 }
 
 /// Creates a directory for this user where it is missing. Returns whether it exists.
-fn made(directory: &str) -> bool {
+fn create_directory(directory: &str) -> bool {
     use rustix::fs::{Access, AtFlags, CWD};
     std::fs::create_dir_all(directory).is_ok()
         && rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
 /// Creates the working directory of a program again if tools start programs there and a program has deleted it.
-pub(super) fn restore(directory: &str) {
+pub(super) fn restore_directory(directory: &str) {
     if directory == HOME || directory == WORKSPACE || USER_DATA.contains(&directory) {
         // If this user may not create it, the program fails to start, with the reason.
         let _ = std::fs::create_dir_all(directory);
@@ -84,7 +84,7 @@ pub(super) fn restore(directory: &str) {
 
 /// Explains the error of a request about the directories of a thread if the image lacks them, and this user may not create
 /// them.
-pub(super) fn explain(fault: Fault) -> Fault {
+pub(super) fn explain_fault(fault: Fault) -> Fault {
     if fault.why != Code::NotFound || !fault.text.starts_with(THREAD) || Path::new(THREAD).exists() {
         return fault;
     }
@@ -104,7 +104,7 @@ pub(super) fn create_user_data() {
 }
 
 /// Returns the home of a user according to the text of `/etc/passwd`.
-fn home(users: &str, user: u32) -> String {
+fn find_home(users: &str, user: u32) -> String {
     let of = |line: &str| -> Option<String> {
         let fields: Vec<_> = line.split(':').collect();
         let known = fields.get(2)?.parse::<u32>().ok()? == user;
@@ -121,16 +121,16 @@ mod tests {
     fn homes() {
         let users =
             "root:x:0:0:root:/home/of-root:/bin/sh\nbroken\nnode:x:1000:1000::/home/node:/bin/sh\nx:x:7:7";
-        assert_eq!(home(users, 0), "/home/of-root");
-        assert_eq!(home(users, 1000), "/home/node");
-        assert_eq!(home(users, 7), "/");
-        assert_eq!(home("", 0), "/root");
+        assert_eq!(find_home(users, 0), "/home/of-root");
+        assert_eq!(find_home(users, 1000), "/home/node");
+        assert_eq!(find_home(users, 7), "/");
+        assert_eq!(find_home("", 0), "/root");
     }
 
     #[test]
     fn other_errors_stay_as_they_are() {
         for (why, path) in [(Code::NotFound, "/home/user/x"), (Code::PermissionDenied, THREAD)] {
-            let fault = explain(Fault::new(why, format!("{path} is there")));
+            let fault = explain_fault(Fault::new(why, format!("{path} is there")));
             assert_eq!((fault.why, fault.text), (why, format!("{path} is there")));
         }
     }

@@ -5,17 +5,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use koze_protocol::operation::Exec;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::Guest;
 use super::budget::Held;
 use super::call::{Call, End};
 use super::drain::Drain;
+use super::guest::Guest;
 use super::memory;
-use super::request::{Exec, LARGEST_OUTPUT};
+use super::request::LARGEST_OUTPUT;
 use super::wakeup::Wakeup;
 use crate::message::{Code, Fault};
 use crate::output::Kept;
@@ -90,8 +91,8 @@ impl Stream {
 }
 
 /// Runs a program. The timeout covers only the run itself: the kept output is sent afterwards.
-pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result<Ended, End> {
-    let Exec { argv, cwd, env, timeout_ms, max_output } = what;
+pub(super) fn run_program(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result<Ended, End> {
+    let Exec { argv, working_dir, env, timeout_ms, max_output, .. } = what;
     let failed = |error: io::Error| {
         Fault::new(Code::Unavailable, format!("no pipe can be created for the program: {error}"))
     };
@@ -102,13 +103,13 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
     let env = guest.environment.with(env);
     let streams = Streams::output(vec![out, err])?;
     let killed_before = guest.kills.count();
-    let running = guest.programs.start(&argv, &cwd, &env, streams, Arc::clone(&wakeup))?;
+    let running = guest.programs.start(&argv, &working_dir, &env, streams, Arc::clone(&wakeup))?;
     // A program may run for long; these are no longer needed.
     drop((argv, env, held));
     call.streams.notify_when_stopped(&wakeup);
 
     let mut buffer = vec![0; PIECE];
-    let mut until = Instant::now().checked_add(Duration::from_millis(timeout_ms));
+    let mut until = Instant::now().checked_add(Duration::from_millis(timeout_ms.into()));
     let (mut late, mut stopped) = (false, false);
     let code = loop {
         if let Some(code) = running.code.get() {
@@ -128,7 +129,7 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
             until = Some(Instant::now() + KILL_TIMEOUT);
             continue;
         }
-        wait(&mut stdout, &mut stderr, &wakeup, until, &mut buffer);
+        wait_for_program(&mut stdout, &mut stderr, &wakeup, until, &mut buffer);
     };
     // Of a script, the kernel may have killed only one program.
     let has_failed = code.is_some_and(|code| code != 0);
@@ -145,7 +146,7 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
 }
 
 /// Waits for output, the wakeup or the deadline, and reads one piece of each readable stream.
-fn wait(
+fn wait_for_program(
     stdout: &mut Stream,
     stderr: &mut Stream,
     wakeup: &Wakeup,

@@ -58,7 +58,7 @@ impl Weak {
 pub(super) const WEAK: &str = "KOZE_GUEST_WEAK";
 
 /// Makes the memory of this process inaccessible to others. This comes first, because the memory contains the token.
-pub(super) fn memory(weak: Weak) -> io::Result<()> {
+pub(super) fn hide_memory(weak: Weak) -> io::Result<()> {
     if weak.memory {
         return Ok(());
     }
@@ -66,7 +66,7 @@ pub(super) fn memory(weak: Weak) -> io::Result<()> {
 }
 
 /// Drops capabilities of this thread. It is the only one yet, so later threads inherit the result.
-pub(super) fn capabilities(weak: Weak) -> io::Result<()> {
+pub(super) fn drop_capabilities(weak: Weak) -> io::Result<()> {
     if weak.capabilities {
         return Ok(());
     }
@@ -97,12 +97,12 @@ pub(super) fn capabilities(weak: Weak) -> io::Result<()> {
     };
     rustix::thread::set_capabilities(None, sets)?;
     // A change of capabilities may make the process dumpable again.
-    memory(weak)
+    hide_memory(weak)
 }
 
 /// Resets all signal dispositions to the default. Rust installs handlers that report a stack overflow. A handler would
 /// let any process of the container send that signal to the first process, which is otherwise immune.
-pub(super) fn signals() {
+pub(super) fn ignore_signals() {
     sys::ignore_no_signal();
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: this restores the default disposition, which runs no code of ours.

@@ -24,8 +24,10 @@ mod edit;
 mod environment;
 mod exec;
 pub mod frame;
+mod guest;
 mod harden;
 mod link;
+mod log;
 mod memory;
 mod pool;
 mod process;
@@ -38,40 +40,34 @@ mod token;
 mod wakeup;
 mod work;
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use self::beside::Ready;
-use self::connection::Connection;
+use self::beside::{Failed, Ready};
 use self::drain::Drain;
 use self::environment::Environment;
-use self::frame::Decoder;
+use self::guest::{Guest, no_proc};
 use self::harden::Weak;
-use self::link::Link;
+use self::log::say;
 use self::memory::Kills;
 use self::pool::Pool;
 use self::process::Processes;
 use self::programs::{Programs, Running};
 use self::token::Token;
 use self::wakeup::Wakeup;
-use crate::message::Fault;
 use crate::process::Streams;
 use crate::sys;
 
 /// The environment variable that overrides the address to listen on, such as `127.0.0.1:0`.
 const LISTEN: &str = "KOZE_GUEST_LISTEN";
-/// The maximum number of authenticated connections. The class needs one; the others cover connections whose end has not
-/// been noticed yet.
-const CONNECTIONS: usize = 8;
 /// The time that the image's own entrypoint has to exit when the container is stopped.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -85,59 +81,10 @@ PROGRAM is the image's own entrypoint, which runs next to the guest.
 With --beside, the container has another first process: the guest runs in the background. It prints its port and process ID.
 ";
 
-/// The state that all threads share.
-struct Guest {
-    token: Token,
-    environment: Environment,
-    programs: Programs,
-    processes: Processes,
-    drain: Drain,
-    kills: Kills,
-    pool: Pool,
-    connections: Mutex<VecDeque<Arc<Link>>>,
-    writer: Mutex<()>,
-    proc: bool,
-}
-
-impl Guest {
-    /// Serves an authenticated connection. Closes the oldest ones if there are too many.
-    fn connected(self: &Arc<Self>, socket: TcpStream, decoder: Decoder, protocol: u32) {
-        let connection = Arc::new(Connection::new(Arc::clone(self), socket));
-        let link = Arc::clone(&connection.link);
-        let mut all = self.connections();
-        all.push_back(Arc::clone(&link));
-        while all.len() > CONNECTIONS {
-            if let Some(oldest) = all.pop_front() {
-                oldest.close();
-            }
-        }
-        drop(all);
-        let guest = Arc::clone(self);
-        self.pool.run(move || {
-            connection.serve(decoder, protocol);
-            guest.connections().retain(|other| !Arc::ptr_eq(other, &link));
-        });
-    }
-
-    fn connections(&self) -> MutexGuard<'_, VecDeque<Arc<Link>>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Serializes the operations that put a file in place.
-    fn one_writer(&self) -> MutexGuard<'_, ()> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns an error if the container lacks what every call needs.
-    fn usable(&self) -> Result<(), Fault> {
-        if self.proc { Ok(()) } else { Err(work::no_proc()) }
-    }
-}
-
 /// Runs `koze-guest`.
 pub fn main() -> ExitCode {
     let weak = Weak::from_environment();
-    let hidden = harden::memory(weak);
+    let hidden = harden::hide_memory(weak);
     // SAFETY: this is the only thread, it holds no pointer into the environment, and it has opened no descriptor.
     #[allow(unsafe_code, reason = "explained above")]
     let token = unsafe {
@@ -172,9 +119,11 @@ pub fn main() -> ExitCode {
     };
     let hidden = hidden.map_err(|error| ("cannot hide its memory", error));
     if beside {
-        return beside::start(|ready| hidden.and_then(|()| run(token, Start::Beside(ready))));
+        return beside::start_in_background(|ready| {
+            hidden.and_then(|()| run_guest(token, Start::Beside(ready)))
+        });
     }
-    match hidden.and_then(|()| run(token, Start::First { entrypoint, weak })) {
+    match hidden.and_then(|()| run_guest(token, Start::First { entrypoint, weak })) {
         Ok(()) => ExitCode::SUCCESS,
         Err((what, error)) => {
             say(&format!("{what}: {error}"));
@@ -182,15 +131,6 @@ pub fn main() -> ExitCode {
         }
     }
 }
-
-/// Writes a line to the container's log.
-fn say(text: &str) {
-    use std::io::Write;
-    // The log may have no reader, which is no reason to stop.
-    let _ = writeln!(io::stderr(), "koze-guest: {text}");
-}
-
-type Failed = (&'static str, io::Error);
 
 /// How the guest was started.
 enum Start {
@@ -200,15 +140,15 @@ enum Start {
     Beside(Ready),
 }
 
-fn run(token: Token, start: Start) -> Result<(), Failed> {
+fn run_guest(token: Token, start: Start) -> Result<(), Failed> {
     let at = |what| move |error| (what, error);
-    harden::signals();
+    harden::ignore_signals();
     // Next to another first process the guest keeps its capabilities: programs that the other process starts in the
     // sandbox have them anyway.
     let (mut heard, mut own) = (vec![libc::SIGCHLD], vec![token::VARIABLE, LISTEN, harden::WEAK]);
     match &start {
         Start::First { weak, .. } => {
-            harden::capabilities(*weak).map_err(at("cannot give up capabilities"))?;
+            harden::drop_capabilities(*weak).map_err(at("cannot give up capabilities"))?;
             heard.extend([libc::SIGTERM, libc::SIGINT]);
         }
         Start::Beside(_) => {
@@ -217,7 +157,7 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
         }
     }
     // Threads inherit the signal mask, so the signals are blocked before the first thread starts.
-    let signals = sys::signals(&heard).map_err(at("cannot listen to signals"))?;
+    let signals = sys::block_signals(&heard).map_err(at("cannot listen to signals"))?;
     if std::process::id() != 1 {
         // Another program is the container's first process. Orphaned processes are reparented to the guest all the
         // same.
@@ -226,9 +166,9 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
     }
     let proc = std::fs::metadata("/proc/self/fd").is_ok();
     if !proc {
-        say(&work::no_proc().text);
+        say(&no_proc().text);
     }
-    let listener = listener(matches!(start, Start::Beside(_))).map_err(at("cannot listen"))?;
+    let listener = open_listener(matches!(start, Start::Beside(_))).map_err(at("cannot listen"))?;
     environment::create_user_data();
     let threads = "cannot start its threads";
     let guest = Arc::new(Guest {
@@ -245,7 +185,7 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
     });
     // After the port is bound, so that no program can take it first.
     let (ready, entrypoint) = match start {
-        Start::First { entrypoint, .. } => (None, entrypoint.and_then(|argv| begin(&guest, argv))),
+        Start::First { entrypoint, .. } => (None, entrypoint.and_then(|argv| start_entrypoint(&guest, argv))),
         Start::Beside(ready) => (Some(ready), None),
     };
     let port = listener.local_addr().map_err(at("cannot listen"))?.port();
@@ -253,29 +193,29 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
     let acceptor = Arc::clone(&guest);
     std::thread::Builder::new()
         .name("accept".into())
-        .spawn(move || accept::serve(&listener, &acceptor))
+        .spawn(move || accept::accept_connections(&listener, &acceptor))
         .map_err(at(threads))?;
     if let Some(ready) = ready {
         ready.listens(port);
     }
-    first(&guest, &signals, entrypoint.as_deref(), ends).map_err(at("cannot wait for signals"))
+    reap_until_stopped(&guest, &signals, entrypoint.as_deref(), ends).map_err(at("cannot wait for signals"))
 }
 
 /// Opens the listening socket. With `any` the guest falls back to a free port if its own is in use.
-fn listener(any: bool) -> io::Result<TcpListener> {
+fn open_listener(any: bool) -> io::Result<TcpListener> {
     let other = std::env::var(LISTEN).ok();
     let address = other.map(|text| text.parse::<SocketAddr>()).transpose().map_err(|_| {
         let text = format!("{LISTEN} is an address and a port, such as 127.0.0.1:0");
         io::Error::new(io::ErrorKind::InvalidInput, text)
     })?;
-    let listener = accept::open(address, any)?;
+    let listener = accept::open_listener(address, any)?;
     say(&format!("listens at {}", listener.local_addr()?));
     Ok(listener)
 }
 
 /// Starts the image's own entrypoint in the container's working directory, with the container's standard output and
 /// error.
-fn begin(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
+fn start_entrypoint(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
     let name = argv.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let started = (|| {
         let text =
@@ -305,7 +245,12 @@ fn begin(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
 }
 
 /// Runs the first thread: reaps processes and, if `ends` is set, stops everything once a signal stops the container.
-fn first(guest: &Arc<Guest>, signals: &OwnedFd, entrypoint: Option<&Running>, ends: bool) -> io::Result<()> {
+fn reap_until_stopped(
+    guest: &Arc<Guest>,
+    signals: &OwnedFd,
+    entrypoint: Option<&Running>,
+    ends: bool,
+) -> io::Result<()> {
     let mut running = entrypoint;
     let mut end: Option<Instant> = None;
     loop {

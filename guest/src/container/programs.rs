@@ -43,9 +43,9 @@ impl Programs {
         streams: Streams,
         wakeup: Arc<Wakeup>,
     ) -> Result<Arc<Running>, Fault> {
-        environment::restore(cwd);
+        environment::restore_directory(cwd);
         let mut all = self.running();
-        let pid = process::start(argv, cwd, env, streams)?;
+        let pid = process::start_program(argv, cwd, env, streams)?;
         let running = Arc::new(Running { pid, code: OnceLock::new(), wakeup });
         all.insert(pid, Arc::clone(&running));
         Ok(running)
@@ -62,7 +62,7 @@ impl Programs {
     /// Sends a signal to the process group of a program; KILL also goes to all its descendants. Does nothing if it has ended.
     pub(super) fn signal(&self, running: &Running, signal: i32) -> Result<(), Fault> {
         let _all = self.running();
-        if running.code.get().is_none() { process::signal(running.pid, signal) } else { Ok(()) }
+        if running.code.get().is_none() { process::signal_group(running.pid, signal) } else { Ok(()) }
     }
 
     /// Sends SIGTERM to a program.
@@ -87,7 +87,7 @@ impl Programs {
     /// Records the exit codes of programs that have exited, and reaps orphans.
     pub(super) fn reap(&self) {
         let mut all = self.running();
-        while let Some((pid, code)) = process::reap() {
+        while let Some((pid, code)) = process::reap_child() {
             // A stopped process may continue.
             let Some(code) = code else { continue };
             if let Some(running) = all.remove(&pid) {

@@ -1,11 +1,17 @@
 //! The JSON in frames: the handshake, requests and answers. Where a local guest gets a file descriptor, this protocol
 //! uses a stream of the call.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use koze_protocol::Change;
 use koze_protocol::edit::Edited;
-use koze_protocol::lines::LineRange;
+use koze_protocol::operation::framed::{Edit, Write, WriteProcess};
+use koze_protocol::operation::{
+    Ended, Exec, OneProcess, Pack, ProcessInfo, Read, ReadLines, ReadProcess, ResizeProcess, SearchFiles,
+    SignalProcess, Start, Started, Taken, WaitProcess,
+};
 use koze_protocol::tar::Contents;
 
 use crate::message::{Fault, Place, Stat};
@@ -18,7 +24,7 @@ pub const MAX_REQUEST: usize = 4 << 20;
 pub const LARGEST_OUTPUT: u32 = 8 << 20;
 
 /// The first frame of the client.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub struct Hello {
     /// The token of this start of the container.
     pub token: String,
@@ -27,19 +33,19 @@ pub struct Hello {
 }
 
 /// The first frame of the guest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     /// The protocol version of the guest. A client with another version gets it too, and then the connection ends.
     pub protocol: u32,
     /// The version of koze that the guest was built from.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
 }
 
 /// A request.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Request {
-    /// Run a program until it exits. Streams 1 and 2: its kept standard output and error. Returns [`Done::Ended`].
+    /// Run a program until it exits. Streams 1 and 2: its kept standard output and error. Returns [`Done::Exited`].
     Exec(Exec),
     /// Read part of a file. Stream 1: its bytes. Returns [`Done::Size`] of the whole file.
     Read(Read),
@@ -73,7 +79,7 @@ pub enum Request {
     /// [`Done::Nothing`].
     ///
     /// [`Searched`]: koze_protocol::search::Searched
-    Search(Search),
+    Search(SearchFiles),
     /// Start a program that runs on. [`Done::Started`].
     Start(Start),
     /// Whether there is such a process. [`Done::Process`].
@@ -96,200 +102,12 @@ pub enum Request {
     KillAll {},
 }
 
-/// A program to run.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Exec {
-    /// The program, resolved over `PATH`, and its arguments.
-    pub argv: Vec<String>,
-    /// The absolute path of its working directory.
-    pub cwd: String,
-    /// Variables that override the container's own.
-    #[serde(default)]
-    pub env: Vec<(String, String)>,
-    /// The timeout in milliseconds. After it the program and its descendants are killed.
-    pub timeout_ms: u64,
-    /// How many bytes of each stream are kept, at most [`LARGEST_OUTPUT`].
-    pub max_output: u32,
-}
-
-/// The part of a file to read.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Read {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// Its start, in bytes.
-    pub offset: u64,
-    /// Its maximum length, in bytes.
-    pub limit: u64,
-}
-
-/// A file to write.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Write {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// Whether to append the bytes.
-    #[serde(default)]
-    pub append: bool,
-    /// The size that the file must have for that; with 0, it must not exist. `None` for any file.
-    #[serde(default)]
-    pub offset: Option<u64>,
-}
-
-/// A text to replace.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Edit {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// The length of the old text, in bytes.
-    pub old: u64,
-    /// Whether to replace every occurrence.
-    pub all: bool,
-}
-
-/// Lines of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ReadLines {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// Which lines.
-    #[serde(flatten)]
-    pub range: LineRange,
-}
-
-/// A file or tree to serialize.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Pack {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// An entry name to leave out at any depth: that of the copy, when a tree is copied into itself.
-    pub except: String,
-}
-
-/// A search.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Search {
-    /// As in [`Place`].
-    pub root: String,
-    /// As in [`Place`].
-    pub path: String,
-    /// What to search for.
-    pub search: koze_protocol::search::Search,
-}
-
-/// A program that runs on.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Start {
-    /// As in [`Exec`].
-    pub argv: Vec<String>,
-    /// As in [`Exec`].
-    pub cwd: String,
-    /// As in [`Exec`].
-    #[serde(default)]
-    pub env: Vec<(String, String)>,
-    /// The size of its terminal; without one, it has pipes.
-    pub terminal: Option<Size>,
-    /// How many bytes of its output are kept.
-    pub buffer: u64,
-    /// Whether the oldest go when there are more. Otherwise the program waits.
-    pub drop_oldest: bool,
-    /// A text that [`ProcessInfo`] returns, of at most [`MAX_LABEL`] bytes.
-    #[serde(default)]
-    pub label: Option<String>,
-}
-
-/// The maximum length of the label of a process, in bytes.
-pub const MAX_LABEL: usize = 64;
-
-/// The size of a terminal.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Size {
-    /// Its rows.
-    pub rows: u16,
-    /// Its columns.
-    pub columns: u16,
-}
-
-/// A process.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct OneProcess {
-    /// Its ID.
-    pub id: String,
-}
-
-/// What to read of a process.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ReadProcess {
-    /// Its ID.
-    pub id: String,
-    /// Where it begins.
-    pub cursor: u64,
-    /// How long it is at most, in bytes.
-    pub limit: u64,
-    /// How long to wait for something, in milliseconds.
-    pub wait_ms: u64,
-    /// The signal that the process gets if the call is canceled, or the connection ends, before the answer.
-    #[serde(default)]
-    pub abandoned: Option<i32>,
-}
-
-/// What to write to a process.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct WriteProcess {
-    /// Its ID.
-    pub id: String,
-    /// How long to wait for it to be read, in milliseconds.
-    pub wait_ms: u64,
-}
-
-/// A signal to a process.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct SignalProcess {
-    /// Its ID.
-    pub id: String,
-    /// The signal's number.
-    pub signal: i32,
-}
-
-/// The size of a process's terminal.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ResizeProcess {
-    /// Its ID.
-    pub id: String,
-    /// As in [`Size`].
-    pub rows: u16,
-    /// As in [`Size`].
-    pub columns: u16,
-}
-
-/// How long to wait for a process.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct WaitProcess {
-    /// Its ID.
-    pub id: String,
-    /// In milliseconds.
-    pub timeout_ms: u64,
-    /// As in [`ReadProcess`].
-    #[serde(default)]
-    pub abandoned: Option<i32>,
-}
-
 /// The answer to a call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum Answer<T = Done> {
     /// The operation succeeded.
-    Ok(Done),
+    Ok(T),
     /// The operation failed.
     Failed(Fault),
 }
@@ -299,64 +117,71 @@ pub enum Answer {
 #[serde(untagged)]
 pub enum Done {
     /// A program exited.
-    Ended {
-        /// Its exit code: 128 + n after signal n, 124 after a timeout.
-        exit_code: i32,
-        /// Whether it timed out.
-        timed_out: bool,
-    },
+    Exited(Exited),
     /// The size of a file or tree.
-    Size {
-        /// In bytes.
-        size: u64,
-    },
+    Size(Size),
     /// The result of an edit.
     Edited(Edited),
     /// What lines of a file are like.
-    Lines {
-        /// How many characters they have.
-        chars: u64,
-        /// Whether the file has fewer lines than the first one.
-        past_end: bool,
-        /// Whether the file is binary.
-        binary: bool,
-        /// The size of the file, in bytes.
-        size: u64,
-    },
+    Lines(Lines),
     /// A process runs.
-    Started {
-        /// Its ID.
-        id: String,
-    },
+    Started(Started),
     /// A process is there.
     Process(ProcessInfo),
     /// What a process has written.
-    Output {
-        /// The cursor after it.
-        next: u64,
-        /// How many bytes before it are not kept any more.
-        dropped: u64,
-        /// Of which stream, and how long, its parts are.
-        chunks: Vec<(u8, u64)>,
-        /// Its exit code, where it has ended and all was read that it wrote before.
-        exit: Option<i32>,
-    },
+    Output(Output),
     /// What was written to a process.
-    Taken {
-        /// In bytes.
-        taken: u64,
-    },
+    Taken(Taken),
     /// A process has ended, or the time is up.
-    Exit {
-        /// Its exit code, where it has ended.
-        exit: Option<i32>,
-    },
+    Exit(Ended),
     /// What is at a place.
     Stat(Stat),
     /// What an archive contained.
     Extracted(Contents),
     /// No result.
     Nothing {},
+}
+
+/// The end of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exited {
+    /// Its exit code: 128 + n after signal n, 124 after a timeout.
+    pub exit_code: i32,
+    /// Whether it timed out.
+    pub timed_out: bool,
+}
+
+/// The size of a file or tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// In bytes.
+    pub size: u64,
+}
+
+/// Lines of a file, without their text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lines {
+    /// How many characters they have.
+    pub chars: u64,
+    /// Whether the file has fewer lines than the first one.
+    pub past_end: bool,
+    /// Whether the file is binary.
+    pub binary: bool,
+    /// The size of the file, in bytes.
+    pub size: u64,
+}
+
+/// Output of a process, without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// The cursor after it.
+    pub next: u64,
+    /// How many bytes before it are not kept any more.
+    pub dropped: u64,
+    /// The stream and the length of each of its parts.
+    pub chunks: Vec<(u8, u64)>,
+    /// Its exit code, if it has ended and everything that it wrote before was read.
+    pub exit: Option<i32>,
 }
 
 /// An entry of the list of a directory.
@@ -367,21 +192,6 @@ pub struct Listed<'a> {
     /// Its metadata, in the same object.
     #[serde(flatten)]
     pub stat: &'a Stat,
-}
-
-/// A process that runs or is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ProcessInfo {
-    /// Its ID.
-    pub id: String,
-    /// Its program, as it was given.
-    pub program: String,
-    /// Whether it has a terminal.
-    pub terminal: bool,
-    /// Its exit code, where it has ended.
-    pub exit: Option<i32>,
-    /// As in [`Start`].
-    pub label: Option<String>,
 }
 
 mod changes;

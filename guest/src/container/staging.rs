@@ -38,7 +38,7 @@ impl<'a> Staging<'a> {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(files::unnamed(self.place)?),
+            none => none.insert(files::create_unnamed(self.place)?),
         };
         file.write_all(&self.memory).map_err(|error| fault(&error, &self.place.path))?;
         self.memory = Vec::new();

@@ -96,7 +96,7 @@ impl Streams {
     /// If the credit overflows, or the guest does not send on this stream.
     pub fn credit(&self, stream: u8, bytes: u32) -> Result<(), Violation> {
         let mut state = self.state();
-        let credit = outgoing(stream).and_then(|index| state.credit.get_mut(index));
+        let credit = index_of_outgoing(stream).and_then(|index| state.credit.get_mut(index));
         let credit = credit.ok_or(Violation("received credit for a stream that the guest does not send"))?;
         *credit = credit.checked_add(bytes).ok_or(Violation("received more credit than can be counted"))?;
         self.changed.notify_all();
@@ -149,7 +149,7 @@ impl Streams {
 
     /// Waits for credit on a stream and returns it. [`sent`](Self::sent) deducts from it.
     pub fn may_send(&self, stream: u8) -> Result<usize, Stopped> {
-        let index = outgoing(stream).unwrap_or_default();
+        let index = index_of_outgoing(stream).unwrap_or_default();
         let waits = |state: &mut State| !state.stopped && state.credit[index] == 0;
         let state = self.changed.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
         if state.stopped { Err(Stopped) } else { Ok(state.credit[index] as usize) }
@@ -157,7 +157,7 @@ impl Streams {
 
     /// Deducts sent bytes from the credit of a stream.
     pub fn sent(&self, stream: u8, bytes: usize) {
-        let credit = &mut self.state().credit[outgoing(stream).unwrap_or_default()];
+        let credit = &mut self.state().credit[index_of_outgoing(stream).unwrap_or_default()];
         *credit = credit.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 }
@@ -172,7 +172,7 @@ impl State {
 }
 
 /// Returns the index of a stream's credit.
-fn outgoing(stream: u8) -> Option<usize> {
+fn index_of_outgoing(stream: u8) -> Option<usize> {
     usize::from(stream).checked_sub(1).filter(|index| *index < 2)
 }
 

@@ -48,7 +48,7 @@ impl Token {
                 // This leaves no other copy of it.
                 token = <&[u8; LENGTH]>::try_from(value)
                     .ok()
-                    .filter(|value| hex(*value))
+                    .filter(|value| is_hex(*value))
                     .map(|value| Token(*value));
                 if weak.environment {
                     *to = text;
@@ -72,7 +72,7 @@ impl Token {
     }
 }
 
-fn hex(value: &[u8]) -> bool {
+fn is_hex(value: &[u8]) -> bool {
     value.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 

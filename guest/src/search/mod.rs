@@ -39,15 +39,15 @@ pub(crate) fn search(
     let stop = Stop { is_stopped, until };
     let work = Work::new(place, search, &matcher, &stop);
     let end = match Walk::start(place, search) {
-        Ok(walk) => all(&work, walk),
-        Err(fault) if fault.why == Code::NotADirectory => one(&work, place).map(|()| End::Complete),
+        Ok(walk) => search_all(&work, walk),
+        Err(fault) if fault.why == Code::NotADirectory => search_one(&work, place).map(|()| End::Complete),
         Err(fault) => Err(fault),
     };
     work.finish(end?)
 }
 
 /// Searches the start itself, which is a file.
-fn one(work: &Work<'_>, place: &Place) -> Result<(), Fault> {
+fn search_one(work: &Work<'_>, place: &Place) -> Result<(), Fault> {
     let file = File::from(files::open(place)?);
     let name = place.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     if work.matcher.includes(name) {
@@ -57,7 +57,7 @@ fn one(work: &Work<'_>, place: &Place) -> Result<(), Fault> {
     Ok(())
 }
 
-fn all(work: &Work<'_>, mut walk: Walk<'_>) -> Result<End, Fault> {
+fn search_all(work: &Work<'_>, mut walk: Walk<'_>) -> Result<End, Fault> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     thread::scope(|scope| {
         for _ in 1..threads {

@@ -7,7 +7,7 @@ use koze_protocol::search::{Search, is_ignored};
 use rustix::fs::{AtFlags, Dir, FileType, OFlags};
 
 use super::batch::{Directory, Item};
-use crate::files::again;
+use crate::files::reopen_file;
 use crate::message::{Code, Fault, Place};
 use crate::place::{self, fault};
 
@@ -81,8 +81,8 @@ impl<'a> Walk<'a> {
 
     /// Reads a directory. Below the start, it must be one itself, not a link to one.
     fn list(&mut self, path: &str, is_start: bool) -> Result<(), Fault> {
-        let place = at(self.place, path);
-        let opened = open(&place, is_start)?;
+        let place = place_below(self.place, path);
+        let opened = open_directory(&place, is_start)?;
         self.directories += 1;
         let is_near = path.split('/').count() < MAX_OPEN;
         let failed = |error: rustix::io::Errno| fault(&error.into(), &place.path);
@@ -125,17 +125,17 @@ impl<'a> Walk<'a> {
 }
 
 /// Opens a directory.
-fn open(place: &Place, follow: bool) -> Result<OwnedFd, Fault> {
-    let at = place::resolve(place, follow)?;
+fn open_directory(place: &Place, follow: bool) -> Result<OwnedFd, Fault> {
+    let at = place::resolve_place(place, follow)?;
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return Err(Fault::new(Code::NotADirectory, format!("{} is not a directory", place.path)));
     }
-    again(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)
+    reopen_file(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)
 }
 
 /// Returns the place of a path below the start.
-pub(super) fn at(start: &Place, path: &str) -> Place {
+pub(super) fn place_below(start: &Place, path: &str) -> Place {
     let path = match path {
         "" => start.path.clone(),
         _ => format!("{}/{path}", start.path.trim_end_matches('/')),

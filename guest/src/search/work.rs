@@ -10,10 +10,10 @@ use koze_protocol::search::{Cursor, End, LARGEST_RESULT, Line, Matcher, Results,
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::batch::{Batch, Directory, Item};
-use super::walk::at;
+use super::walk::place_below;
 use crate::files;
 use crate::message::{Code, Fault, Place};
-use crate::place::{check, fault};
+use crate::place::{check_path, fault};
 
 /// How many batches wait to be searched, and how many were begun but not added to the results because an earlier one is
 /// not done.
@@ -259,9 +259,9 @@ impl<'a> Work<'a> {
     }
 
     fn open(&self, directory: &Directory, name: &str, path: &str) -> Result<File, Fault> {
-        let place = at(self.place, path);
+        let place = place_below(self.place, path);
         let Some(descriptor) = &directory.descriptor else { return files::open(&place).map(File::from) };
-        check(&place.path)?;
+        check_path(&place.path)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         let opened = rustix::fs::openat(descriptor, name, flags, Mode::empty());
         opened.map(File::from).map_err(|error| fault(&error.into(), path))

@@ -13,7 +13,7 @@ mod unpack;
 use serde::{Deserialize, Serialize};
 
 pub use self::pack::pack;
-pub(crate) use self::pack::{Opened, Stop, look};
+pub(crate) use self::pack::{Opened, Stop, open_entry};
 pub use self::unpack::unpack;
 use crate::message::Fault;
 

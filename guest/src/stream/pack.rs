@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::{FAILED, HEAD, MAX_ATTEMPTS, MAX_DEPTH, MAX_ENTRIES, PIECE, REASON, Record, UNKNOWN};
-use crate::files::{again, file_mode};
+use crate::files::{file_mode, reopen_file};
 use crate::message::{self, Code, Fault, Place};
 use crate::place::{self, fault};
 use crate::tree;
@@ -34,7 +34,7 @@ impl From<Fault> for Stop {
 /// # Errors
 /// Those of the kernel, and [`Code::Unsupported`] for pipes, sockets and devices. The reader of the stream gets the same error.
 pub fn pack(place: &Place, except: &str, to: impl Write) -> Result<(), Fault> {
-    let at = place::resolve(place, true)?;
+    let at = place::resolve_place(place, true)?;
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
     let mode = stat.st_mode & 0o7777;
     let mut pack = Pack {
@@ -47,11 +47,11 @@ pub fn pack(place: &Place, except: &str, to: impl Write) -> Result<(), Fault> {
         in_file: false,
     };
     let packed = if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-        let directory = again(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)?;
+        let directory = reopen_file(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)?;
         pack.directory(OsString::new(), directory, mode).and_then(|()| pack.below())
     } else {
         file_mode(&at, place)?;
-        pack.file(OsStr::new(""), File::from(again(&at, OFlags::RDONLY, place)?))
+        pack.file(OsStr::new(""), File::from(reopen_file(&at, OFlags::RDONLY, place)?))
     };
     match packed.and_then(|()| pack.record(&Record::End)).and_then(|()| pack.flush()) {
         Ok(()) | Err(Stop::ReaderGone) => Ok(()),
@@ -100,7 +100,7 @@ impl<W: Write> Pack<'_, W> {
     fn entry(&mut self, name: &OsStr) -> Result<(), Stop> {
         for _ in 0..MAX_ATTEMPTS {
             let Some(open) = self.open.last() else { break };
-            match look(open.directory.as_fd(), name) {
+            match open_entry(open.directory.as_fd(), name) {
                 Ok((Opened::File(file), _)) => return self.file(name, file),
                 Ok((Opened::Directory(directory), stat)) => {
                     return self.directory(name.to_owned(), directory, stat.st_mode & 0o7777);
@@ -133,7 +133,7 @@ impl<W: Write> Pack<'_, W> {
             let text = format!("{} is more than {MAX_DEPTH} directories deep", self.path(&name));
             return Err(Fault::new(Code::TooLarge, text).into());
         }
-        let left = tree::names(&directory).map_err(|error| fault(&error, &self.path(&name)))?;
+        let left = tree::list_names(&directory).map_err(|error| fault(&error, &self.path(&name)))?;
         self.record(&Record::Directory { name: name.as_bytes().to_vec(), mode })?;
         self.open.push(Open { name, directory, left });
         Ok(())
@@ -211,7 +211,7 @@ pub(crate) enum Opened {
 }
 
 /// Opens an entry of a directory, and describes what was opened.
-pub(crate) fn look(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<(Opened, Stat)> {
+pub(crate) fn open_entry(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<(Opened, Stat)> {
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     match FileType::from_raw_mode(stat.st_mode) {

@@ -152,7 +152,7 @@ impl<R: Read> Unpack<'_, R> {
             if size > self.longest {
                 return Err(self.failed(Errno::FBIG));
             }
-            self.from.read_exact(&mut self.buffer[..length]).map_err(|_| broken(self.path))?;
+            self.from.read_exact(&mut self.buffer[..length]).map_err(|_| broken_stream(self.path))?;
             file.write_all(&self.buffer[..length]).map_err(|error| fault(&error, self.path))?;
         }
         self.bytes += size;
@@ -163,9 +163,9 @@ impl<R: Read> Unpack<'_, R> {
         let mut prefix = [0; 4];
         self.from.read_exact(&mut prefix).map_err(|_| self.broken())?;
         let length = message::length(&prefix).ok().filter(|length| *length <= RECORD);
-        let body = &mut self.buffer[..length.ok_or_else(|| broken(self.path))?];
-        self.from.read_exact(body).map_err(|_| broken(self.path))?;
-        message::decode(body).map(|(_, record)| record).map_err(|_| broken(self.path))
+        let body = &mut self.buffer[..length.ok_or_else(|| broken_stream(self.path))?];
+        self.from.read_exact(body).map_err(|_| broken_stream(self.path))?;
+        message::decode(body).map(|(_, record)| record).map_err(|_| broken_stream(self.path))
     }
 
     fn take(&mut self, bytes: u64) -> Result<(), Fault> {
@@ -178,7 +178,7 @@ impl<R: Read> Unpack<'_, R> {
     }
 
     fn broken(&self) -> Fault {
-        broken(self.path)
+        broken_stream(self.path)
     }
 
     fn too_large(&self, most: std::fmt::Arguments<'_>) -> Fault {
@@ -187,6 +187,6 @@ impl<R: Read> Unpack<'_, R> {
 }
 
 /// The error of an incomplete stream. Only its sender may know why.
-fn broken(path: &str) -> Fault {
+fn broken_stream(path: &str) -> Fault {
     Fault::new(Code::Unavailable, format!("{path}: the data is incomplete"))
 }

@@ -1,45 +1,31 @@
 //! A client of the guest, in place of the Durable Object.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use koze_guest::container::frame::{CREDIT, Decoder, Kind, MAX_FRAME, PIECE, encode, encode_text};
-use koze_guest::container::request::PROTOCOL;
+use koze_guest::client::{self, Error};
+use koze_guest::container::frame::{Kind, encode};
+use koze_guest::container::request::{Exited, PROTOCOL, Request};
+use koze_protocol::operation::Exec;
 use serde_json::{Value, json};
+
+pub(crate) use koze_guest::client::Event;
 
 /// The timeout of every operation.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// An event of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Event {
-    Data(u8, Vec<u8>),
-    End(u8),
-    Credit(u32),
-    Answer(Value),
-}
-
-type Calls = Arc<Mutex<Option<HashMap<u32, Sender<Event>>>>>;
-
-/// An authenticated connection.
+/// The client of the library, with requests as JSON, which may be wrong, and failures that end the test.
 pub(crate) struct Client {
-    socket: TcpStream,
-    writing: Mutex<u32>,
-    calls: Calls,
+    client: client::Client,
+    /// Its socket, for bytes that it would not send.
+    raw: TcpStream,
 }
 
 /// A call.
 pub(crate) struct Call<'a> {
-    client: &'a Client,
+    call: client::Call<'a>,
     pub(crate) number: u32,
-    events: Receiver<Event>,
-    /// Events that arrived while others were awaited.
-    early: RefCell<VecDeque<Event>>,
 }
 
 /// The complete result of a call.
@@ -81,67 +67,25 @@ pub(crate) fn closes(socket: &mut TcpStream) -> bool {
     }
 }
 
-/// Receives the next frame.
-fn frame(socket: &mut TcpStream, decoder: &mut Decoder) -> Option<(u32, Kind, Vec<u8>)> {
-    loop {
-        if let Some(frame) = decoder.next().expect("the guest sends frames") {
-            return Some((frame.call, frame.kind, frame.payload.to_vec()));
-        }
-        match socket.read(decoder.space()) {
-            Ok(0) | Err(_) => return None,
-            Ok(read) => decoder.filled(read),
-        }
-    }
-}
-
 impl Client {
     /// Connects and authenticates.
     pub(crate) fn new(to: SocketAddr, token: &str) -> Option<Self> {
-        let mut socket = connect(to);
-        socket.write_all(&hello(token)).unwrap();
-        let mut decoder = Decoder::new(MAX_FRAME);
-        let (call, kind, payload) = frame(&mut socket, &mut decoder)?;
-        let welcome: Value = serde_json::from_slice(&payload).unwrap();
-        assert_eq!((call, kind), (0, Kind::Welcome));
-        assert_eq!(welcome, json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION") }));
-        let calls: Calls = Arc::new(Mutex::new(Some(HashMap::new())));
-        let (mut reads, known) = (socket.try_clone().unwrap(), Arc::clone(&calls));
-        reads.set_read_timeout(None).unwrap();
-        std::thread::spawn(move || {
-            let mut answers: HashMap<u32, Vec<u8>> = HashMap::new();
-            while let Some((call, kind, payload)) = frame(&mut reads, &mut decoder) {
-                let event = match kind {
-                    Kind::Data => Event::Data(payload[0], payload[1..].to_vec()),
-                    Kind::End => Event::End(payload[0]),
-                    Kind::Credit => {
-                        assert_eq!(payload[0], 0);
-                        Event::Credit(u32::from_le_bytes(payload[1..].try_into().unwrap()))
-                    }
-                    Kind::Answer => {
-                        let text = answers.entry(call).or_default();
-                        text.extend(&payload);
-                        if payload.len() == PIECE {
-                            continue;
-                        }
-                        Event::Answer(serde_json::from_slice(&answers.remove(&call).unwrap()).unwrap())
-                    }
-                    other => panic!("the guest sends no {other:?}"),
-                };
-                // A canceled call gets no further events.
-                if let Some(to) = known.lock().unwrap().as_ref().and_then(|calls| calls.get(&call)) {
-                    let _ = to.send(event);
-                }
+        let socket = connect(to);
+        let raw = socket.try_clone().unwrap();
+        match client::Client::authenticate(socket, token, TIMEOUT) {
+            Ok(client) => {
+                assert_eq!(client.guest_version(), env!("CARGO_PKG_VERSION"));
+                Some(Client { client, raw })
             }
-            *known.lock().unwrap() = None;
-        });
-        Some(Client { socket, writing: Mutex::new(0), calls })
+            Err(Error::Rejected) => None,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Sends arbitrary bytes.
     pub(crate) fn send(&self, bytes: &[u8]) {
-        let _one = self.writing.lock().unwrap();
         // If the guest has closed the connection, reading detects it.
-        let _ = (&self.socket).write_all(bytes);
+        let _ = (&self.raw).write_all(bytes);
     }
 
     /// Opens a call.
@@ -151,14 +95,13 @@ impl Client {
 
     /// The same with an arbitrary text.
     pub(crate) fn open_text(&self, request: &str) -> Call<'_> {
-        let (to, events) = channel();
-        let mut last = self.writing.lock().unwrap();
-        *last += 1;
-        if let Some(calls) = self.calls.lock().unwrap().as_mut() {
-            calls.insert(*last, to);
-        }
-        let _ = (&self.socket).write_all(&encode_text(*last, Kind::Request, request.as_bytes()));
-        Call { client: self, number: *last, events, early: RefCell::default() }
+        self.try_open(request).unwrap()
+    }
+
+    /// The same, of a connection that the guest may have closed.
+    pub(crate) fn try_open(&self, request: &str) -> Result<Call<'_>, Error> {
+        let call = self.client.open_json(request.as_bytes())?;
+        Ok(Call { number: call.number(), call })
     }
 
     /// Sends a request with its input, and waits for the complete result.
@@ -186,8 +129,16 @@ impl Client {
 
     /// Runs a shell script. Returns its output without the last newline.
     pub(crate) fn sh(&self, script: &str) -> String {
-        let done = self.ask(&exec(&["sh", "-c", script]));
-        assert_eq!(done.answer["ok"]["exit_code"], 0, "{script}: {done:?}");
+        let request = Request::Exec(Exec {
+            argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            working_dir: "/".to_owned(),
+            env: Vec::new(),
+            timeout_ms: 60_000,
+            max_output: 1 << 20,
+            call: None,
+        });
+        let done = self.client.ask::<Exited>(&request).unwrap();
+        assert_eq!(done.result.exit_code, 0, "{script}: {done:?}");
         String::from_utf8(done.out).unwrap().trim_end().to_owned()
     }
 
@@ -198,57 +149,43 @@ impl Client {
 
     /// Returns whether the connection is closed.
     pub(crate) fn closed(&self) -> bool {
-        self.calls.lock().unwrap().is_none()
+        self.client.is_closed()
     }
 
     /// Closes the connection.
     pub(crate) fn hang_up(&self) {
-        let _ = self.socket.shutdown(Shutdown::Both);
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        self.hang_up();
+        self.client.close();
     }
 }
 
 impl Call<'_> {
     /// Sends bytes on stream 0, waiting for credit.
     pub(crate) fn write(&self, bytes: &[u8]) {
-        let mut credit = CREDIT as usize;
-        for piece in bytes.chunks(PIECE) {
-            while credit < piece.len() {
-                match self.next() {
-                    Some(Event::Credit(more)) => credit += more as usize,
-                    // The call was already answered or canceled.
-                    other => return self.early.borrow_mut().extend(other),
-                }
-            }
-            credit -= piece.len();
-            self.data(piece);
+        match self.call.write(bytes) {
+            // The call was already answered or canceled.
+            Ok(()) | Err(Error::Answered | Error::Closed) => {}
+            Err(error) => panic!("{error}"),
         }
     }
 
     /// Sends bytes on stream 0 without waiting for credit.
     pub(crate) fn data(&self, bytes: &[u8]) {
-        self.client.send(&encode(self.number, Kind::Data, &[&[0], bytes].concat()));
+        let _ = self.call.write_piece(bytes);
     }
 
     /// Ends stream 0.
     pub(crate) fn end(&self) {
-        self.client.send(&encode(self.number, Kind::End, &[0]));
+        let _ = self.call.end();
     }
 
     /// Grants credit for a stream.
     pub(crate) fn credit(&self, stream: u8, bytes: u32) {
-        let payload = [&[stream][..], &bytes.to_le_bytes()].concat();
-        self.client.send(&encode(self.number, Kind::Credit, &payload));
+        let _ = self.call.grant(stream, bytes);
     }
 
     /// Cancels the call.
     pub(crate) fn cancel(&self) {
-        self.client.send(&encode(self.number, Kind::Cancel, &[]));
+        let _ = self.call.cancel();
     }
 
     /// Returns the next event, or `None` if the connection is closed.
@@ -258,23 +195,23 @@ impl Call<'_> {
 
     /// The same with a timeout.
     pub(crate) fn wait(&self, time: Duration) -> Option<Event> {
-        let early = self.early.borrow_mut().pop_front();
-        early.or_else(|| self.events.recv_timeout(time).ok())
+        match self.call.next(Some(time)) {
+            Ok(event) => Some(event),
+            Err(Error::Answered | Error::Closed | Error::Timeout) => None,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Waits for the complete result, granting credit.
     pub(crate) fn outcome(self) -> Outcome {
         let mut all = [Vec::new(), Vec::new()];
-        let mut ended = Vec::new();
         loop {
             match self.next().expect("the guest answers") {
                 Event::Data(stream, bytes) => {
-                    assert!(!ended.contains(&stream), "data after the end of its stream");
                     all[usize::from(stream) - 1].extend(&bytes);
                     self.credit(stream, u32::try_from(bytes.len()).unwrap());
                 }
-                Event::End(stream) => ended.push(stream),
-                Event::Credit(_) => {}
+                Event::End(_) | Event::Credit(_) => {}
                 Event::Answer(answer) => {
                     assert_eq!(self.wait(Duration::ZERO), None, "the answer is the last event of a call");
                     let [out, err] = all;

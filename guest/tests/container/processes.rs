@@ -284,7 +284,7 @@ fn odd() {
     for (cursor, limit) in [(3, 1), (u64::MAX, 1), (0, 0)] {
         assert_eq!(client.why(&read(&id, cursor, limit, LONG)), "invalid_input");
     }
-    assert_eq!(client.ask(&read(&id, 0, u64::MAX, u64::MAX)).out.len(), 2);
+    assert_eq!(client.ask(&read(&id, 0, u32::MAX.into(), u32::MAX.into())).out.len(), 2);
     for signal in [-1, 0, 99, i32::MAX] {
         let running = start(&client, "exec sleep 1000", json!({}));
         assert_eq!(

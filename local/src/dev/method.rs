@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_bytes::ByteBuf;
 
 use super::frame::Answer;
@@ -11,12 +10,13 @@ use super::{Object, Shared, process};
 use crate::LocalSandbox;
 use koze_core::contract::{
     Done, Entries, Exec, Expose, Failure, LARGEST_PIECE, Lines, Nothing, Open, Opened, Output, Path, Piece,
-    Read, ReadLines, Search, State, Write, Written,
+    Read, ReadLines, SearchFiles, State, Written,
 };
 use koze_core::error::{Code, Error};
 use koze_core::provider::{Provider, Settings};
-use koze_core::sandbox::{self, Command, Edit, LineRange, Place, Sandbox, Status};
+use koze_core::sandbox::{self, Command, Edit, Place, Sandbox, Status};
 use koze_core::session::SLEEP_AFTER;
+use koze_protocol::operation::framed;
 
 /// Runs an operation on the sandbox of an object.
 pub(super) async fn call_operation(
@@ -44,7 +44,7 @@ pub(super) async fn call_operation(
         "edit" => edit_file(&sandbox, &parse_input(input)?, bytes).await,
         "read_lines" => read_lines(&sandbox, &parse_input(input)?).await,
         "search" => {
-            let Search { root, path, search, call: _ } = parse_input(input)?;
+            let SearchFiles { root, path, search, call: _ } = parse_input(input)?;
             let found = sandbox.search(Place { root: &root, path: &path }, &search).await;
             to_answer(&found.map_err(to_failure)?)
         }
@@ -100,18 +100,18 @@ async fn run_command(sandbox: &LocalSandbox, input: Exec) -> Result<Answer, Fail
 }
 
 async fn read_piece(sandbox: &LocalSandbox, input: &Read) -> Result<Answer, Failure> {
-    if input.limit > LARGEST_PIECE {
+    if input.limit > LARGEST_PIECE.into() {
         return Err(invalid_input(format!(
             "one read returns at most {LARGEST_PIECE} bytes: read in several parts"
         )));
     }
     let from = Place { root: &input.root, path: &input.path };
-    let piece = sandbox.read(from, input.offset, input.limit.into()).await.map_err(to_failure)?;
+    let piece = sandbox.read(from, input.offset, input.limit).await.map_err(to_failure)?;
     let value = Piece { bytes: ByteBuf::new(), size: piece.size };
     Ok(Answer { bytes: vec![("bytes", piece.bytes)], ..to_answer(&value)? })
 }
 
-async fn write_file(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Result<Answer, Failure> {
+async fn write_file(sandbox: &LocalSandbox, input: &framed::Write, bytes: &[u8]) -> Result<Answer, Failure> {
     if bytes.len() > LARGEST_PIECE as usize {
         return Err(invalid_input(format!("one write takes at most {LARGEST_PIECE} bytes: append the rest")));
     }
@@ -125,19 +125,9 @@ async fn write_file(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Resu
     to_answer(&Written { size })
 }
 
-/// The input of `edit`: its bytes are the old text and then the new one.
-#[derive(Deserialize)]
-struct FramedEdit {
-    root: String,
-    path: String,
-    /// The length of the old text.
-    old: usize,
-    all: bool,
-}
-
-async fn edit_file(sandbox: &LocalSandbox, input: &FramedEdit, bytes: &[u8]) -> Result<Answer, Failure> {
-    let (old, new) =
-        bytes.split_at_checked(input.old).ok_or_else(|| invalid_input("`old` is too long".to_owned()))?;
+async fn edit_file(sandbox: &LocalSandbox, input: &framed::Edit, bytes: &[u8]) -> Result<Answer, Failure> {
+    let split = usize::try_from(input.old).ok().and_then(|old| bytes.split_at_checked(old));
+    let (old, new) = split.ok_or_else(|| invalid_input("`old` is too long".to_owned()))?;
     let edit = Edit { old: old.to_vec(), new: new.to_vec(), all: input.all };
     let edited =
         sandbox.edit(Place { root: &input.root, path: &input.path }, &edit).await.map_err(to_failure)?;
@@ -145,11 +135,9 @@ async fn edit_file(sandbox: &LocalSandbox, input: &FramedEdit, bytes: &[u8]) -> 
 }
 
 async fn read_lines(sandbox: &LocalSandbox, input: &ReadLines) -> Result<Answer, Failure> {
-    let &ReadLines { first, last, max_chars, verbatim, .. } = input;
-    let range = LineRange { first, last, max_chars: max_chars.into(), verbatim };
     let from = Place { root: &input.root, path: &input.path };
     let sandbox::Lines { text, chars, past_end, binary, size } =
-        sandbox.read_lines(from, range).await.map_err(to_failure)?;
+        sandbox.read_lines(from, input.range()).await.map_err(to_failure)?;
     let value = Lines { text: ByteBuf::new(), chars, past_end, binary, size };
     Ok(Answer { bytes: vec![("text", text.into_bytes())], ..to_answer(&value)? })
 }

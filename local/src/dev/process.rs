@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use koze_core::contract::{
     Chunk, Ended, LARGEST_PIECE, OneProcess, OutputStream, ProcessInfo, ProcessOutput, Processes,
-    ReadProcess, ResizeProcess, SignalProcess, Start, Started, Taken, WaitProcess, WriteProcess,
+    ReadProcess, ResizeProcess, SignalProcess, Start, Started, Taken, WaitProcess,
 };
 use koze_core::sandbox::Sandbox;
 use koze_core::sandbox::process::{
     self, Overflow, Process, ProcessId, Program, Signal, SignalOnDrop, Stdio, Stream,
 };
+use koze_protocol::operation::framed;
 use serde_bytes::ByteBuf;
 
 use super::frame::Answer;
@@ -108,7 +109,11 @@ async fn read_process(sandbox: &LocalSandbox, input: ReadProcess) -> Result<Answ
     Ok(Answer { bytes: vec![("bytes", bytes)], ..to_answer(&value)? })
 }
 
-async fn write_process(sandbox: &LocalSandbox, input: WriteProcess, bytes: &[u8]) -> Result<Answer, Failure> {
+async fn write_process(
+    sandbox: &LocalSandbox,
+    input: framed::WriteProcess,
+    bytes: &[u8],
+) -> Result<Answer, Failure> {
     if bytes.len() > LARGEST_PIECE as usize {
         return Err(invalid_input(format!(
             "one write takes at most {LARGEST_PIECE} bytes: write the rest after it"

@@ -55,11 +55,11 @@ pub use self::sandbox::CloudflareSandbox;
 #[cfg(feature = "script")]
 use self::script::Scripts;
 pub use self::store::CloudflareStore;
-use super::{Hibernated, Info, Opened, Provider, ScriptProvider, Settings};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::maybe_send::MaybeSend;
 use koze_core::profiles;
+use koze_core::provider::{Hibernated, Info, Opened, Provider, ScriptProvider, Settings};
 use koze_core::sandbox::Status;
 #[cfg(feature = "browser")]
 use koze_core::script::Wire;

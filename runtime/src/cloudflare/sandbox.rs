@@ -133,7 +133,7 @@ impl CloudflareSandbox {
 
     /// Reads part of a file in one call.
     async fn read_piece(&self, place: Place<'_>, offset: u64, limit: u64) -> Result<contract::Piece> {
-        let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(LARGEST_PIECE);
+        let limit = limit.min(LARGEST_PIECE.into());
         let offset = offset.min(MAX_SAFE_INTEGER);
         let input = contract::Read { root: place.root.into(), path: place.path.into(), offset, limit };
         self.call(call::read(&input, WITHIN)).await
@@ -258,7 +258,7 @@ impl Sandbox for CloudflareSandbox {
     }
 
     async fn search(&self, path: Place<'_>, search: &Search) -> Result<Searched> {
-        let input = contract::Search {
+        let input = contract::SearchFiles {
             root: path.root.into(),
             path: path.path.into(),
             search: search.clone(),

@@ -91,11 +91,9 @@ export class KozeSandbox extends DurableObject {
     },
     read_process: (input, waiting) => this.#attend("read_process", input, waiting),
     wait_process: (input, waiting) => this.#attend("wait_process", input, waiting),
-    write_process: (input, waiting) => {
-      const { call, bytes } = input;
-      return this.#wait("write_process", { ...input, bytes: [] }, { call, waiting }, bytes);
-    },
-    write: (input) => this.#call("write", { ...input, bytes: [] }, { bytes: input.bytes }),
+    write_process: ({ bytes, ...input }, waiting) =>
+      this.#wait("write_process", input, { call: input.call, waiting }, bytes),
+    write: ({ bytes, ...input }) => this.#call("write", input, { bytes }),
     edit: ({ old, new: replacement, ...input }) =>
       this.#call("edit", { ...input, old: old.length }, { bytes: joined(old, replacement) }),
     pack: (input) => this.#outflow("pack", input),

@@ -1,14 +1,13 @@
 //! The record of a process.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use koze_protocol::operation::ProcessInfo;
 use rustix::io::Errno;
 
 use super::super::programs::Running;
-use super::super::request::ProcessInfo;
 use super::super::wakeup::Wakeup;
-use super::{lock, not_found};
 use crate::message::{Code, Fault};
 use crate::recording::{Piece, Recording};
 use crate::roster::Member;
@@ -210,4 +209,13 @@ impl Member for Entry {
     fn ended(&self) -> bool {
         self.exit().is_some()
     }
+}
+
+pub(super) fn not_found() -> Fault {
+    let text = "the process does not exist: it ended with its sandbox, or it was discarded after its end to make room for others";
+    Fault::new(Code::NotFound, text)
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,22 +5,27 @@ mod entry;
 mod pump;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use koze_protocol::operation::framed::WriteProcess;
+use koze_protocol::operation::{
+    Ended, MAX_LABEL, ProcessInfo, ReadProcess, ResizeProcess, SignalProcess, Start, Started, Taken,
+    WaitProcess,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use self::entry::{Entry, Source};
+use self::entry::{Entry, Source, lock, not_found};
 use self::pump::Pump;
-use super::Guest;
 use super::budget::Held;
 use super::call::{Call, End};
+use super::drain::Drain;
+use super::environment::Environment;
 use super::frame::PIECE;
-use super::request::{
-    Done, MAX_LABEL, ProcessInfo, ReadProcess, ResizeProcess, SignalProcess, Start, WaitProcess, WriteProcess,
-};
+use super::programs::Programs;
+use super::request::{Done, Output};
 use super::wakeup::Wakeup;
 use crate::message::{Code, Fault};
 use crate::process::Streams;
@@ -50,8 +55,15 @@ impl Processes {
     }
 
     /// Starts a process.
-    pub(super) fn start(&self, guest: &Guest, what: Start, held: Held) -> Result<Done, Fault> {
-        let Start { argv, cwd, env, terminal, buffer, drop_oldest, label } = what;
+    pub(super) fn start(
+        &self,
+        programs: &Programs,
+        environment: &Environment,
+        drain: &Drain,
+        what: Start,
+        held: Held,
+    ) -> Result<Done, Fault> {
+        let Start { argv, working_dir, env, terminal, buffer, drop_oldest, label, .. } = what;
         let buffer = usize::try_from(buffer).unwrap_or(usize::MAX);
         if !crate::roster::BUFFER.contains(&buffer) {
             return Err(Fault::new(Code::InvalidInput, "the buffer of a process is too small or too large"));
@@ -65,29 +77,29 @@ impl Processes {
         // The lock is held until the end, because two concurrent starts could take the same space.
         let mut roster = lock(&self.roster);
         // Background programs of forgotten processes may still write, and a closed pipe would kill them.
-        roster.admit(buffer)?.iter().flat_map(|entry| entry.forget()).for_each(|pipe| guest.drain.add(pipe));
+        roster.admit(buffer)?.iter().flat_map(|entry| entry.forget()).for_each(|pipe| drain.add(pipe));
         let env = terminal.iter().map(|_| (TERM.0.to_owned(), TERM.1.to_owned())).chain(env).collect();
-        let env = guest.environment.with(env);
+        let env = environment.with(env);
         let (sources, input, streams) = match &terminal {
-            None => pipes().map_err(no_stream)?,
+            None => create_pipes().map_err(no_stream)?,
             Some(size) => {
-                let [outside, inside] = terminal::open(size.rows, size.columns)?;
+                let [outside, inside] = terminal::open_terminal(size.rows, size.columns)?;
                 let again = || inside.try_clone().map_err(no_stream);
                 let inside = vec![again()?, again()?, inside];
                 let outside = Arc::new(outside);
                 (vec![Source::new(1, Arc::clone(&outside))], outside, Streams::all(inside, true)?)
             }
         };
-        let running = guest.programs.start(&argv, &cwd, &env, streams, self.pump.wakeup())?;
+        let running = programs.start(&argv, &working_dir, &env, streams, self.pump.wakeup())?;
         drop(held);
         let program = argv.into_iter().next().unwrap_or_default();
-        let id = id().map_err(no_stream)?;
+        let id = create_id().map_err(no_stream)?;
         let entry =
             Entry::new((program, label), terminal.is_some(), (buffer, drop_oldest), running, sources, input);
         roster.insert(id.clone(), Arc::new(entry));
         drop(roster);
         self.pump.wakeup().notify();
-        Ok(Done::Started { id })
+        Ok(Done::Started(Started { id }))
     }
 
     /// Describes a process.
@@ -105,9 +117,9 @@ impl Processes {
     }
 
     /// Sends output after a cursor on stream 1, once there is some.
-    pub(super) fn read(&self, guest: &Guest, call: &Call, what: &ReadProcess) -> Result<Done, End> {
+    pub(super) fn read(&self, programs: &Programs, call: &Call, what: &ReadProcess) -> Result<Done, End> {
         let done = self.read_once(call, what);
-        self.abandon(guest, &done, &what.id, what.abandoned);
+        self.abandon(programs, &done, &what.id, what.abandoned_signal);
         done
     }
 
@@ -117,7 +129,7 @@ impl Processes {
             return Err(Fault::new(Code::InvalidInput, "a read must have a limit of at least 1 byte").into());
         }
         let entry = self.get(&what.id)?;
-        let (piece, exit) = wait(call, &entry, what.wait_ms, |late| {
+        let (piece, exit) = wait_for_answer(call, &entry, what.wait_ms.into(), |late| {
             let (piece, exit, made_room) = entry.read(what.cursor, limit)?;
             if made_room {
                 self.pump.wakeup().notify();
@@ -131,49 +143,53 @@ impl Processes {
             chunks.push((stream, bytes.len() as u64));
         }
         call.end(1)?;
-        Ok(Done::Output { next: piece.next, dropped: piece.dropped, chunks, exit })
+        Ok(Done::Output(Output { next: piece.next, dropped: piece.dropped, chunks, exit }))
     }
 
     /// Waits until a process has ended.
-    pub(super) fn wait(&self, guest: &Guest, call: &Call, what: &WaitProcess) -> Result<Done, End> {
+    pub(super) fn wait(&self, programs: &Programs, call: &Call, what: &WaitProcess) -> Result<Done, End> {
         let entry = self.get(&what.id)?;
-        let exit = wait(call, &entry, what.timeout_ms, |late| {
+        let exit = wait_for_answer(call, &entry, what.timeout_ms.into(), |late| {
             let exit = entry.exit();
             Ok((late || exit.is_some()).then_some(exit))
         });
-        let done = exit.map(|exit| Done::Exit { exit });
-        self.abandon(guest, &done, &what.id, what.abandoned);
+        let done = exit.map(|exit| Done::Exit(Ended { exit }));
+        self.abandon(programs, &done, &what.id, what.abandoned_signal);
         done
     }
 
     /// Sends the signal of a call whose caller no longer waits.
-    fn abandon(&self, guest: &Guest, done: &Result<Done, End>, id: &str, signal: Option<i32>) {
+    fn abandon(&self, programs: &Programs, done: &Result<Done, End>, id: &str, signal: Option<u8>) {
         if let (Err(End::Stopped), Some(signal)) = (done, signal) {
             // If the process does not exist any more, no signal is needed.
-            let _ = self.signal(guest, &SignalProcess { id: id.to_owned(), signal });
+            let _ = self.signal(programs, &SignalProcess { id: id.to_owned(), signal });
         }
     }
 
     /// Writes the bytes of stream 0 until its end, or until the time is up.
     pub(super) fn write(&self, call: &Call, what: &WriteProcess) -> Result<Done, End> {
         let entry = self.get(&what.id)?;
-        let until = Instant::now().checked_add(Duration::from_millis(what.wait_ms));
-        let Some(input) = turn(&entry, until, || call.streams.stopped())? else {
-            return if call.streams.stopped() { Err(End::Stopped) } else { Ok(Done::Taken { taken: 0 }) };
+        let until = Instant::now().checked_add(Duration::from_millis(what.wait_ms.into()));
+        let Some(input) = take_turn(&entry, until, || call.streams.stopped())? else {
+            return if call.streams.stopped() {
+                Err(End::Stopped)
+            } else {
+                Ok(Done::Taken(Taken { taken: 0 }))
+            };
         };
-        let descriptor = input.as_ref().ok_or_else(closed)?;
-        let wakeup = wakeup(call, &entry)?;
+        let descriptor = input.as_ref().ok_or_else(closed_input)?;
+        let wakeup = create_wakeup(call, &entry)?;
         let (mut taken, mut buffer) = (0, vec![0; PIECE]);
         loop {
             let length = call.take(&mut buffer)?;
             if length == 0 {
-                return Ok(Done::Taken { taken });
+                return Ok(Done::Taken(Taken { taken }));
             }
-            let written = write(call, &entry, descriptor, &buffer[..length], until, &wakeup)?;
+            let written = write_input(call, &entry, descriptor, &buffer[..length], until, &wakeup)?;
             taken += written as u64;
             if written < length {
                 let ended = taken == 0 && entry.exit().is_some();
-                return if ended { Err(closed().into()) } else { Ok(Done::Taken { taken }) };
+                return if ended { Err(closed_input().into()) } else { Ok(Done::Taken(Taken { taken })) };
             }
         }
     }
@@ -188,14 +204,14 @@ impl Processes {
             )
         };
         let until = Instant::now().checked_add(TIMEOUT);
-        let mut input = turn(&entry, until, || call.streams.stopped())?.ok_or_else(busy)?;
+        let mut input = take_turn(&entry, until, || call.streams.stopped())?.ok_or_else(busy)?;
         if !entry.terminal {
             input.take();
             return Ok(Done::Nothing {});
         }
         let Some(descriptor) = input.as_ref() else { return Ok(Done::Nothing {}) };
-        let wakeup = wakeup(call, &entry)?;
-        match write(call, &entry, descriptor, END_OF_FILE, until, &wakeup) {
+        let wakeup = create_wakeup(call, &entry)?;
+        match write_input(call, &entry, descriptor, END_OF_FILE, until, &wakeup) {
             Ok(0) if entry.exit().is_none() => Err(busy().into()),
             Ok(_) => Ok(Done::Nothing {}),
             Err(End::Fault(fault)) if fault.why == Code::InvalidInput => Ok(Done::Nothing {}),
@@ -203,9 +219,9 @@ impl Processes {
         }
     }
 
-    pub(super) fn signal(&self, guest: &Guest, what: &SignalProcess) -> Result<Done, Fault> {
+    pub(super) fn signal(&self, programs: &Programs, what: &SignalProcess) -> Result<Done, Fault> {
         let entry = self.get(&what.id)?;
-        guest.programs.signal(&entry.running, what.signal)?;
+        programs.signal(&entry.running, what.signal.into())?;
         Ok(Done::Nothing {})
     }
 
@@ -218,14 +234,14 @@ impl Processes {
         }
         // If no program has the terminal open any more, its size does not matter.
         if let Some(outside) = entry.outside() {
-            terminal::resize(&outside, what.rows, what.columns).map_err(no_stream)?;
+            terminal::resize_terminal(&outside, what.rows, what.columns).map_err(no_stream)?;
         }
         Ok(Done::Nothing {})
     }
 }
 
 /// Calls `ask` whenever the process has output or has ended, until it returns an answer. Calls it with `true` when the time is up.
-fn wait<T>(
+fn wait_for_answer<T>(
     call: &Call,
     entry: &Entry,
     wait_ms: u64,
@@ -235,7 +251,7 @@ fn wait<T>(
         return Ok(answer);
     }
     let until = Instant::now().checked_add(Duration::from_millis(wait_ms));
-    let wakeup = wakeup(call, entry)?;
+    let wakeup = create_wakeup(call, entry)?;
     loop {
         wakeup.reset();
         if call.streams.stopped() {
@@ -250,7 +266,7 @@ fn wait<T>(
 }
 
 /// Returns a wakeup that is notified when a process has output or has ended, and when the call is canceled.
-fn wakeup(call: &Call, entry: &Entry) -> Result<Arc<Wakeup>, Fault> {
+fn create_wakeup(call: &Call, entry: &Entry) -> Result<Arc<Wakeup>, Fault> {
     let wakeup = Arc::new(Wakeup::new().map_err(|error| {
         Fault::new(Code::Unavailable, format!("the guest has no file descriptor left: {error}"))
     })?);
@@ -260,7 +276,7 @@ fn wakeup(call: &Call, entry: &Entry) -> Result<Arc<Wakeup>, Fault> {
 }
 
 /// Takes the turn to write, so that concurrent writes are not mixed. Returns `None` if the time is up or the call is canceled.
-fn turn(
+fn take_turn(
     entry: &Entry,
     until: Option<Instant>,
     stopped: impl Fn() -> bool,
@@ -280,7 +296,7 @@ fn turn(
 }
 
 /// Writes until the time is up or the process has ended. Returns the number of bytes written.
-fn write(
+fn write_input(
     call: &Call,
     entry: &Entry,
     descriptor: &Arc<OwnedFd>,
@@ -312,7 +328,7 @@ fn write(
                 poll_until(&mut ready, until);
             }
             Err(_) if taken > 0 => return Ok(taken),
-            Err(_) => return Err(closed().into()),
+            Err(_) => return Err(closed_input().into()),
         }
     }
     Ok(taken)
@@ -326,7 +342,7 @@ fn poll_until(ready: &mut [PollFd<'_>], until: Option<Instant>) {
 }
 
 /// Creates the pipes of a process. Returns the guest's ends, and those of the process.
-fn pipes() -> rustix::io::Result<(Vec<Source>, Arc<OwnedFd>, Streams)> {
+fn create_pipes() -> rustix::io::Result<(Vec<Source>, Arc<OwnedFd>, Streams)> {
     let (stdin, input) = pipe_with(PipeFlags::CLOEXEC)?;
     let (out, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
     let (err, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -338,7 +354,7 @@ fn pipes() -> rustix::io::Result<(Vec<Source>, Arc<OwnedFd>, Streams)> {
 }
 
 /// Returns a random ID, which cannot be guessed and is never used twice.
-fn id() -> rustix::io::Result<String> {
+fn create_id() -> rustix::io::Result<String> {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat())
@@ -351,19 +367,10 @@ fn check_size(rows: u16, columns: u16) -> Result<(), Fault> {
     Ok(())
 }
 
-fn not_found() -> Fault {
-    let text = "the process does not exist: it ended with its sandbox, or it was discarded after its end to make room for others";
-    Fault::new(Code::NotFound, text)
-}
-
-fn closed() -> Fault {
+fn closed_input() -> Fault {
     Fault::new(Code::InvalidInput, "the standard input of the process is closed, or the process has ended")
 }
 
 fn no_stream(error: impl std::fmt::Display) -> Fault {
     Fault::new(Code::Unavailable, format!("no stream can be created for the process: {error}"))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

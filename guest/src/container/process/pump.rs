@@ -8,8 +8,7 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::wakeup::Wakeup;
-use super::entry::Entry;
-use super::lock;
+use super::entry::{Entry, lock};
 use crate::roster::Roster;
 
 /// The maximum number of bytes of one read.
@@ -25,7 +24,10 @@ impl Pump {
     pub(super) fn start(roster: Arc<Mutex<Roster<Entry>>>) -> io::Result<Self> {
         let wakeup = Arc::new(Wakeup::new()?);
         let pump = Pump(Arc::clone(&wakeup));
-        thread::Builder::new().name("pump".into()).stack_size(STACK).spawn(move || run(&roster, &wakeup))?;
+        thread::Builder::new()
+            .name("pump".into())
+            .stack_size(STACK)
+            .spawn(move || pump_output(&roster, &wakeup))?;
         Ok(pump)
     }
 
@@ -35,7 +37,7 @@ impl Pump {
     }
 }
 
-fn run(roster: &Mutex<Roster<Entry>>, wakeup: &Wakeup) {
+fn pump_output(roster: &Mutex<Roster<Entry>>, wakeup: &Wakeup) {
     let mut buffer = vec![0; PIECE];
     loop {
         wakeup.reset();

@@ -2,13 +2,23 @@
 
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::value::{EnumAccessDeserializer, StringDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 
 use koze_protocol::Change;
 
 use super::Request;
+
+impl Serialize for Request {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Request::Change(change) => change.serialize(serializer),
+            // The derived function, of the type itself.
+            other => Request::serialize(other, serializer),
+        }
+    }
+}
 
 impl<'de> Deserialize<'de> for Request {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

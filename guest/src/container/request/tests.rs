@@ -6,15 +6,16 @@ use koze_protocol::edit::NearestLine;
 
 #[test]
 fn requests_as_they_are_written() {
-    let place = || Place { root: "/".into(), path: "/x".into() };
-    let (root, path) = (String::from("/"), String::from("/x"));
+    let place = || -> Place { Place { root: "/".into(), path: "/x".into() } };
+    let Place { root, path } = place();
     let read = Read { root: root.clone(), path: path.clone(), offset: 0, limit: 8_388_608 };
     let exec = Exec {
         argv: vec!["ls".into()],
-        cwd: "/".into(),
+        working_dir: "/".into(),
         env: vec![("A".into(), "b".into())],
         timeout_ms: 1000,
         max_output: 65536,
+        call: None,
     };
     for (text, request) in [
         (
@@ -43,7 +44,10 @@ fn requests_as_they_are_written() {
             Request::ReadLines(ReadLines {
                 root: root.clone(),
                 path: path.clone(),
-                range: LineRange { first: 1, last: None, max_chars: 9, verbatim: false },
+                first: 1,
+                last: None,
+                max_chars: 9,
+                verbatim: false,
             }),
         ),
         (r#"{"list": {"root": "/", "path": "/x"}}"#, Request::List(place())),
@@ -73,7 +77,7 @@ fn requests_as_they_are_written() {
             r#"{"search": {"root": "/", "path": "/x", "search": {"pattern": "a", "ignoreCase": true, "include": null,
                 "skipIgnored": false, "maxFileSize": 1, "binaryWithin": 2, "maxLineChars": 3, "maxLineBytes": 4,
                 "maxMatches": 5, "maxSkipped": 6, "maxDirectories": 7, "maxEntries": 8, "timeoutMs": 9}}}"#,
-            Request::Search(Search {
+            Request::Search(SearchFiles {
                 root: "/".into(),
                 path: "/x".into(),
                 search: koze_protocol::search::Search {
@@ -91,22 +95,58 @@ fn requests_as_they_are_written() {
                     max_entries: 8,
                     timeout_ms: 9,
                 },
+                call: None,
             }),
         ),
         (r#"{"kill_all": {}}"#, Request::KillAll {}),
     ] {
         assert_eq!(from_str::<Request>(text).unwrap(), request, "{text}");
+        assert_eq!(serde_json::from_value::<Request>(to_value(&request).unwrap()).unwrap(), request);
     }
+}
+
+#[test]
+fn other_texts_are_no_requests() {
     for text in ["", "{}", "[]", r#"{"format": {}}"#, r#"{"stat": {"root": "/"}}"#, r#""kill_all""#] {
         assert!(from_str::<Request>(text).is_err(), "{text}");
     }
 }
 
+/// Classes write requests in snake case, for older guests.
+#[test]
+fn both_cases_are_read() {
+    for (snake, camel) in [
+        (
+            r#"{"exec": {"argv": [], "cwd": "/", "timeout_ms": 1, "max_output": 2}}"#,
+            r#"{"exec": {"argv": [], "workingDir": "/", "env": [], "timeoutMs": 1, "maxOutput": 2, "call": null}}"#,
+        ),
+        (
+            r#"{"read_lines": {"root": "/", "path": "/x", "first": 1, "last": 2, "max_chars": 3, "verbatim": true}}"#,
+            r#"{"read_lines": {"root": "/", "path": "/x", "first": 1, "last": 2, "maxChars": 3, "verbatim": true}}"#,
+        ),
+        (
+            r#"{"start": {"argv": ["sh"], "cwd": "/", "terminal": {"rows": 1, "columns": 2}, "buffer": 4096, "drop_oldest": true}}"#,
+            r#"{"start": {"argv": ["sh"], "workingDir": "/", "terminal": {"rows": 1, "columns": 2}, "buffer": 4096, "dropOldest": true}}"#,
+        ),
+        (
+            r#"{"read_process": {"id": "a", "cursor": 1, "limit": 2, "wait_ms": 3, "abandoned": 9}}"#,
+            r#"{"read_process": {"id": "a", "cursor": 1, "limit": 2, "waitMs": 3, "abandonedSignal": 9}}"#,
+        ),
+        (r#"{"write_process": {"id": "a", "wait_ms": 3}}"#, r#"{"write_process": {"id": "a", "waitMs": 3}}"#),
+        (
+            r#"{"wait_process": {"id": "a", "timeout_ms": 3, "abandoned": null}}"#,
+            r#"{"wait_process": {"id": "a", "timeoutMs": 3, "abandonedSignal": null}}"#,
+        ),
+    ] {
+        assert_eq!(from_str::<Request>(snake).unwrap(), from_str::<Request>(camel).unwrap(), "{snake}");
+    }
+}
+
 #[test]
 fn answers_as_they_are_written() {
-    let ended = Answer::Ok(Done::Ended { exit_code: 0, timed_out: false });
+    let ended = Answer::Ok(Done::Exited(Exited { exit_code: 0, timed_out: false }));
     assert_eq!(to_value(ended).unwrap(), json!({"ok": {"exit_code": 0, "timed_out": false}}));
-    assert_eq!(to_value(Answer::Ok(Done::Size { size: 123 })).unwrap(), json!({"ok": {"size": 123}}));
+    assert_eq!(to_value(Answer::Ok(Done::Size(Size { size: 123 }))).unwrap(), json!({"ok": {"size": 123}}));
     let edited = |edited| to_value(Answer::Ok(Done::Edited(edited))).unwrap();
     let done = Edited::Done { size: 1, replaced: 2 };
     assert_eq!(edited(done), json!({"ok": {"done": {"size": 1, "replaced": 2}}}));
@@ -118,12 +158,12 @@ fn answers_as_they_are_written() {
     let ambiguous = Edited::Ambiguous { occurrences: 2, lines: vec![1, 1] };
     assert_eq!(edited(ambiguous), json!({"ok": {"ambiguous": {"occurrences": 2, "lines": [1, 1]}}}));
     let lines = json!({"chars": 1, "past_end": false, "binary": false, "size": 2});
-    let done = Done::Lines { chars: 1, past_end: false, binary: false, size: 2 };
+    let done = Done::Lines(Lines { chars: 1, past_end: false, binary: false, size: 2 });
     assert_eq!(to_value(Answer::Ok(done)).unwrap(), json!({ "ok": lines }));
     assert_eq!(to_value(Answer::Ok(Done::Nothing {})).unwrap(), json!({"ok": {}}));
     let extracted = Answer::Ok(Done::Extracted(Contents { entries: 1, bytes: 2, skipped: 0 }));
     assert_eq!(to_value(extracted).unwrap(), json!({"ok": {"entries": 1, "bytes": 2, "skipped": 0}}));
-    let failed = Answer::Failed(Fault::new(Code::NotFound, "…"));
+    let failed = Answer::<Done>::Failed(Fault::new(Code::NotFound, "…"));
     assert_eq!(to_value(failed).unwrap(), json!({"failed": {"why": "not_found", "text": "…"}}));
     let link = Stat { kind: Kind::Link("y".into()), size: 1, mode: 0o777, mtime: Some(7), version: Some(8) };
     let stat = json!({"kind": "link", "target": "y", "size": 1, "mode": 0o777, "mtime": 7, "version": 8});

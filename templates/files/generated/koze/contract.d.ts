@@ -541,11 +541,11 @@ export type OutputStream = "stdout" | "stderr";
  */
 export type Pack = { 
 /**
- * As in [`Path`].
+ * As in `Path`.
  */
 root: string, 
 /**
- * As in [`Path`]. A final link is followed; links inside a directory are kept.
+ * As in `Path`. A final link is followed; links inside a directory are kept.
  */
 path: string, 
 /**
@@ -652,11 +652,11 @@ processes: Array<ProcessInfo>, };
  */
 export type Read = { 
 /**
- * As in [`Path`].
+ * As in `Path`.
  */
 root: string, 
 /**
- * As in [`Path`].
+ * As in `Path`.
  */
 path: string, 
 /**
@@ -664,7 +664,7 @@ path: string,
  */
 offset: number, 
 /**
- * Its maximum length, at most [`LARGEST_PIECE`].
+ * Its maximum length, at most 8 MiB in the contract.
  */
 limit: number, };
 
@@ -673,11 +673,11 @@ limit: number, };
  */
 export type ReadLines = { 
 /**
- * As in [`Path`].
+ * As in `Path`.
  */
 root: string, 
 /**
- * As in [`Path`].
+ * As in `Path`.
  */
 path: string, 
 /**
@@ -689,7 +689,7 @@ first: number,
  */
 last: number | null, 
 /**
- * How many characters are returned, at most [`MAX_CHARS`](crate::sandbox::MAX_CHARS).
+ * How many characters are returned, at most 2097152.
  */
 maxChars: number, 
 /**
@@ -811,11 +811,11 @@ timeoutMs: number, };
  */
 export type SearchFiles = { 
 /**
- * As in [`Path`].
+ * As in `Path`.
  */
 root: string, 
 /**
- * As in [`Path`].
+ * As in `Path`.
  */
 path: string, 
 /**

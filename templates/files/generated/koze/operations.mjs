@@ -77,9 +77,9 @@ export class Operations {
     processes: () => this.#processes(),
     read_process: (input, waiting) => this.#readProcess(input, waiting),
     write_process: (input, waiting) => this.#writeProcess(input, waiting),
-    close_process: ({ id }) => this.#processDone({ close_process: { id } }),
-    signal_process: ({ id, signal }) => this.#processDone({ signal_process: { id, signal } }),
-    resize_process: ({ id, rows, columns }) => this.#processDone({ resize_process: { id, rows, columns } }),
+    close_process: (input) => this.#processDone({ close_process: input }),
+    signal_process: (input) => this.#processDone({ signal_process: input }),
+    resize_process: (input) => this.#processDone({ resize_process: input }),
     wait_process: (input, waiting) => this.#waitProcess(input, waiting),
     read: (input) => this.#read(input),
     write: (input) => this.#write(input),
@@ -171,8 +171,8 @@ export class Operations {
   }
 
   /** @param {koze.OneProcess} input @returns {Promise<koze.Reply<koze.ProcessInfo>>} */
-  async #inspect({ id }) {
-    return this.#process(async () => info((await this.#ask({ process: { id } })).ok));
+  async #inspect(input) {
+    return this.#process(async () => info((await this.#ask({ process: input })).ok));
   }
 
   /** @returns {Promise<koze.Reply<koze.Processes>>} */
@@ -233,11 +233,11 @@ export class Operations {
   }
 
   /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */
-  async #read({ root, path, offset, limit }) {
-    return this.#calls.files([path], async () => {
-      const most = Math.min(limit, LARGEST_PIECE);
-      const { ok, out: bytes } = await this.#ask({ read: { root, path, offset, limit: most } }, { most: [most, 0] });
-      return piece(bytes, offset, whole(ok.size));
+  async #read(input) {
+    return this.#calls.files([input.path], async () => {
+      const limit = Math.min(input.limit, LARGEST_PIECE);
+      const { ok, out: bytes } = await this.#ask({ read: { ...input, limit } }, { most: [limit, 0] });
+      return piece(bytes, input.offset, whole(ok.size));
     });
   }
 
@@ -284,17 +284,17 @@ export class Operations {
   }
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Entries>>} */
-  async #list({ root, path }) {
-    return this.#calls.files([path], async () => {
-      const { out } = await this.#ask({ list: { root, path } }, { most: [LARGEST_LIST, 0] });
+  async #list(input) {
+    return this.#calls.files([input.path], async () => {
+      const { out } = await this.#ask({ list: input }, { most: [LARGEST_LIST, 0] });
       const entries = JSON.parse(decoder.decode(out));
       return { entries: entries.map((/** @type {any} */ entry) => ({ name: String(entry.name), stat: stat(entry) })) };
     });
   }
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Stat>>} */
-  async #stat({ root, path }) {
-    return this.#calls.files([path], async () => stat((await this.#ask({ stat: { root, path } })).ok));
+  async #stat(input) {
+    return this.#calls.files([input.path], async () => stat((await this.#ask({ stat: input })).ok));
   }
 
   /**

@@ -48,8 +48,8 @@ export class Trees {
    * @param {koze.Pack} input
    * @returns {Promise<koze.Packed>}
    */
-  async pack({ root, path, except }) {
-    return this.#begin({ pack: { root, path, except } }, IDLE_MS);
+  async pack(input) {
+    return this.#begin({ pack: input }, IDLE_MS);
   }
 
   /**
@@ -58,8 +58,8 @@ export class Trees {
    * @param {koze.Path} input
    * @returns {Promise<koze.Packed>}
    */
-  async archive({ root, path }) {
-    return this.#begin({ archive: { root, path } }, ARCHIVE_IDLE_MS);
+  async archive(input) {
+    return this.#begin({ archive: input }, ARCHIVE_IDLE_MS);
   }
 
   /**
