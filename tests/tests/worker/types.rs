@@ -205,7 +205,7 @@ fn a_local_class_with_another_contract_fails() {
             "@returns {Promise<koze.Reply<koze.State>>}",
             "kozeExtract",
         ),
-        ("    write: (input) =>", "    writ: (input) =>", "writ"),
+        ("    write: ({ bytes, ...input }) =>", "    writ: ({ bytes, ...input }) =>", "writ"),
         ("await this.#call(\"expose\", input)", "this.#call(\"expose\", input)", "Reply<Done>"),
     ] {
         let project = templates();

@@ -52,7 +52,7 @@ impl Wanted<'_> {
     /// | has another value | does not declare the key | it stays the user's |
     /// | has another value | declares the key | an error: only the user can decide |
     ///
-    /// [`Wanted::decide_adoption`] has the exceptions for images. In an environment, an image of the user's in `above`
+    /// `decide_adoption` has the exceptions for images. In an environment, an image of the user's in `above`
     /// replaces one that koze wrote; the user owns it there, too.
     pub fn reconcile_container(
         &self,
