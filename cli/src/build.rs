@@ -271,7 +271,7 @@ fn class_to_remove(
     findings: &mut Findings,
 ) -> Result<String, Stop> {
     let refuse = |why: String, remedy: String| Rule::NotRemovable { name: name.to_owned(), why, remedy };
-    let own = Own::ALL.into_iter().filter_map(|own| own.locked(lock)).map(|own| (&own.class, &own.class));
+    let own = Own::ALL.into_iter().filter_map(|own| lock.own(own)).map(|own| (&own.class, &own.class));
     let living = lock.sandboxes.iter().map(|locked| (&locked.name, &locked.class)).chain(own);
     let kept = lock.kept.iter().map(|kept| (&kept.name, &kept.class));
     // Kept storage can be deleted later, but keeping it again would change nothing.
@@ -304,7 +304,7 @@ fn class_to_remove(
         let remedy = format!("koze has built {}: use one of these names", koze_model::rules::listed(&names));
         return findings.fail(refuse("koze did not build it".to_owned(), remedy), None);
     };
-    if let Some(own) = Own::enabled(project).find(|own| own.class() == *class) {
+    if let Some(own) = project.enabled().find(|own| own.class() == *class) {
         let why = "`Cargo.toml` enables it".to_owned();
         let remedy = format!("{} first, then run the command again", own.how_not());
         return findings.fail(refuse(why, remedy), Some(Place::file("Cargo.toml".to_owned())));

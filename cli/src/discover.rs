@@ -11,6 +11,7 @@ use walkdir::{DirEntry, WalkDir};
 use crate::draft::Draft;
 use crate::finding::{Findings, Place, Stop};
 use crate::manifest::{self, Manifest, ScriptTable};
+use crate::own::Own;
 use crate::paths;
 use crate::platform;
 use crate::rules::Rule;
@@ -71,6 +72,19 @@ struct Sources {
 }
 
 impl Project {
+    /// Returns whether the manifest enables a class of koze's own.
+    pub fn enables(&self, own: Own) -> bool {
+        match own {
+            Own::Registry => self.registry,
+            Own::Scripts => self.worker_scripts().is_some(),
+        }
+    }
+
+    /// Returns the classes of koze's own that the manifest enables.
+    pub fn enabled(&self) -> impl Iterator<Item = Own> {
+        Own::ALL.into_iter().filter(|own| self.enables(*own))
+    }
+
     /// Finds the package that contains `dir`: the nearest `Cargo.toml` at or above it, as cargo does.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
 use crate::home;
 use crate::images::guest;
+use crate::own::Own;
 use crate::paths;
 use crate::rules::Rule;
 use crate::wrangler::locate::Given;
@@ -54,10 +55,10 @@ pub struct Lock {
     pub files: Vec<String>,
     /// The class that records the sandboxes of sessions, if the last build had it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub registry: Option<Own>,
+    pub registry: Option<LockedOwn>,
     /// The class that runs the scripts of agents, if the last build had it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scripts: Option<Own>,
+    pub scripts: Option<LockedOwn>,
     /// The sandboxes of the last build, in the order of their files.
     #[serde(default, rename = "sandbox", skip_serializing_if = "Vec::is_empty")]
     pub sandboxes: Vec<Locked>,
@@ -75,7 +76,7 @@ pub struct Lock {
 /// A class of koze's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Own {
+pub struct LockedOwn {
     /// The class.
     pub class: String,
     /// The binding.
@@ -156,6 +157,22 @@ pub struct Tag {
 }
 
 impl Lock {
+    /// Returns the entry of a class of koze's own.
+    pub fn own(&self, class: Own) -> Option<&LockedOwn> {
+        match class {
+            Own::Registry => self.registry.as_ref(),
+            Own::Scripts => self.scripts.as_ref(),
+        }
+    }
+
+    /// Sets the entry of a class of koze's own.
+    pub fn set_own(&mut self, class: Own, entry: Option<LockedOwn>) {
+        match class {
+            Own::Registry => self.registry = entry,
+            Own::Scripts => self.scripts = entry,
+        }
+    }
+
     /// Creates an empty lock.
     pub fn new() -> Self {
         Lock { version: VERSION, ..Lock::default() }

@@ -2,9 +2,6 @@
 
 use koze_core::contract::{REGISTRY_BINDING, SCRIPTS_BINDING};
 
-use crate::discover::Project;
-use crate::lock::{self, Lock};
-
 /// A class of koze's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Own {
@@ -31,35 +28,6 @@ impl Own {
         match self {
             Own::Registry => REGISTRY_BINDING,
             Own::Scripts => SCRIPTS_BINDING,
-        }
-    }
-
-    /// Returns whether the manifest enables it.
-    pub fn is_enabled(self, project: &Project) -> bool {
-        match self {
-            Own::Registry => project.registry,
-            Own::Scripts => project.worker_scripts().is_some(),
-        }
-    }
-
-    /// Returns the classes that the manifest enables.
-    pub fn enabled(project: &Project) -> impl Iterator<Item = Own> {
-        Own::ALL.into_iter().filter(|own| own.is_enabled(project))
-    }
-
-    /// Returns its entry in a lock.
-    pub fn locked(self, lock: &Lock) -> Option<&lock::Own> {
-        match self {
-            Own::Registry => lock.registry.as_ref(),
-            Own::Scripts => lock.scripts.as_ref(),
-        }
-    }
-
-    /// Sets its entry in a lock.
-    pub fn lock(self, lock: &mut Lock, entry: Option<lock::Own>) {
-        match self {
-            Own::Registry => lock.registry = entry,
-            Own::Scripts => lock.scripts = entry,
         }
     }
 

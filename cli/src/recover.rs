@@ -23,8 +23,8 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
     for own in Own::ALL {
         let (class, binding) = (own.class().to_owned(), own.binding().to_owned());
         let exported = format!("export {{ {class} }} from ");
-        if !own.is_enabled(project) && text.lines().any(|line| line.starts_with(&exported)) {
-            own.lock(lock, Some(lock::Own { class, binding, migration: None }));
+        if !project.enables(own) && text.lines().any(|line| line.starts_with(&exported)) {
+            lock.set_own(own, Some(lock::LockedOwn { class, binding, migration: None }));
         }
     }
     let mut before = "";

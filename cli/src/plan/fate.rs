@@ -56,7 +56,7 @@ pub(super) fn resolve<'a>(
     findings: &mut Findings,
 ) -> Fate<'a> {
     let declared = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
-    let enabled = Own::enabled(inputs.project).map(|own| -> &'a str { own.class() });
+    let enabled = inputs.project.enabled().map(|own| -> &'a str { own.class() });
     let judge = Judge { inputs, lifecycles, declared: declared.chain(enabled).collect() };
     let mut fate = Fate { renames: inputs.draft.renames.clone(), ..Fate::default() };
     judge.declared_renames(&mut fate, findings);

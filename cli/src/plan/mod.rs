@@ -204,7 +204,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     new_lock.migrations = tags;
     new_lock.kept = fate.kept(lock);
     for (own, new) in Own::ALL.into_iter().zip(new_own) {
-        own.lock(&mut new_lock, own::locked(own, inputs, &lifecycles, new));
+        new_lock.set_own(own, own::locked(own, inputs, &lifecycles, new));
     }
     if let Some(sdk) = sdk {
         for kept in planning.iter().filter_map(|sandbox| sandbox.kept_images.get(&None)) {

@@ -26,8 +26,7 @@ pub(super) fn shelved(inputs: &Inputs, lifecycles: &[Lifecycle], findings: &mut 
     for own in Own::ALL {
         let class = own.class();
         let living = lifecycles.iter().find(|list| list.lives(class));
-        let (Some(list), Some(_), false) = (living, own.locked(inputs.lock), own.is_enabled(inputs.project))
-        else {
+        let (Some(list), Some(_), false) = (living, inputs.lock.own(own), inputs.project.enables(own)) else {
             continue;
         };
         if inputs.is_removed(class, Storage::Keep) {
@@ -50,9 +49,9 @@ pub(super) fn edits(
 ) -> Vec<Edit> {
     let (name, binding) = (own.class(), own.binding());
     let keys = [Step::from("durable_objects"), Step::from("bindings")];
-    if !own.is_enabled(inputs.project) {
+    if !inputs.project.enables(own) {
         let lives = lifecycles.iter().any(|list| list.lives(name));
-        if own.locked(inputs.lock).is_none() || (lives && !inputs.is_dropped(name)) {
+        if inputs.lock.own(own).is_none() || (lives && !inputs.is_dropped(name)) {
             return Vec::new();
         }
         notes.push(format!("removed the binding of `{name}`, which no longer exists"));
@@ -103,10 +102,10 @@ pub(super) fn locked(
     inputs: &Inputs,
     lifecycles: &[Lifecycle],
     new: Option<String>,
-) -> Option<lock::Own> {
-    own.is_enabled(inputs.project).then(|| {
+) -> Option<lock::LockedOwn> {
+    inputs.project.enables(own).then(|| {
         let live = lifecycles.first().and_then(|list| list.live.get(own.class()));
         let migration = live.map_or(new, |live| live.tag.clone());
-        lock::Own { class: own.class().to_owned(), binding: own.binding().to_owned(), migration }
+        lock::LockedOwn { class: own.class().to_owned(), binding: own.binding().to_owned(), migration }
     })
 }

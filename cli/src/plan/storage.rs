@@ -55,7 +55,7 @@ pub(super) fn edits(
         let changes = lifecycle.changes(&declared, &renames, &deleted);
         // Each class of koze's own has its own tag, so that it can be added and removed independently.
         let own = Own::ALL.map(|own| {
-            let class: &[&str] = if own.is_enabled(inputs.project) { &[own.class()] } else { &[] };
+            let class: &[&str] = if inputs.project.enables(own) { &[own.class()] } else { &[] };
             lifecycle.changes(class, &[], &[])
         });
         let all = own.iter().fold(changes.clone(), |all, more| all.and(more));
@@ -142,7 +142,7 @@ fn on_your_word(class: &str, at: &str) -> String {
 /// Returns the declared classes, each followed by its former name.
 fn class_names<'a>(inputs: &Inputs<'a>, fate: &'a Fate) -> Vec<&'a str> {
     let classes = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
-    let own = Own::enabled(inputs.project).map(|own| -> &'a str { own.class() });
+    let own = inputs.project.enabled().map(|own| -> &'a str { own.class() });
     classes.flat_map(|class| std::iter::once(class).chain(fate.old(class))).chain(own).collect()
 }
 

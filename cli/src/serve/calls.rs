@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 
 use super::answer::{Answer, json_text, refuse_error, refuse_method, refused};
 use super::route::decoded;
-use super::supervised::Supervised;
 use crate::mcp::MAX_REQUEST;
+use crate::mcp::supervised::Supervised;
 
 /// A tool that a request calls.
 #[derive(Debug)]

@@ -13,11 +13,11 @@ use sha2::{Digest, Sha256};
 
 use super::answer::{Answer, no_content, protocol_error, refuse_method, refused, with_json};
 use super::origins::Origins;
-use super::supervised::Supervised;
 use super::{calls, files, sandboxes};
 use crate::mcp::MAX_REQUEST;
 use crate::mcp::sealed::{self, Refused};
 use crate::mcp::server::Server;
+use crate::mcp::supervised::Supervised;
 use crate::provider::Proof;
 
 /// The path of the Model Context Protocol.

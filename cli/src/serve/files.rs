@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 
 use super::answer::{Answer, Body, refuse_error, refuse_method, refused, whole};
 use super::route::decoded;
-use super::supervised::Supervised;
 use super::trees;
+use crate::mcp::supervised::Supervised;
 use crate::session::files::Writing;
 
 /// How much of a file is read and written at once.

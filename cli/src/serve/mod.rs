@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 use self::endpoint::{Endpoint, PATH};
 use self::origins::Origins;
 use crate::mcp::server::Server;
-use crate::mcp::supervised::{self, Supervised};
+use crate::mcp::supervised::Supervised;
 use crate::provider::Connections;
 
 /// The environment variable that holds the token.

@@ -6,7 +6,7 @@ use koze_core::Error;
 use super::answer::{Answer, json_text};
 use super::answer::{refuse_error, refuse_method};
 use super::route::decoded;
-use super::supervised::Supervised;
+use crate::mcp::supervised::Supervised;
 
 /// A sandbox that a request names.
 #[derive(Debug, PartialEq)]

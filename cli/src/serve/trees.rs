@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::answer::refuse_method;
 use super::answer::{Answer, whole};
-use super::supervised::Supervised;
+use crate::mcp::supervised::Supervised;
 use crate::provider::archives;
 use crate::session::message::Way;
 use crate::session::trees::Copying;
