@@ -281,7 +281,10 @@ impl World {
             let _ = fs::remove_file(self.dir().join(path));
         }
         for (path, content) in &state.files {
-            fs::write(self.dir().join(path), content).expect("a file");
+            // A build may have deleted the directory of koze's code with the last file in it.
+            let path = self.dir().join(path);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("its directory");
+            fs::write(path, content).expect("a file");
         }
         let now = std::mem::replace(&mut self.state, state);
         if sources {
