@@ -31,6 +31,14 @@ impl Own {
         }
     }
 
+    /// Returns the generated module that contains it.
+    pub fn module(self) -> &'static str {
+        match self {
+            Own::Registry => "sessions.mjs",
+            Own::Scripts => "script-object.mjs",
+        }
+    }
+
     /// Returns what it is for, for messages.
     pub fn noun(self) -> &'static str {
         match self {

@@ -22,8 +22,10 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
     let Ok(text) = input::read_text_in(&project.dir, &entry) else { return };
     for own in Own::ALL {
         let (class, binding) = (own.class().to_owned(), own.binding().to_owned());
-        let exported = format!("export {{ {class} }} from ");
-        if !project.enables(own) && text.lines().any(|line| line.starts_with(&exported)) {
+        // Until koze 0.2, the module was next to the entry point.
+        let exports =
+            ["koze/", ""].map(|dir| format!("export {{ {class} }} from \"./{dir}{}\";", own.module()));
+        if !project.enables(own) && text.lines().any(|line| exports.iter().any(|export| export == line)) {
             lock.set_own(own, Some(lock::LockedOwn { class, binding, migration: None }));
         }
     }
