@@ -83,7 +83,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Writes at most [`PIECE`] bytes to stream 0 without waiting for credit. The guest ends the connection if there is none.
+    /// Writes at most [`PIECE`] bytes to stream 0 without waiting for credit. Without credit, the guest ends
+    /// the connection.
     ///
     /// # Errors
     /// If the connection has ended.
@@ -123,7 +124,7 @@ impl<'a> Call<'a> {
     /// Waits for the next event.
     ///
     /// # Errors
-    /// [`Error::Timeout`] if there is none in time; [`Error::Answered`] after the last event; or why the connection has
+    /// [`Error::Timeout`] if no event arrives in time, [`Error::Answered`] after the last event, or why the connection has
     /// ended.
     pub fn next(&self, timeout: Option<Duration>) -> Result<Event, Error> {
         let early = self.early.borrow_mut().pop_front();

@@ -218,7 +218,7 @@ fn read_welcome(mut socket: &TcpStream, decoder: &mut Decoder, timeout: Duration
     loop {
         if let Some(Frame { call, kind, payload }) = decoder.next()? {
             if (call, kind) != (0, Kind::Welcome) {
-                return Err(Error::Violation("the first frame is no welcome"));
+                return Err(Error::Violation("the first frame is not a welcome"));
             }
             return serde_json::from_slice(payload).map_err(Error::Answer);
         }

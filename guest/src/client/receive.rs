@@ -140,7 +140,8 @@ impl Open {
             }
             Kind::Credit => {
                 let (0, bytes) = frame.stream()? else { return Err(Violation("credit for another stream")) };
-                let bytes = bytes.try_into().map_err(|_| Violation("credit is no number of four bytes"))?;
+                let bytes =
+                    bytes.try_into().map_err(|_| Violation("credit is not a number of four bytes"))?;
                 let bytes = u32::from_le_bytes(bytes);
                 let credit = self.credit.checked_add(bytes).filter(|credit| *credit <= CREDIT && bytes > 0);
                 self.credit = credit.ok_or(Violation("credit for data that was not sent"))?;
@@ -157,7 +158,7 @@ impl Open {
                 let answer = serde_json::from_slice(&self.answer);
                 answer
                     .map(|answer| Some(Event::Answer(answer)))
-                    .map_err(|_| Violation("an answer is no JSON"))
+                    .map_err(|_| Violation("an answer is not JSON"))
             }
             Kind::Hello | Kind::Welcome | Kind::Request | Kind::Cancel => {
                 Err(Violation("a frame of this kind is not for clients"))

@@ -100,7 +100,7 @@ fn violations_end_the_connection() {
         ("data on its own stream", data(0, b"x")),
         ("credit for nothing", encode(1, Kind::Credit, &[0, 1, 0, 0, 0])),
         ("an endless answer", long),
-        ("an answer that is no JSON", encode(1, Kind::Answer, b"{")),
+        ("an answer that is not JSON", encode(1, Kind::Answer, b"{")),
         ("a request", encode(1, Kind::Request, b"{}")),
     ] {
         let (client, _peer) = connect([welcome(PROTOCOL), frames].concat());
