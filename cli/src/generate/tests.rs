@@ -14,7 +14,7 @@ fn sandbox(file: &str, text: &str) -> Sandbox {
 }
 
 /// Renders the files. Each sandbox gets an image whose reference is its directory.
-fn made(sandboxes: &[Sandbox], kept: &[&str], root: &Value) -> Vec<(String, String)> {
+fn render_files(sandboxes: &[Sandbox], kept: &[&str], root: &Value) -> Vec<(String, String)> {
     let text = |(path, content): (PathBuf, Content)| {
         let text = String::from_utf8(content.into_owned()).expect("text");
         (path.display().to_string(), text)
@@ -42,7 +42,7 @@ fn generated_rust_parses_with_any_directory_name() {
     for (index, dir) in NASTY.iter().enumerate() {
         let file = format!("src/{dir}/type.sandbox.rs");
         let text = format!("#[sandbox] {} struct T{index};", ["pub", ""][index % 2]);
-        for (name, text) in made(&[sandbox(&file, &text)], &[], &json!({})) {
+        for (name, text) in render_files(&[sandbox(&file, &text)], &[], &json!({})) {
             if ["mod.rs", "env.rs", "tools.rs"].contains(&name.as_str()) {
                 let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 if name == "mod.rs" {
@@ -76,7 +76,7 @@ fn generated_rust_parses_with_any_binding_name() {
     let environments: Map<String, Value> =
         names.clone().map(|name| (name.to_owned(), json!({ "vars": { name: 1 } }))).collect();
     let root = json!({ "vars": vars, "kv_namespaces": lists, "a`\n/*": lists, "env": environments });
-    let files = made(&[], &[], &root);
+    let files = render_files(&[], &[], &root);
     let (_, text) = files.iter().find(|(name, _)| *name == "env.rs").unwrap();
     let parsed = syn::parse_file(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let methods: Vec<String> = parsed.items.iter().flat_map(methods).collect();
@@ -102,7 +102,7 @@ proptest::proptest! {
         };
         let root = json!({ "kv_namespaces": entries(&kv), "r2_buckets": entries(&r2) });
         let sandboxes = [sandbox("src/t.sandbox.rs", "#[sandbox] pub struct T;")];
-        let files = made(&sandboxes, &[], &root);
+        let files = render_files(&sandboxes, &[], &root);
         let (_, text) = files.iter().find(|(name, _)| *name == "env.rs").unwrap();
         let methods: Vec<String> = syn::parse_file(text).unwrap().items.iter().flat_map(methods).collect();
         let distinct: HashSet<&String> = methods.iter().collect();
@@ -154,7 +154,7 @@ fn the_templates_are_valid_rust() {
 
 #[test]
 fn every_file_starts_with_the_mark() {
-    for (name, text) in made(&[], &["Kept"], &json!({})) {
+    for (name, text) in render_files(&[], &["Kept"], &json!({})) {
         let first = match name.as_str() {
             "tools.json" => format!("{{\n  \"$comment\": \"{MARK}\",\n"),
             ".gitattributes" => format!("# {MARK}\n"),
@@ -187,7 +187,7 @@ fn attribute_text_about_images_reaches_the_tools() {
     let served = sandbox("src/a-1.sandbox.rs", all);
     let default = sandbox("src/b.sandbox.rs", "#[sandbox(default)] pub struct B;");
     let none = sandbox("src/c.sandbox.rs", "#[sandbox(tools = [])] pub struct C;");
-    let files = made(&[served, default, none], &[], &json!({}));
+    let files = render_files(&[served, default, none], &[], &json!({}));
     let text = |wanted: &str| files.iter().find(|(name, _)| *name == wanted).unwrap().1.as_str();
     let tools = text("tools.rs");
     syn::parse_file(tools).unwrap_or_else(|error| panic!("{error}\n{tools}"));
@@ -216,7 +216,7 @@ fn attribute_text_about_images_reaches_the_tools() {
 fn no_tools_without_a_sandbox_that_serves_agents() {
     let none = [sandbox("src/c.sandbox.rs", "#[sandbox(tools = [])] pub struct C;")];
     for sandboxes in [&none[..], &[]] {
-        for (name, text) in made(sandboxes, &[], &json!({})) {
+        for (name, text) in render_files(sandboxes, &[], &json!({})) {
             match name.as_str() {
                 "tools.rs" => assert!(syn::parse_file(&text).unwrap().items.is_empty(), "{text}"),
                 "tools.json" => assert!(text.ends_with("\"tools\": []\n}\n"), "{text}"),

@@ -4,7 +4,7 @@ use koze_tests::root;
 
 use crate::workflows::checked;
 
-pub(crate) fn read(path: &str) -> String {
+pub(crate) fn read_file(path: &str) -> String {
     fs_err::read_to_string(root().join(path)).expect("a file of the workspace")
 }
 
@@ -16,7 +16,7 @@ fn the_action_supports_every_target_of_a_release() {
     let mut released: Vec<&str> =
         targets.as_array().expect("a list").iter().map(|target| target.as_str().expect("text")).collect();
     released.sort_unstable();
-    let install = read(".github/action/install.sh");
+    let install = read_file(".github/action/install.sh");
     let mut known: Vec<&str> = install
         .lines()
         .filter_map(|line| line.split_once(") target=").map(|(_, target)| target.trim_end_matches(" ;;")))
@@ -29,7 +29,7 @@ fn the_action_supports_every_target_of_a_release() {
 
 #[test]
 fn binstall_finds_the_programs_of_a_release() {
-    let manifest: toml_edit::DocumentMut = read("cli/Cargo.toml").parse().expect("a manifest");
+    let manifest: toml_edit::DocumentMut = read_file("cli/Cargo.toml").parse().expect("a manifest");
     let binstall = &manifest["package"]["metadata"]["binstall"];
     let text = |key: &str| {
         let template = binstall[key].as_str().unwrap_or_else(|| panic!("{key} in cli/Cargo.toml"));

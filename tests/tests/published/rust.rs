@@ -1,9 +1,9 @@
 //! Checks that everything that names a version of Rust names the same one.
 
-use crate::release::read;
+use crate::release::read_file;
 
 fn toml(path: &str) -> toml_edit::DocumentMut {
-    read(path).parse().expect("TOML")
+    read_file(path).parse().expect("TOML")
 }
 
 /// Because the tests run with the pinned Rust, they test the oldest that the crates promise to support.
@@ -14,16 +14,16 @@ fn the_pinned_rust_is_the_oldest_supported_one() {
         toml("Cargo.toml")["workspace"]["package"]["rust-version"].as_str().expect("a version").to_owned();
     assert_eq!(pinned, format!("{supported}.0"));
     // The Debian images of the release, which are named after the minor version.
-    let workflow = read(".github/workflows/release.yml");
+    let workflow = read_file(".github/workflows/release.yml");
     let images: Vec<&str> =
         workflow.lines().filter_map(|line| line.trim().strip_prefix("container: rust:")).collect();
     assert!(!images.is_empty());
     assert!(images.iter().all(|image| *image == format!("{supported}-bookworm")), "{images:?}");
-    let readme = read("README.md");
+    let readme = read_file("README.md");
     assert!(readme.contains(&format!("Rust {supported}")), "README.md does not name the oldest Rust");
     // Committed programs can be compared only with the compiler that built them.
     for file in ["guest/koze-guest-x86_64.rustc", "script/koze-script.rustc"] {
-        let compiler = read(&format!("templates/files/{file}"));
+        let compiler = read_file(&format!("templates/files/{file}"));
         assert!(compiler.starts_with(&format!("rustc {pinned} ")), "{file}: {compiler}");
     }
 }
