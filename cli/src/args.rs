@@ -163,7 +163,8 @@ pub struct Init {
     pub runtime_path: Option<PathBuf>,
 
     /// The backend of the first sandbox: `native` is koze's own guest in an image of your own, with a Dockerfile to change;
-    /// `sdk` is Cloudflare's Sandbox SDK, which gets fixes only until 2026-12-31 [default: sdk]
+    /// `managed` is the same in containers that the Durable Object starts, a public beta of Cloudflare; `sdk` is Cloudflare's
+    /// Sandbox SDK, which gets fixes only until 2026-12-31 [default: sdk]
     #[arg(long, value_name = "BACKEND")]
     pub backend: Option<Backend>,
 
@@ -178,8 +179,9 @@ pub struct Add {
     /// The name of the sandbox: that of its file without `.sandbox.rs`
     pub name: String,
 
-    /// The backend of the sandbox: `native` is koze's own guest in an image of your own, with a Dockerfile to change; `sdk`
-    /// is Cloudflare's Sandbox SDK [default: `native` if all other sandboxes have it, else `sdk`]
+    /// The backend of the sandbox: `native` is koze's own guest in an image of your own, with a Dockerfile to change;
+    /// `managed` is the same in containers that the Durable Object starts, a public beta of Cloudflare; `sdk` is Cloudflare's
+    /// Sandbox SDK [default: that of all other sandboxes, else `sdk`]
     #[arg(long, value_name = "BACKEND")]
     pub backend: Option<Backend>,
 
@@ -217,8 +219,8 @@ pub struct Migrate {
     /// With `--backend`, the sandbox to move: the name of its file, or its class [default: all]
     pub name: Option<String>,
 
-    /// Move sandboxes to another backend: `native` is koze's own guest in any image, `sdk` is Cloudflare's Sandbox SDK.
-    /// Classes, bindings and storage do not change
+    /// Move sandboxes to another backend: `native` is koze's own guest in any image, `managed` is the same in containers that
+    /// the Durable Object starts, `sdk` is Cloudflare's Sandbox SDK. Classes, bindings and storage do not change
     #[arg(long, value_name = "BACKEND")]
     pub backend: Option<Backend>,
 
@@ -232,6 +234,7 @@ pub struct Migrate {
 #[allow(missing_docs, reason = "a documented value would make the help three lines longer")]
 pub enum Backend {
     Native,
+    Managed,
     Sdk,
 }
 
@@ -239,6 +242,7 @@ impl From<Backend> for koze_model::Backend {
     fn from(backend: Backend) -> Self {
         match backend {
             Backend::Native => Self::Native,
+            Backend::Managed => Self::Managed,
             Backend::Sdk => Self::Sdk,
         }
     }
@@ -378,8 +382,9 @@ pub struct New {
     #[arg(long)]
     pub name: Option<String>,
 
-    /// The backend of the sandbox: `native` is koze's own guest in an image of your own, with a Dockerfile to change; `sdk`
-    /// is Cloudflare's Sandbox SDK, which gets fixes only until 2026-12-31
+    /// The backend of the sandbox: `native` is koze's own guest in an image of your own, with a Dockerfile to change;
+    /// `managed` is koze's own guest in containers that the Durable Object starts, a public beta of Cloudflare; `sdk` is
+    /// Cloudflare's Sandbox SDK, which gets fixes only until 2026-12-31
     #[arg(long, value_name = "BACKEND", default_value = "native")]
     pub backend: Backend,
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use koze_model::Sandbox;
 use koze_model::names::{self, Names};
-use koze_model::{Backend, Sandbox};
 
 use crate::discover::{Project, Sandboxes};
 use crate::draft::{Draft, Storage};
@@ -145,12 +145,12 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         return plan::of_nothing(&project, &config, findings);
     }
 
-    let native = |sandbox: &Sandbox| sandbox.attributes.backend() == Backend::Native;
+    let has_own_guest = |sandbox: &Sandbox| sandbox.attributes.backend().has_own_guest();
     let sdk = match &options.sdk {
         Some(sdk) => Some(sdk.clone()),
         // Nothing needs it, so it may be unknown.
         None if sandboxes.list.is_empty() => sdk::resolve(&project, &mut Findings::new(false)).ok(),
-        None if sandboxes.list.iter().all(native) => None,
+        None if sandboxes.list.iter().all(has_own_guest) => None,
         None => Some(sdk::resolve(&project, findings)?),
     };
     build.sdk.clone_from(&sdk);

@@ -6,9 +6,9 @@ mod offered;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use koze_model::Sandbox;
 use koze_model::dockerfile;
 use koze_model::image::{self, Image, ImageSource};
-use koze_model::{Backend, Sandbox};
 
 use crate::discover::{DOCKERFILE, Project, Sandboxes};
 use crate::draft::Draft;
@@ -22,21 +22,23 @@ use self::guest::{From, Guest};
 
 pub use offered::{offered, provided, serves};
 
-/// The image of a sandbox.
+/// An image of a sandbox.
 #[derive(Debug, Clone)]
 pub struct Resolved {
+    /// Its name: that of the sandbox, or one in `images(..)`.
+    pub name: String,
     /// A registry reference, or a Dockerfile's path relative to the wrangler configuration.
     pub image: String,
     /// Where the image was configured.
     pub source: ImageSource,
-    /// How koze's guest is added to the image, for the native backend.
+    /// How koze's guest is added to the image, for the backends with koze's own guest.
     pub guest: Option<Guest>,
 }
 
 impl Resolved {
     /// Creates an image without koze's guest.
-    pub fn new(image: String, source: ImageSource) -> Self {
-        Resolved { image, source, guest: None }
+    pub fn new(name: &str, image: String, source: ImageSource) -> Self {
+        Resolved { name: name.to_owned(), image, source, guest: None }
     }
 
     /// Returns the value for the container entry of a configuration in this directory.
@@ -62,56 +64,86 @@ pub struct Surroundings<'a> {
     pub draft: &'a Draft,
 }
 
-/// Resolves the image of a sandbox: `image`, `variant`, the Dockerfile next to the source, or the SDK's default.
+/// Resolves the images of a sandbox; the first one is the default. They come from `images`, `image`, `variant`, the
+/// Dockerfile next to the source, or the SDK's default.
 ///
 /// # Panics
 /// Panics if the sandbox needs the SDK and its version is unknown.
-pub fn resolve(sandbox: &Sandbox, around: Surroundings, findings: &mut Findings) -> Resolved {
-    let Surroundings { project, sandboxes, config_dir, sdk, draft } = around;
-    let source_dir = directory(sandbox, project);
+pub fn resolve(sandbox: &Sandbox, around: Surroundings, findings: &mut Findings) -> Vec<Resolved> {
     let attributes = &sandbox.attributes;
-    let native = attributes.backend() == Backend::Native;
-    let built = |path: PathBuf, source, findings: &mut Findings| {
-        let image = paths::dotted(&path, config_dir);
-        let guest = native.then(|| {
-            let beside = || paths::normal(path.parent().unwrap_or(&path));
-            let context = attributes.image_build_context.as_ref();
-            let context = context.map_or_else(beside, |dir| paths::normal(&source_dir.join(&dir.value)));
-            let from = From::Dockerfile(paths::normal(&path), context);
-            guest::of(sandbox, from, project, draft, findings)
-        });
-        if let (None, Some(sdk)) = (&guest, sdk) {
-            check_from(&path, project, sdk, findings);
-        }
-        Resolved { image, source, guest }
-    };
-    match attributes.image.as_ref().map(|image| &image.value) {
-        Some(Image::Registry(reference)) => {
-            let from = From::Registry(reference);
-            let guest = native.then(|| guest::of(sandbox, from, project, draft, findings));
-            return Resolved { image: reference.clone(), source: ImageSource::Attribute, guest };
-        }
-        Some(Image::Dockerfile(path)) => {
-            return built(source_dir.join(path), ImageSource::Attribute, findings);
-        }
-        None => {}
+    let base = sandbox.names.base.as_str();
+    if let Some(images) = &attributes.images {
+        let images = images.value.iter();
+        return images.map(|(name, image)| declared(sandbox, name, &image.value, around, findings)).collect();
+    }
+    if let Some(image) = &attributes.image {
+        return vec![declared(sandbox, base, &image.value, around, findings)];
     }
     let variant = attributes.variant.as_ref().map(|variant| variant.value.as_str());
     if variant.is_none() {
-        let sibling = source_dir.join(format!("{}{DOCKERFILE}", sandbox.names.base));
-        if sandboxes.has_dockerfile(&sibling) {
-            return built(sibling, ImageSource::SiblingDockerfile, findings);
+        let sibling = directory(sandbox, around.project).join(format!("{base}{DOCKERFILE}"));
+        if around.sandboxes.has_dockerfile(&sibling) {
+            return vec![built(sandbox, base, &sibling, ImageSource::SiblingDockerfile, around, findings)];
         }
     }
     let source = if variant.is_some() { ImageSource::Variant } else { ImageSource::Default };
-    if native {
-        let rule =
-            Rule::NoNativeImage { class: sandbox.class.value.clone(), base: sandbox.names.base.clone() };
-        findings.add(rule, Some(sandboxes.place(sandbox, sandbox.class.span)));
-        return Resolved::new(String::new(), source);
+    let backend = attributes.backend();
+    if backend.has_own_guest() {
+        let rule = Rule::NoNativeImage { class: sandbox.class.value.clone(), base: base.to_owned(), backend };
+        findings.add(rule, Some(around.sandboxes.place(sandbox, sandbox.class.span)));
+        return vec![Resolved::new(base, String::new(), source)];
     }
-    let version = &sdk.expect("a sandbox on the SDK has a version of it").version;
-    Resolved::new(image::default_image(version, variant), source)
+    let version = &around.sdk.expect("a sandbox on the SDK has a version of it").version;
+    vec![Resolved::new(base, image::default_image(version, variant), source)]
+}
+
+/// Resolves an image of the attribute.
+fn declared(
+    sandbox: &Sandbox,
+    name: &str,
+    image: &Image,
+    around: Surroundings,
+    findings: &mut Findings,
+) -> Resolved {
+    let Surroundings { project, draft, .. } = around;
+    let source = ImageSource::Attribute;
+    match image {
+        Image::Registry(reference) => {
+            let from = From::Registry(reference);
+            let own = sandbox.attributes.backend().has_own_guest();
+            let guest = own.then(|| guest::of(sandbox, name, from, project, draft, findings));
+            Resolved { guest, ..Resolved::new(name, reference.clone(), source) }
+        }
+        Image::Dockerfile(path) => {
+            let path = directory(sandbox, project).join(path);
+            built(sandbox, name, &path, source, around, findings)
+        }
+        Image::Platform => Resolved::new(name, image::PLATFORM_IMAGE.to_owned(), source),
+    }
+}
+
+/// Resolves an image that is built from a Dockerfile.
+fn built(
+    sandbox: &Sandbox,
+    name: &str,
+    path: &Path,
+    source: ImageSource,
+    around: Surroundings,
+    findings: &mut Findings,
+) -> Resolved {
+    let Surroundings { project, config_dir, sdk, draft, .. } = around;
+    let guest = sandbox.attributes.backend().has_own_guest().then(|| {
+        let beside = || paths::normal(path.parent().unwrap_or(path));
+        let context = sandbox.attributes.image_build_context.as_ref();
+        let context =
+            context.map_or_else(beside, |dir| paths::normal(&directory(sandbox, project).join(&dir.value)));
+        let from = From::Dockerfile(paths::normal(path), context);
+        guest::of(sandbox, name, from, project, draft, findings)
+    });
+    if let (None, Some(sdk)) = (&guest, sdk) {
+        check_from(path, project, sdk, findings);
+    }
+    Resolved { guest, ..Resolved::new(name, paths::dotted(path, config_dir), source) }
 }
 
 /// Converts an image of a configuration in `config_dir` to the attribute value for a source in `source_dir`. Returns
@@ -122,7 +154,7 @@ pub fn in_attribute(image: &str, config_dir: &Path, source_dir: &Path) -> Option
     match Image::parse(&text).ok()? {
         // The path is relative to another directory.
         Image::Dockerfile(_) => file.is_file().then_some(text),
-        Image::Registry(_) => (!file.is_file()).then_some(text),
+        Image::Registry(_) | Image::Platform => (!file.is_file()).then_some(text),
     }
 }
 

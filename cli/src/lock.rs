@@ -107,6 +107,9 @@ pub struct Locked {
     pub container: String,
     /// The keys of the container entry that koze wrote.
     pub keys: Vec<String>,
+    /// The applications that the class had before its backend became `managed`. Each runs until somebody deletes it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former_containers: Vec<String>,
     /// The container entries of named environments.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environments: BTreeMap<String, Entry>,

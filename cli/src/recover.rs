@@ -56,6 +56,7 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
                     .to_string(),
                 container: String::new(),
                 keys: Vec::new(),
+                former_containers: Vec::new(),
                 environments: BTreeMap::new(),
             });
         }

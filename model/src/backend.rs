@@ -10,18 +10,27 @@ pub enum Backend {
     Sdk,
     /// koze's own guest, in any image.
     Native,
+    /// koze's own guest, in containers that a Durable Object owns: wrangler calls them "Durable Object-managed
+    /// Containers". Image and size are chosen at each start.
+    Managed,
 }
 
 impl Backend {
     /// All backends.
-    pub const ALL: [Backend; 2] = [Backend::Sdk, Backend::Native];
+    pub const ALL: [Backend; 3] = [Backend::Sdk, Backend::Native, Backend::Managed];
 
     /// Returns the word for it in attributes and in `koze.lock`.
     pub fn word(self) -> &'static str {
         match self {
             Backend::Sdk => "sdk",
             Backend::Native => "native",
+            Backend::Managed => "managed",
         }
+    }
+
+    /// Returns whether koze's guest is in the image, and not the SDK's program.
+    pub fn has_own_guest(self) -> bool {
+        self != Backend::Sdk
     }
 
     /// Returns the backend of a word.

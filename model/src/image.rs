@@ -6,6 +6,10 @@ use std::fmt;
 /// own registry.
 pub const DEFAULT_REPOSITORY: &str = "docker.io/cloudflare/sandbox";
 
+/// The image that Cloudflare keeps on its hosts for Durable Object-managed Containers: Debian with Node, and without
+/// Python, Git and curl.
+pub const PLATFORM_IMAGE: &str = "cloudflare/debian-trixie";
+
 /// The variants of the default image.
 pub const VARIANTS: [&str; 3] = ["python", "opencode", "musl"];
 
@@ -16,9 +20,19 @@ pub enum Image {
     Registry(String),
     /// The path of a Dockerfile, relative to the source file, with `/`.
     Dockerfile(String),
+    /// An image of the platform, [`PLATFORM_IMAGE`], which needs no build and no registry.
+    Platform,
 }
 
 impl Image {
+    /// Returns it as it was written.
+    pub fn text(&self) -> &str {
+        match self {
+            Image::Registry(text) | Image::Dockerfile(text) => text,
+            Image::Platform => PLATFORM_IMAGE,
+        }
+    }
+
     /// Parses the value of `image`.
     ///
     /// A path starts with `./` or `../`, or its last component names a Dockerfile; everything else is a reference.
@@ -28,6 +42,9 @@ impl Image {
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err("it is empty".to_owned());
+        }
+        if text == PLATFORM_IMAGE {
+            return Ok(Image::Platform);
         }
         if text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
             return Err("it contains white space or `\\`".to_owned());

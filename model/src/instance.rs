@@ -40,3 +40,17 @@ pub fn size(name: &str) -> Size {
     let name = successor(name).unwrap_or(name);
     TYPES.iter().find(|(known, _)| *known == name).map_or(LITE, |(_, size)| *size)
 }
+
+/// The limits of a custom size of Durable Object-managed Containers, from Cloudflare's limits of 2026-09-29.
+pub(crate) mod managed {
+    use std::ops::RangeInclusive;
+
+    /// Processors.
+    pub(crate) const VCPU: RangeInclusive<f64> = 1.0..=4.0;
+    /// The minimum memory for each processor, in MiB.
+    pub(crate) const MEMORY_MIB_PER_VCPU: u32 = 3072;
+    /// The maximum memory, in MiB.
+    pub(crate) const MAX_MEMORY_MIB: u32 = 12_288;
+    /// Disk, in MB.
+    pub(crate) const DISK_MB: RangeInclusive<u32> = 2000..=20_000;
+}

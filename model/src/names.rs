@@ -130,6 +130,15 @@ pub fn is_container_name(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
+/// The form of an image's name in `images(..)`, in words.
+pub const IMAGE_FORM: &str = "lowercase letters, digits and `_`, 63 at most";
+
+/// Returns whether a text is a valid name of an image, as described by [`IMAGE_FORM`].
+pub fn is_image_name(text: &str) -> bool {
+    let is_valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    text.len() <= 63 && !text.is_empty() && text.bytes().all(is_valid)
+}
+
 /// Returns why a struct's name cannot be the class of a Durable Object, if it cannot. The class is exported from a
 /// JavaScript module that also exports koze's own classes.
 pub fn reserved_class(class: &str) -> Option<&'static str> {

@@ -164,28 +164,35 @@ fn check_workspace(attributes: &Attributes, names: &Names, class: Span, report: 
     }
 }
 
-/// Checks that the Dockerfile named in the attribute exists.
+/// Checks that the Dockerfiles named in the attribute exist, and that keys of their builds apply to an image.
 fn check_paths(file: &str, attributes: &Attributes, exists: &dyn Fn(&str) -> bool, report: &mut Report) {
-    if let Some(Spanned { value: Image::Dockerfile(path), span }) = &attributes.image
-        && !exists(path)
-    {
-        let directory = file.rsplit_once('/').map_or(".", |(directory, _)| directory);
-        report.add(Rule::NoDockerfile { path: path.clone(), looked_in: directory.to_owned() }, *span);
+    let several = attributes.images.iter().flat_map(|images| &images.value).map(|(_, image)| image);
+    let images: Vec<&Spanned<Image>> = attributes.image.iter().chain(several).collect();
+    for Spanned { value, span } in &images {
+        if let Image::Dockerfile(path) = value
+            && !exists(path)
+        {
+            let directory = file.rsplit_once('/').map_or(".", |(directory, _)| directory);
+            report.add(Rule::NoDockerfile { path: path.clone(), looked_in: directory.to_owned() }, *span);
+        }
     }
-    if let Some(Spanned { value: Image::Registry(image), .. }) = &attributes.image {
-        let only_for_dockerfiles = [
-            ("image_build_context", attributes.image_build_context.as_ref().map(|path| path.span)),
-            ("image_vars", attributes.image_vars.as_ref().map(|vars| vars.span)),
-        ];
-        for (key, span) in only_for_dockerfiles {
-            if let Some(span) = span {
-                report.add(not_built(key, image), span);
-            }
+    if images.iter().any(|image| matches!(image.value, Image::Dockerfile(_))) {
+        return;
+    }
+    let Some(first) = images.first() else { return };
+    let only_for_dockerfiles = [
+        ("image_build_context", attributes.image_build_context.as_ref().map(|path| path.span)),
+        ("image_vars", attributes.image_vars.as_ref().map(|vars| vars.span)),
+    ];
+    for (key, span) in only_for_dockerfiles {
+        if let Some(span) = span {
+            report.add(not_built(key, &first.value), span);
         }
     }
 }
 
-fn not_built(key: &str, image: &str) -> Rule {
+fn not_built(key: &str, image: &Image) -> Rule {
+    let image = image.text();
     Rule::Exclusive {
         key: key.to_owned(),
         other: "image".to_owned(),

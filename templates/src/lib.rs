@@ -48,6 +48,9 @@ pub const NATIVE_TYPES: &str = include_str!("../files/generated/koze/native.d.mt
 /// The container of [`NATIVE`], `src/generated/koze/container.mjs`.
 pub const NATIVE_CONTAINER: &str = include_str!("../files/generated/koze/container.mjs");
 
+/// How an object starts the containers that it owns, `src/generated/koze/managed.mjs`.
+pub const MANAGED: &str = include_str!("../files/generated/koze/managed.mjs");
+
 /// The tracking of callers that wait for programs, `src/generated/koze/waiting.mjs`. `koze dev --local` uses it, too.
 pub const WAITING: &str = include_str!("../files/generated/koze/waiting.mjs");
 
@@ -151,6 +154,12 @@ pub const NATIVE_PROJECT: &[(&str, &str)] = &[
     ("package.json", include_str!("../files/project/native/package.json")),
     (SHELL, include_str!("../files/project/native/src/server/shell.sandbox.rs")),
     ("src/server/shell.Dockerfile", DOCKERFILE),
+];
+
+/// The files of a new project that depend on the backend, with the backend `managed`.
+pub const MANAGED_PROJECT: &[(&str, &str)] = &[
+    ("package.json", include_str!("../files/project/native/package.json")),
+    (SHELL, include_str!("../files/project/managed/src/server/shell.sandbox.rs")),
 ];
 
 /// The files of a new project that depend on the backend, with the backend `sdk`.

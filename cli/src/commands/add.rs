@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use koze_model::image::PLATFORM_IMAGE;
 use koze_model::names::{InvalidFileName, Names, SUFFIX};
 use koze_model::{Backend, Sandbox, sandbox};
 use serde_json::Value;
@@ -33,7 +34,7 @@ pub(super) fn run(args: &args::Add) -> ExitCode {
             None => usual_dir(&sandboxes.list),
         };
         let backend = args.backend.map_or_else(|| usual_backend(&sandboxes.list), Backend::from);
-        if let (Some(variant), Backend::Native) = (&args.variant, backend) {
+        if let Some(variant) = args.variant.as_ref().filter(|_| backend.has_own_guest()) {
             let rule = Rule::VariantOfSdk {
                 variant: variant.clone(),
                 name: names.base.clone(),
@@ -50,9 +51,13 @@ pub(super) fn run(args: &args::Add) -> ExitCode {
         keys.extend(name.map(|name| format!("name = {name:?}")));
         let wanted = Wanted { names: &names, class: &class, keys, backend };
         create_sandbox(project, &dir, wanted, &mut options.draft, findings)?;
-        let is_first = sandboxes.list.iter().all(|sandbox| sandbox.attributes.backend() != Backend::Native);
-        let needs_docker = backend == Backend::Native && is_first;
-        Ok(needs_docker.then(|| backend::DOCKER.to_owned()).into_iter().collect())
+        let is_first = sandboxes.list.iter().all(|sandbox| sandbox.attributes.backend() != backend);
+        let words = match backend {
+            Backend::Native => Some(backend::DOCKER),
+            Backend::Managed => Some(backend::BETA),
+            Backend::Sdk => None,
+        };
+        Ok(words.filter(|_| is_first).map(str::to_owned).into_iter().collect())
     })
 }
 
@@ -75,8 +80,11 @@ pub(super) fn create_sandbox(
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     let Wanted { names, class, mut keys, backend } = wanted;
-    if backend == Backend::Native {
-        keys.push("backend = \"native\"".to_owned());
+    if backend.has_own_guest() {
+        keys.push(format!("backend = \"{backend}\""));
+    }
+    if backend == Backend::Managed {
+        keys.push(format!("image = \"{PLATFORM_IMAGE}\""));
     }
     create(project, &format!("{dir}/{}{SUFFIX}", names.base), text(&keys, class), draft, findings)?;
     if backend == Backend::Native {
@@ -184,8 +192,9 @@ pub(super) fn usual_dir(sandboxes: &[Sandbox]) -> String {
 
 /// Returns the backend that all sandboxes of a project have, or else that of an attribute without the key.
 fn usual_backend(sandboxes: &[Sandbox]) -> Backend {
-    let is_native = |sandbox: &Sandbox| sandbox.attributes.backend() == Backend::Native;
-    if !sandboxes.is_empty() && sandboxes.iter().all(is_native) { Backend::Native } else { Backend::Sdk }
+    let mut backends = sandboxes.iter().map(|sandbox| sandbox.attributes.backend());
+    let first = backends.next().unwrap_or_default();
+    if backends.all(|backend| backend == first) { first } else { Backend::default() }
 }
 
 /// Validates a directory below `src` and returns it relative to the package.

@@ -1,5 +1,7 @@
 //! `koze migrate --backend`: moves sandboxes between the SDK and koze's guest. Classes, bindings and storage are kept.
 
+use std::fmt::Write as _;
+
 use koze_model::attrs::Attributes;
 use koze_model::image::{self, Image, ImageSource};
 use koze_model::{Backend, Sandbox, rules};
@@ -19,6 +21,9 @@ use crate::write::input;
 
 /// The step that is left to the user of the first sandbox with koze's guest.
 pub(super) const DOCKER: &str = "next: install Docker, with which wrangler builds the images";
+
+/// What a public beta means for sandboxes whose containers a Durable Object starts.
+pub(super) const BETA: &str = "note: Durable Object-managed Containers are a public beta of Cloudflare since 2026-09-30: they may change, and a class cannot go back to another backend";
 
 /// Drafts the move of one sandbox or all of them, and returns the notes for the user.
 pub(super) fn draft(
@@ -49,6 +54,15 @@ pub(super) fn draft(
         let names = name.map(str::to_owned).into_iter().collect();
         return findings.fail(Rule::NothingToMove { backend: to, names }, None);
     }
+    let is_managed = |sandbox: &&Sandbox| {
+        let locked = lock.class(&sandbox.class.value);
+        locked.is_some_and(|locked| locked.backend == Backend::Managed.word())
+    };
+    let stuck: Vec<String> =
+        moving.iter().copied().filter(is_managed).map(|sandbox| sandbox.class.value.clone()).collect();
+    if !stuck.is_empty() {
+        return findings.fail(Rule::NoWayBack { names: stuck, to }, None);
+    }
     let moved: Vec<String> = moving.iter().map(|sandbox| sandbox.class.value.clone()).collect();
     let now = plan_sandboxes(options, &moved, findings)?;
     let config = build::config(project, options, findings)?;
@@ -77,6 +91,9 @@ pub(super) fn draft(
         "the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change"
             .to_owned(),
     );
+    if to == Backend::Managed {
+        messages.extend(managed_notes(&moving, &lock));
+    }
     messages.extend(next_steps(to, &moving, &now));
     options.draft.moved = moved;
     Ok(messages)
@@ -109,13 +126,18 @@ fn attribute_changes(
 ) -> (Vec<Change>, String) {
     let attributes = &sandbox.attributes;
     match to {
-        Backend::Native => to_native(attributes, now, image),
+        Backend::Native | Backend::Managed => to_own_guest(to, attributes, now, image),
         Backend::Sdk => to_sdk(attributes),
     }
 }
 
 /// Keeps the image; koze's guest is added to it.
-fn to_native(attributes: &Attributes, now: Option<&Planned>, image: &str) -> (Vec<Change>, String) {
+fn to_own_guest(
+    to: Backend,
+    attributes: &Attributes,
+    now: Option<&Planned>,
+    image: &str,
+) -> (Vec<Change>, String) {
     let entry = format!("image = {image:?}");
     let mut changes = Vec::new();
     match now.map(|now| now.image_source) {
@@ -123,11 +145,78 @@ fn to_native(attributes: &Attributes, now: Option<&Planned>, image: &str) -> (Ve
         Some(ImageSource::Default | ImageSource::Configuration) => changes.push(Change::Set("image", entry)),
         _ => {}
     }
-    if attributes.backend.is_none() || attributes.backend() != Backend::Native {
-        changes.push(Change::Set("backend", "backend = \"native\"".to_owned()));
+    if attributes.backend.is_none() || attributes.backend() != to {
+        changes.push(Change::Set("backend", format!("backend = \"{to}\"")));
     }
     let image = now.map_or("", |now| now.image.as_str());
-    (changes, format!("its image is {image}, with koze's guest added"))
+    let mut words = format!("its image is {image}, with koze's guest added");
+    if to == Backend::Managed {
+        let removed = remove_scheduled_keys(attributes, now, &mut changes);
+        if !removed.is_empty() {
+            let removed: Vec<&str> = removed.iter().map(String::as_str).collect();
+            let _ =
+                write!(words, "; {} changed, because the policy does not have it", rules::listed(&removed));
+        }
+    }
+    (changes, words)
+}
+
+/// Changes the keys that Durable Object-managed Containers do not have, and returns them. An application keeps its policy, so
+/// an explicit name changes, too.
+fn remove_scheduled_keys(
+    attributes: &Attributes,
+    now: Option<&Planned>,
+    changes: &mut Vec<Change>,
+) -> Vec<String> {
+    let mut removed = Vec::new();
+    let mut change = |key: &'static str, change: Change| {
+        removed.push(format!("`{key}`"));
+        changes.push(change);
+    };
+    if attributes.constraints.is_some() {
+        change("constraints", Change::Remove("constraints"));
+    }
+    if attributes.rollout_step_percentage.is_some() {
+        change("rollout_step_percentage", Change::Remove("rollout_step_percentage"));
+    }
+    if attributes.rollout_active_grace_period.is_some() {
+        change("rollout_active_grace_period", Change::Remove("rollout_active_grace_period"));
+    }
+    if attributes.instance_type.as_ref().is_some_and(|name| name.value == "basic") {
+        let size = "instance(vcpu = 1, memory_mib = 3072, disk_mb = 4000)";
+        change("instance_type", Change::Replace("instance_type", size.to_owned()));
+    }
+    if attributes.name.is_some()
+        && let Some(now) = now
+    {
+        changes.push(Change::Set("name", format!("name = \"{}-managed\"", now.container)));
+    }
+    removed
+}
+
+/// Returns what a move to the backend `managed` means.
+fn managed_notes(moving: &[&Sandbox], lock: &Lock) -> Vec<String> {
+    let mut former = Vec::new();
+    for sandbox in moving {
+        let Some(locked) = lock.class(&sandbox.class.value) else { continue };
+        former.push(locked.container.as_str());
+        former.extend(locked.environments.values().map(|entry| entry.container.as_str()));
+    }
+    former.retain(|name| !name.is_empty());
+    let mut notes = vec![
+        "the applications have new names, because the policy of an application cannot change; once deployed, the move cannot be undone, not even by `wrangler rollback`"
+            .to_owned(),
+        BETA.to_owned(),
+        "next: rehearse the deployment with a Worker for staging: Cloudflare's pages contradict each other on whether a class can keep its storage in such a move"
+            .to_owned(),
+    ];
+    if !former.is_empty() {
+        notes.push(format!(
+            "next: after the deployment, delete {}, which run and are billed until then: `npx wrangler containers list` shows the IDs for `npx wrangler containers delete ID`",
+            rules::listed(&former)
+        ));
+    }
+    notes
 }
 
 /// Resets the image unless it is one of the SDK's: only those contain its server.
@@ -142,6 +231,10 @@ fn to_sdk(attributes: &Attributes) -> (Vec<Change>, String) {
             format!("its image is the SDK's, and no longer {reference}")
         }
         Some(Image::Dockerfile(path)) => format!("its image is built from {path} only"),
+        Some(Image::Platform) => {
+            changes.push(Change::Remove("image"));
+            "its image is the SDK's".to_owned()
+        }
         None => "its image is built from the Dockerfile next to it only".to_owned(),
     };
     (changes, words)
@@ -151,7 +244,7 @@ fn to_sdk(attributes: &Attributes) -> (Vec<Change>, String) {
 fn next_steps(to: Backend, moving: &[&Sandbox], all: &[Planned]) -> Vec<String> {
     let mut lines = Vec::new();
     match to {
-        Backend::Native => {
+        Backend::Native | Backend::Managed => {
             lines.push(DOCKER.to_owned());
             let of_sdk = |summary: &&Planned| {
                 let moves = moving.iter().any(|sandbox| sandbox.class.value == summary.class);

@@ -17,6 +17,7 @@ use crate::dev::wrangler::Wrangler;
 use crate::dev::{tee, wrangler_errors};
 use crate::discover::Project;
 use crate::finding::Findings;
+use crate::lock::Lock;
 use crate::platform;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope;
@@ -48,7 +49,47 @@ pub(super) fn run(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
         config.named.then(|| ["--config".into(), config.path.clone().into_os_string()]).into_iter().flatten(),
     );
     command.arg(environment_argument(environment.as_deref())).args(&args.run.wrangler);
-    run_wrangler(command, &built, &config, &project)
+    let code = run_wrangler(command, &built, &config, &project)?;
+    if code == ExitCode::SUCCESS {
+        warn_of_former_containers(&config, &project, environment.as_deref());
+    }
+    Ok(code)
+}
+
+/// Warns about applications that sandboxes had before their backend became `managed`, if they still exist. A deployment does
+/// not delete them.
+fn warn_of_former_containers(config: &Config, project: &Project, environment: Option<&str>) {
+    let Ok(lock) = Lock::read(project, &mut Findings::new(false)) else { return };
+    let former: Vec<&String> = lock.sandboxes.iter().flat_map(|sandbox| &sandbox.former_containers).collect();
+    if former.is_empty() {
+        return;
+    }
+    let Wrangler { program, path } = Wrangler::of(&project.dir);
+    let mut list = Command::new(program);
+    list.args(["containers", "list", "--json", "--per-page", "1000"]).env("PATH", path);
+    list.args(
+        config.named.then(|| ["--config".into(), config.path.clone().into_os_string()]).into_iter().flatten(),
+    );
+    list.arg(environment_argument(environment)).current_dir(&project.dir);
+    let output = list.output().ok().filter(|output| output.status.success());
+    let applications = output.and_then(|output| serde_json::from_slice::<Vec<Value>>(&output.stdout).ok());
+    let Some(applications) = applications else {
+        let former = former.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        show::err(&format!(
+            "warning: cannot tell whether the former applications still run: {former}\n  = help: `npx wrangler containers list` shows them; each is billed until `npx wrangler containers delete ID`\n"
+        ));
+        return;
+    };
+    for application in &applications {
+        let text = |key: &str| application.get(key).and_then(Value::as_str).unwrap_or_default();
+        let name = text("name");
+        if former.iter().any(|former| *former == name) {
+            show::err(&format!(
+                "warning: the application `{name}` of an earlier deployment still exists, and its containers are billed\n  = help: delete it with `npx wrangler containers delete {}`\n",
+                text("id")
+            ));
+        }
+    }
 }
 
 /// Checks that koze manages the environment. Nothing has checked what deploying another one does to storage.

@@ -106,6 +106,7 @@ fn first_sandbox(
     add::create_sandbox(project, add::DIR, wanted, draft, findings)?;
     Ok(match backend {
         Backend::Native => backend::DOCKER.to_owned(),
+        Backend::Managed => backend::BETA.to_owned(),
         Backend::Sdk => format!(
             "note: {}. `koze migrate --backend native` moves the sandbox to koze's own guest",
             sdk::maintenance()

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use koze_model::names;
 
+use super::backend;
 use super::runtime::{self, Runtime};
 use super::show;
 use crate::args;
@@ -45,6 +46,26 @@ const NATIVE: Parts = Parts {
             "__KOZE_DOCKER__",
             "`npm run deploy` and `koze dev` build the image with Docker.\n\
              `npm run check` and `koze dev --local` do not need it.",
+        ),
+    ],
+};
+
+const MANAGED: Parts = Parts {
+    files: koze_templates::MANAGED_PROJECT,
+    readme: &[
+        ("__KOZE_IMAGE__", ""),
+        ("__KOZE_BUILT__", "a sandbox file"),
+        ("__KOZE_NPM__", "wrangler"),
+        ("__KOZE_CHECKED__", ""),
+        (
+            "__KOZE_DOCKER__",
+            "The image `cloudflare/debian-trixie` is on Cloudflare's hosts, so\n\
+             `npm run deploy` needs no Docker and pushes nothing. It has Node, and lacks Python, Git and curl: for these, write\n\
+             `image = \"./shell.Dockerfile\"` in the attribute and a Dockerfile next to the sandbox, which Docker builds.\n\
+             `koze dev` runs containers with Docker. `koze dev --local` does not need it.\n\
+             \n\
+             The containers are started by their Durable Objects, a public beta of Cloudflare since 2026-09-30: it may change,\n\
+             and a class cannot go back to another backend.",
         ),
     ],
 };
@@ -88,6 +109,12 @@ pub(super) fn run(args: &args::New) -> ExitCode {
         show::out(&format!(
             "next: cd {dir} && npm install && npm run check (its README.md says what these need)\n"
         ));
+        if args.backend == args::Backend::Managed {
+            show::out(&format!("{}\n", backend::BETA));
+            show::out(
+                "note: `cloudflare/debian-trixie` has Node, and lacks Python, Git and curl: set `image` to a Dockerfile for other programs\n",
+            );
+        }
         if args.backend == args::Backend::Sdk {
             show::out(&format!(
                 "note: {}. `koze new` without `--backend sdk` creates a project without it, `koze migrate --backend native` moves this one\n",
@@ -250,6 +277,7 @@ fn write_files(staging: &Path, wanted: &Wanted) -> std::io::Result<()> {
     let Wanted { dir, name, backend, runtime } = *wanted;
     let parts = match backend {
         args::Backend::Native => NATIVE,
+        args::Backend::Managed => MANAGED,
         args::Backend::Sdk => SDK,
     };
     let dependency = runtime.dependency(dir);

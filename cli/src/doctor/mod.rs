@@ -13,7 +13,6 @@ pub(crate) mod tools;
 
 use std::time::SystemTime;
 
-use koze_model::Backend;
 use serde::Serialize;
 
 use crate::build::Build;
@@ -79,8 +78,8 @@ impl Check {
 /// that it would edit.
 pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now: SystemTime) -> Vec<Check> {
     let mut checks = project::checks(build, findings, now);
-    let native = |summary: &Planned| summary.backend == Backend::Native;
-    if build.sandboxes.is_empty() || !build.sandboxes.iter().all(native) {
+    let has_own_guest = |summary: &Planned| summary.backend.has_own_guest();
+    if build.sandboxes.is_empty() || !build.sandboxes.iter().all(has_own_guest) {
         checks.extend(config.map(project::flags));
     }
     let command = config.and_then(|config| settings::build_command(config.document.value(), None));

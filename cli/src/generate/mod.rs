@@ -104,7 +104,7 @@ pub fn parts() -> impl Iterator<Item = PathBuf> {
 }
 
 /// The files that only some projects have, in [`KOZE`].
-pub const PARTS: [&str; 27] = [
+pub const PARTS: [&str; 28] = [
     "sdk/sdk.mjs",
     "sdk/sdk.d.mts",
     "sdk/placed.mjs",
@@ -113,6 +113,7 @@ pub const PARTS: [&str; 27] = [
     "native.mjs",
     "native.d.mts",
     "container.mjs",
+    "managed.mjs",
     "guest.mjs",
     "trees.mjs",
     "egress.mjs",

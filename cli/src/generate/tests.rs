@@ -19,7 +19,9 @@ fn render_files(sandboxes: &[Sandbox], kept: &[&str], root: &Value) -> Vec<(Stri
         let text = String::from_utf8(content.into_owned()).expect("text");
         (path.display().to_string(), text)
     };
-    let image = |sandbox: &Sandbox| Resolved::new(sandbox.file.clone(), ImageSource::Attribute);
+    let image = |sandbox: &Sandbox| {
+        vec![Resolved::new(&sandbox.names.base, sandbox.file.clone(), ImageSource::Attribute)]
+    };
     let first = sandboxes.iter().find(|sandbox| serves(sandbox)).map(|sandbox| sandbox.names.base.as_str());
     let offered = offered(sandboxes.iter().map(|sandbox| (sandbox, image(sandbox))), first);
     files(Inputs {

@@ -98,6 +98,9 @@ fn profile_fill(sandbox: &Sandbox, profile: &Profile, default: bool) -> Fill {
     if default {
         fill.regions.push("default");
     }
+    if profile.keep_files {
+        fill.regions.push("keep_files");
+    }
     let mut part = |region, hole, value: Option<String>| {
         if let Some(value) = value {
             fill.regions.push(region);

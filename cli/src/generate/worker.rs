@@ -1,12 +1,13 @@
 //! Generates `worker.mjs` and `worker.d.mts`, the Worker's entry point and its types, and the base classes.
 
+use koze_model::image::{Image, PLATFORM_IMAGE};
 use koze_model::{Backend, Sandbox};
 use koze_templates::{
-    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, NATIVE, NATIVE_CONTAINER,
+    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, MANAGED, NATIVE, NATIVE_CONTAINER,
     NATIVE_TYPES, OPERATIONS, PLACED, SDK, SDK_TYPES, SESSIONS, SESSIONS_TYPES, TREES, WAITING, WORKER,
     WORKER_TYPES,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::template::{Fill, Template};
 use super::{MARK, constant_content};
@@ -23,8 +24,10 @@ pub(super) fn render(
     scripts: bool,
 ) -> [(&'static str, String); 2] {
     let outer = Fill { holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())], regions: Vec::new() };
-    let of = |backend| sandboxes.iter().filter(move |sandbox| sandbox.attributes.backend() == backend);
-    let [classes, native] = Backend::ALL.map(|backend| of(backend).map(class_fill).collect::<Vec<Fill>>());
+    let of = |own: bool| {
+        sandboxes.iter().filter(move |sandbox| sandbox.attributes.backend().has_own_guest() == own)
+    };
+    let [classes, native] = [false, true].map(|own| of(own).map(class_fill).collect::<Vec<Fill>>());
     let kept: Vec<Fill> = kept
         .iter()
         .map(|class| Fill { holes: vec![("__KOZE_KEPT__", (*class).to_owned())], regions: Vec::new() })
@@ -36,8 +39,9 @@ pub(super) fn render(
             "base" => once(!classes.is_empty()),
             "native-base" => once(!native.is_empty()),
             "kept-base" => once(!kept.is_empty()),
-            "egress" => once(of(Backend::Sdk).any(has_policy)),
-            "native-egress" => once(of(Backend::Native).any(has_policy)),
+            "guest" => once(sandboxes.iter().any(sends_guest)),
+            "egress" => once(of(false).any(has_policy)),
+            "native-egress" => once(of(true).any(has_policy)),
             "registry" => once(registry),
             "scripts" => once(scripts),
             "class" => &classes,
@@ -52,21 +56,20 @@ pub(super) fn render(
 /// Returns the files of the base classes, one per backend, and the egress policy, which scripts use too. They are the same for
 /// all projects.
 pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, Content)> {
-    let uses = |backend| sandboxes.iter().any(|sandbox| sandbox.attributes.backend() == backend);
+    let uses_own_guest = |own| sandboxes.iter().any(|one| one.attributes.backend().has_own_guest() == own);
     let mut files = Vec::new();
-    if uses(Backend::Sdk) {
-        files.extend([
-            ("sdk/sdk.mjs", SDK),
-            ("sdk/sdk.d.mts", SDK_TYPES),
-            ("sdk/placed.mjs", PLACED),
-            ("koze-guest.mjs", GUEST_MODULE),
-        ]);
+    if uses_own_guest(false) {
+        files.extend([("sdk/sdk.mjs", SDK), ("sdk/sdk.d.mts", SDK_TYPES), ("sdk/placed.mjs", PLACED)]);
     }
-    if uses(Backend::Native) {
+    if uses_own_guest(false) || sandboxes.iter().any(sends_guest) {
+        files.push(("koze-guest.mjs", GUEST_MODULE));
+    }
+    if uses_own_guest(true) {
         files.extend([
             ("native.mjs", NATIVE),
             ("native.d.mts", NATIVE_TYPES),
             ("container.mjs", NATIVE_CONTAINER),
+            ("managed.mjs", MANAGED),
         ]);
     }
     if !files.is_empty() {
@@ -96,6 +99,58 @@ pub(super) fn registry() -> [(&'static str, Content); 2] {
 /// Returns whether a sandbox has an egress policy, which requires intercepting its traffic.
 fn has_policy(sandbox: &Sandbox) -> bool {
     sandbox.attributes.allowed_hosts.is_some() || sandbox.attributes.denied_hosts.is_some()
+}
+
+/// Returns whether containers of a sandbox may start without koze's guest, or with an older one on a saved disk, so that the
+/// class has to send it.
+fn sends_guest(sandbox: &Sandbox) -> bool {
+    let attributes = &sandbox.attributes;
+    let keeps_files = attributes.keep_files.as_ref().is_some_and(|keep| keep.value);
+    let several = attributes.images.iter().flat_map(|images| &images.value).map(|(_, image)| image);
+    keeps_files || attributes.image.iter().chain(several).any(|image| image.value == Image::Platform)
+}
+
+/// Fills in what the class of a sandbox with the backend `managed` passes to each start.
+fn managed_fill(sandbox: &Sandbox, fill: &mut Fill) {
+    let attributes = &sandbox.attributes;
+    let platform = |image: &Image| match image {
+        Image::Platform => json!(PLATFORM_IMAGE),
+        _ => Value::Null,
+    };
+    let images: Map<String, Value> = match &attributes.images {
+        Some(images) => {
+            images.value.iter().map(|(name, image)| (name.clone(), platform(&image.value))).collect()
+        }
+        None => {
+            let image = attributes.image.as_ref().map_or(Value::Null, |image| platform(&image.value));
+            [(sandbox.names.base.clone(), image)].into_iter().collect()
+        }
+    };
+    let instance = match &attributes.instance {
+        Some(own) => json!({
+            "vcpu": own.value.vcpu, "memoryMib": own.value.memory_mib, "diskMb": own.value.disk_mb,
+        }),
+        None => json!(attributes.instance_type.as_ref().map_or("lite", |kind| &kind.value)),
+    };
+    let words = attributes.entrypoint.as_ref().map_or(&[][..], |words| &words.value);
+    let keeps_files = attributes.keep_files.as_ref().is_some_and(|keep| keep.value);
+    fill.regions.push("managed");
+    if sends_guest(sandbox) {
+        fill.regions.push("send-guest");
+    }
+    fill.holes.extend([
+        ("__KOZE_IMAGES__", images_literal(&images)),
+        ("__KOZE_INSTANCE__", to_literal(&instance)),
+        ("__KOZE_WORDS__", to_literal(&json!(words))),
+        ("__KOZE_KEEP_FILES__", keeps_files.to_string()),
+    ]);
+}
+
+/// Renders names that need not be JavaScript identifiers.
+fn images_literal(images: &Map<String, Value>) -> String {
+    let entries: Vec<String> =
+        images.iter().map(|(name, image)| format!("{}: {image}", json!(name))).collect();
+    format!("{{ {} }}", entries.join(", "))
 }
 
 fn class_fill(sandbox: &Sandbox) -> Fill {
@@ -132,6 +187,9 @@ fn class_fill(sandbox: &Sandbox) -> Fill {
     }
     if has_policy(sandbox) {
         fill.regions.push("egress");
+    }
+    if attributes.backend() == Backend::Managed {
+        managed_fill(sandbox, &mut fill);
     }
     fill
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use globset::GlobBuilder;
-use koze_model::{Family, Sandbox};
+use koze_model::{Backend, Family, Sandbox};
 use koze_templates::NATIVE_DOCKERFILE;
 
 use crate::discover::Project;
@@ -74,9 +74,10 @@ pub(super) enum From<'a> {
     Dockerfile(PathBuf, PathBuf),
 }
 
-/// Returns how to build the image of a sandbox.
+/// Returns how to build the image of this name of a sandbox.
 pub(super) fn of(
     sandbox: &Sandbox,
+    name: &str,
     from: From,
     project: &Project,
     draft: &Draft,
@@ -84,7 +85,10 @@ pub(super) fn of(
 ) -> Guest {
     let package = &project.dir;
     let dir = package.join(generate::DIR).join(DIR);
-    let dockerfile = dir.join(format!("{}.Dockerfile", sandbox.names.base));
+    let base = &sandbox.names.base;
+    // The base of another sandbox cannot contain a dot.
+    let stem = if name == base { base.clone() } else { format!("{base}.{name}") };
+    let dockerfile = dir.join(format!("{stem}.Dockerfile"));
     let is_thread = sandbox.attributes.serves(Family::Thread);
     match from {
         From::Registry(reference) => {
@@ -132,10 +136,9 @@ fn read_drafted(path: &Path, project: &Project, draft: &Draft) -> std::io::Resul
 
 /// Returns the Dockerfile lines that install the guest from the build context, and the directories of a thread.
 fn install_instructions(sandbox: &Sandbox, guest: &str, user_data: &str) -> String {
-    let kept = sandbox.attributes.entrypoint.as_ref().map_or(&[][..], |words| &words.value);
-    let separator = (!kept.is_empty()).then_some("--");
-    let words: Vec<&str> =
-        std::iter::once("/.koze/guest").chain(separator).chain(kept.iter().map(String::as_str)).collect();
+    // A Durable Object passes the entrypoint at each start. One in the image would be put before it.
+    let is_managed = sandbox.attributes.backend() == Backend::Managed;
+    let words = if is_managed { Vec::new() } else { entrypoint(sandbox, PROGRAM) };
     let entrypoint = serde_json::to_string(&words).expect("a list of texts is plain data");
     let directories = if sandbox.attributes.serves(Family::Thread) {
         format!("# The directories of a thread, also for a user who cannot create them.\nADD {user_data} /\n")
@@ -146,6 +149,20 @@ fn install_instructions(sandbox: &Sandbox, guest: &str, user_data: &str) -> Stri
         .replace("__KOZE_GUEST__", guest)
         .replace("__KOZE_DIRECTORIES__", &directories)
         .replace("__KOZE_ENTRYPOINT__", &entrypoint)
+}
+
+/// The path of the guest in an image.
+pub const PROGRAM: &str = "/.koze/guest";
+
+/// Returns the command that a container runs: the guest, and next to it the program of the attribute.
+pub fn entrypoint(sandbox: &Sandbox, guest: &str) -> Vec<String> {
+    let kept = sandbox.attributes.entrypoint.as_ref().map_or(&[][..], |words| &words.value);
+    let separator = (!kept.is_empty()).then_some("--");
+    std::iter::once(guest)
+        .chain(separator)
+        .chain(kept.iter().map(String::as_str))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Appends lines to the last stage of a user's Dockerfile. Parser directives stay at the top.

@@ -19,18 +19,23 @@ fn served_families(sandbox: &Sandbox) -> Vec<Family> {
 
 /// Returns the images of the sandboxes that serve agents, ordered by file, or `None` if no sandbox serves agents.
 ///
-/// The default is the sandbox with the key `default`, or else `first`, the first one ever built.
+/// The default is the first image of the sandbox with the key `default`, or else of `first`, the first one ever built.
 ///
 /// # Panics
 /// Panics if `first` does not serve agents.
 pub fn offered<'a>(
-    sandboxes: impl Iterator<Item = (&'a Sandbox, Resolved)>,
+    sandboxes: impl Iterator<Item = (&'a Sandbox, Vec<Resolved>)>,
     first: Option<&str>,
 ) -> Option<Profiles> {
     let served: Vec<_> = sandboxes.filter(|(sandbox, _)| serves(sandbox)).collect();
     let declared = served.iter().find(|(sandbox, _)| sandbox.attributes.default.is_some());
-    let default = declared.map(|(sandbox, _)| sandbox.names.base.as_str()).or(first)?;
-    let list = served.iter().map(|(sandbox, image)| provided(sandbox, image)).collect();
+    let first = || served.iter().find(|(sandbox, _)| Some(sandbox.names.base.as_str()) == first);
+    let (_, images) = declared.or_else(|| first())?;
+    let default = images.first()?.name.as_str();
+    let profiles = |(sandbox, images): &(&Sandbox, Vec<Resolved>)| {
+        images.iter().map(|image| provided(sandbox, image)).collect::<Vec<_>>()
+    };
+    let list = served.iter().flat_map(profiles).collect();
     Some(Profiles::new(list, default).expect("the default is one of them"))
 }
 
@@ -91,8 +96,9 @@ pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
         denied_hosts: hosts(&attributes.denied_hosts),
         env: attributes.env_vars.clone(),
         sleep_after: attributes.idle(),
+        keep_files: attributes.keep_files.as_ref().is_some_and(|keep| keep.value),
         tools: served_families(sandbox),
         workspace: workspace_config(sandbox),
-        ..Profile::new(&sandbox.names.base, &image.image, Size { memory_mib, disk_mb })
+        ..Profile::new(&image.name, &image.image, Size { memory_mib, disk_mb })
     }
 }

@@ -147,7 +147,7 @@ impl Teller<'_> {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> InitializeResult {
-        mcp::server(&self.families, mcp::Files::Kept)
+        mcp::server(&self.families, &mcp::Files::Kept)
     }
 
     async fn list_tools(

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use koze_model::Level;
 use koze_model::rules::listed;
-use koze_model::{Backend, Level};
 
 use crate::build::{Build, Scripts};
 use crate::finding::Findings;
@@ -79,7 +79,10 @@ fn render_table(build: &Build, environments: bool) -> String {
             "  {:file$}  {:class$}  {:binding$}  {}",
             sandbox.file, sandbox.class, sandbox.binding, sandbox.image
         );
-        text.push_str(if sandbox.backend == Backend::Native { ", with koze's guest\n" } else { "\n" });
+        for (name, image) in sandbox.images.iter().skip(1) {
+            let _ = write!(text, ", {image} as `{name}`");
+        }
+        text.push_str(if sandbox.backend.has_own_guest() { ", with koze's guest\n" } else { "\n" });
         for (name, image) in sandbox.environments.iter().filter(|_| environments) {
             let _ = writeln!(text, "    env.{name}  {image}");
         }

@@ -106,6 +106,8 @@ enum Backend {
     Sdk,
     /// koze's own guest.
     Native,
+    /// koze's own guest, in containers that the Durable Object starts.
+    Managed,
 }
 
 /// Where an image was configured.
@@ -244,6 +246,7 @@ fn to_sandbox(sandbox: &Planned) -> Sandbox<'_> {
         backend: match sandbox.backend {
             koze_model::Backend::Sdk => Backend::Sdk,
             koze_model::Backend::Native => Backend::Native,
+            koze_model::Backend::Managed => Backend::Managed,
         },
         environments: sandbox
             .environments

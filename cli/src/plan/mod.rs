@@ -152,7 +152,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         sdk: *sdk,
         draft: inputs.draft,
     };
-    let images: Vec<Resolved> =
+    let images: Vec<Vec<Resolved>> =
         sandboxes.iter().map(|sandbox| images::resolve(sandbox, around, findings)).collect();
     findings.checked()?;
 
@@ -162,7 +162,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let mut planning: Vec<Planning> = sandboxes
         .iter()
         .zip(images)
-        .map(|(sandbox, image)| {
+        .map(|(sandbox, images)| {
             let class = sandbox.class.value.as_str();
             let old = fate.old(class);
             let locked = locked.get(class).or_else(|| locked.get(old?)).copied();
@@ -172,7 +172,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
                 check_backend(inputs, sandbox, locked, findings);
             }
             let source_dir = images::directory(sandbox, project);
-            Planning::new(Wanted { sandbox, image, source_dir, locked, kept, old, place }, &managed)
+            Planning::new(Wanted { sandbox, images, source_dir, locked, kept, old, place }, &managed)
         })
         .collect();
     let mut edits = inputs.draft.settings.clone();
@@ -222,7 +222,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         })
         .unzip();
     new_lock.sandboxes = locked;
-    let images = || planning.iter().map(|sandbox| (sandbox.sandbox(), sandbox.image()));
+    let images = || planning.iter().map(|sandbox| (sandbox.sandbox(), sandbox.images()));
     let offered = images::offered(images(), new_lock.default.as_deref());
     let offered = match project.worker_scripts() {
         Some(scripts) => {
@@ -231,7 +231,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         }
         None => offered,
     };
-    let guests = guests::files(images().map(|(_, image)| image));
+    let guests = guests::files(images().flat_map(|(_, images)| images));
     let changes = file_changes(inputs, &edits, new_lock, guests, offered.as_ref(), findings)?;
     Ok(Plan { changes, sandboxes: planned, offered, notes })
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use koze_core::provider::Profile;
-use koze_model::image::ImageSource;
+use koze_model::image::{self, ImageSource};
 use koze_model::{Backend, Sandbox};
 use serde_json::{Map, Value};
 
@@ -25,6 +25,8 @@ pub struct Planned {
     pub container: String,
     /// Its image at the top level.
     pub image: String,
+    /// All its images at the top level, as pairs of name and image; the first one is [`Planned::image`].
+    pub images: Vec<(String, String)>,
     /// Where the image was configured.
     pub image_source: ImageSource,
     /// The backend.
@@ -38,7 +40,11 @@ pub struct Planned {
 impl Planned {
     /// Returns whether wrangler builds the image.
     pub fn is_built(&self) -> bool {
-        self.backend == Backend::Native || self.dockerfile().is_some()
+        match self.backend {
+            Backend::Native => true,
+            Backend::Sdk => self.dockerfile().is_some(),
+            Backend::Managed => self.images.iter().any(|(_, image)| image != image::PLATFORM_IMAGE),
+        }
     }
 
     /// Returns the Dockerfile that the image is built from, relative to the wrangler configuration.
@@ -74,18 +80,21 @@ impl<'a> Planning<'a> {
         self.wanted.sandbox
     }
 
-    /// Returns its image at the top level: the user's, if the user owns it.
-    pub(super) fn image(&self) -> Resolved {
+    /// Returns its images at the top level, the default one first: the user's, if the user owns it.
+    pub(super) fn images(&self) -> Vec<Resolved> {
         match self.kept_images.get(&None) {
-            Some(kept) => Resolved::new(kept.clone(), ImageSource::Configuration),
-            None => self.wanted.image.clone(),
+            Some(kept) => {
+                let name = &self.sandbox().names.base;
+                vec![Resolved::new(name, kept.clone(), ImageSource::Configuration)]
+            }
+            None => self.wanted.images.clone(),
         }
     }
 
     /// Returns its image in an environment.
     fn image_in(&self, environment: &str) -> String {
         let kept = self.kept_images.get(&Some(environment.to_owned()));
-        kept.unwrap_or(&self.wanted.image.image).clone()
+        kept.unwrap_or(&self.wanted.image().image).clone()
     }
 
     /// Returns its result in the plan. `container` names the application if the lock does not; `environments` are those
@@ -97,7 +106,8 @@ impl<'a> Planning<'a> {
         environments: impl Iterator<Item = &'e String>,
     ) -> Planned {
         let sandbox = self.sandbox();
-        let image = self.image();
+        let images = self.images();
+        let image = &images[0];
         let made = || container(&locked.class).unwrap_or_default();
         Planned {
             file: sandbox.file.clone(),
@@ -106,8 +116,9 @@ impl<'a> Planning<'a> {
             container: if locked.container.is_empty() { made() } else { locked.container.clone() },
             environments: environments.map(|name| (name.clone(), self.image_in(name))).collect(),
             backend: sandbox.attributes.backend(),
-            provided: images::provided(sandbox, &image),
-            image: image.image,
+            provided: images::provided(sandbox, image),
+            images: images.iter().map(|image| (image.name.clone(), image.image.clone())).collect(),
+            image: image.image.clone(),
             image_source: image.source,
         }
     }
@@ -133,6 +144,7 @@ impl<'a> Planning<'a> {
             backend: sandbox.attributes.backend().word().to_owned(),
             container: top.container,
             keys: top.keys,
+            former_containers: self.wanted.former_containers(),
             environments: entries
                 .into_iter()
                 .filter_map(|(environment, entry)| Some((environment?, entry)))

@@ -320,9 +320,15 @@ koze_model::rule_table! {
         // The backend.
 
         /// A sandbox with koze's own guest has no image.
-        "K074" Error NoNativeImage { class: String, base: String }
-            format!("`{class}` has no image: with `backend = \"native\"` there is no default image")
-            => format!("set `image` to any Linux image, such as `image = \"debian:12-slim\"` or `image = \"python:3.12-slim\"`, or add `{base}.Dockerfile` next to the source file"),
+        "K074" Error NoNativeImage { class: String, base: String, backend: Backend }
+            format!("`{class}` has no image: with `backend = \"{backend}\"` there is no default image")
+            => {
+                let built = format!("set `image` to any Linux image, such as `image = \"debian:12-slim\"` or `image = \"python:3.12-slim\"`, or add `{base}.Dockerfile` next to the source file");
+                match backend {
+                    Backend::Managed => format!("{built}; or set `image = \"{}\"`, which needs no build", koze_model::image::PLATFORM_IMAGE),
+                    _ => built,
+                }
+            },
             why "The SDK comes with an image. koze's own guest runs in any Linux image, so you choose it.",
             eg r#"#[sandbox(backend = "native")]   // and no Dockerfile next to the source"#;
         /// The backend of a class was changed in the source only.
@@ -343,10 +349,10 @@ koze_model::rule_table! {
             => "with `backend = \"native\"` koze adds its guest after the last stage: correct the Dockerfile, then run `koze build` again",
             why "koze's guest must be the program that the container starts. koze adds its lines to the text that you wrote, so it must be complete.",
             eg "RUN apt-get update && \\   # the last line of a Dockerfile";
-        /// koze does not support the scheduling policy of a container.
-        "K078" Error SchedulingPolicy { policy: String }
-            format!("this version of koze does not support `scheduling_policy` {policy}")
-            => "koze needs the default policy, which takes image and instance from the configuration: remove `scheduling_policy`; if the application is already deployed, its policy cannot be changed, so give the sandbox another `name`",
+        /// A container is started by its Durable Object, but the backend of its sandbox is not `managed`.
+        "K078" Error SchedulingPolicy { class: String, backend: Backend }
+            format!("`{class}` has the backend `{backend}`, but its container has the `scheduling_policy` \"durable_object\"")
+            => "write `backend = \"managed\"` in the attribute; or, if the application was never deployed, remove the entry, and koze writes another one. The policy of a deployed application cannot be changed",
             why "The policy determines which keys an entry has and who starts the containers. Cloudflare does not change the policy of an application.",
             eg r#"{ "containers": [{ "class_name": "ShellSandbox", "scheduling_policy": "durable_object" }] }"#;
         /// The sandboxes already use the requested backend.
@@ -358,6 +364,34 @@ koze_model::rule_table! {
             => "there is nothing to migrate: `koze list` shows the sandboxes",
             why "The command would change nothing.",
             eg "koze migrate --backend native   # for a second time";
+
+        /// A key is not available in the container of a Durable Object.
+        "K100" Error NotOfPolicy { key: String, class: String }
+            format!("containers of `{class}` are started by its Durable Object, and wrangler does not accept `{key}` for them")
+            => match key.as_str() {
+                "image" | "image_vars" | "image_build_context" => format!("remove `{key}`: the attribute sets the image, with `image`, `images` or a Dockerfile next to the source file"),
+                "instance_type" => "remove `instance_type`: the attribute sets the size, with `instance_type` or `instance(..)`".to_owned(),
+                "max_instances" => "remove `max_instances`: only the limits of the account apply; in the attribute, it limits the sandboxes of each session".to_owned(),
+                "constraints" => "remove `constraints`: Cloudflare chooses where these containers run".to_owned(),
+                key if key.starts_with("rollout_") => format!("remove `{key}`: no rollout replaces these containers, which start with the new image when they start next"),
+                "wrangler_ssh" => "write `ssh` instead".to_owned(),
+                key => format!("remove `{key}`"),
+            },
+            why "wrangler rejects such an entry, and the deployment with it.",
+            eg r#"{ "containers": [{ "class_name": "ShellSandbox", "scheduling_policy": "durable_object", "max_instances": 10 }] }"#;
+        /// A container has the default policy, but the backend of its sandbox is `managed`.
+        "K101" Error DefaultPolicy { class: String, name: String }
+            format!("`{class}` has the backend `managed`, but its container was not written for it")
+            => format!("if the application was never deployed, remove the entry, and koze writes another one; otherwise write the backend that it has, `sdk` or `native`, run `koze build`, then `koze migrate --backend managed {name}`"),
+            why "Cloudflare does not change the policy of an application, so moving to the policy of `managed` replaces the application.",
+            eg r#"{ "containers": [{ "class_name": "ShellSandbox", "image": "./Dockerfile" }] }   // and #[sandbox(backend = "managed")]"#;
+
+        /// A sandbox cannot leave the backend `managed`.
+        "K102" Error NoWayBack { names: Vec<String>, to: Backend }
+            format!("{} cannot move from the backend `managed` to `{to}`", listed(&names.iter().map(String::as_str).collect::<Vec<_>>()))
+            => format!("Cloudflare does not change the policy of the application that has the class's storage: create another sandbox with `koze add NAME --backend {to}`, and copy what you need"),
+            why "The containers of a class are started either by Cloudflare or by its Durable Objects, and the platform does not move a class back.",
+            eg "koze migrate --backend native shell   # where koze.lock says `backend = \"managed\"`";
 
         // Problems of existing projects.
 

@@ -155,6 +155,9 @@ pub struct Profile {
     /// The idle time before its sandboxes sleep, if the profile sets one.
     #[serde(default)]
     pub sleep_after: Option<Duration>,
+    /// Whether the files of its sandboxes outlive sleep in a Worker. On this machine, they always do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_files: bool,
     /// The families of tools that its sandboxes serve.
     #[serde(default = "default_families")]
     pub tools: Vec<Family>,
@@ -180,6 +183,7 @@ impl Profile {
             env: Vec::new(),
             size,
             sleep_after: None,
+            keep_files: false,
             tools: default_families(),
             workspace: None,
         }

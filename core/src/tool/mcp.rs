@@ -13,6 +13,8 @@ use super::dialect::Definition;
 use super::hints::tool_hints;
 use super::{Content, Family, Reply, to_json_text};
 use crate::error::{Code, Error, Result};
+use crate::profiles::Profiles;
+use crate::provider::Profile;
 
 /// The longest result that is also sent as structured content, which sends every byte twice.
 const MAX_STRUCTURED: usize = 1 << 20;
@@ -45,25 +47,51 @@ fn family_instructions(family: Family) -> &'static str {
     }
 }
 
-/// What happens to the files of a sandbox when it goes to sleep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What happens to the files of sandboxes when they go to sleep.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Files {
     /// They are kept, as in local sandboxes.
     Kept,
-    /// They are deleted with its container.
+    /// They are deleted with the container.
     Lost,
+    /// They are kept in sandboxes of these images, and deleted in others.
+    KeptOf(Vec<String>),
+}
+
+impl Files {
+    /// Returns what happens to the files in a Worker, where it depends on the profile.
+    pub fn in_worker(profiles: &Profiles) -> Self {
+        let (kept, lost): (Vec<&Profile>, Vec<&Profile>) =
+            profiles.list().iter().partition(|profile| profile.keep_files);
+        match (kept.is_empty(), lost.is_empty()) {
+            (true, _) => Files::Lost,
+            (false, true) => Files::Kept,
+            (false, false) => Files::KeptOf(kept.iter().map(|profile| profile.name.clone()).collect()),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let lost = "Store results that must last somewhere else.";
+        match self {
+            Files::Kept => {
+                "An idle sandbox goes to sleep: its processes end, and its files are kept.".to_owned()
+            }
+            Files::Lost => {
+                format!("An idle sandbox goes to sleep: its processes end, and its files are deleted. {lost}")
+            }
+            Files::KeptOf(names) => format!(
+                "An idle sandbox goes to sleep, and its processes end. The files of sandboxes with the image {} are kept. \
+                 Those of other sandboxes are deleted. {lost}",
+                names.join(" or ")
+            ),
+        }
+    }
 }
 
 /// Returns how a server introduces itself and the sandboxes of its families.
-pub fn server(families: &[Family], files: Files) -> InitializeResult {
-    let asleep = match files {
-        Files::Kept => "An idle sandbox goes to sleep: its processes end, and its files are kept.",
-        Files::Lost => {
-            "An idle sandbox goes to sleep: its processes end, and its files are deleted. Store results that must last \
-             somewhere else."
-        }
-    };
-    let asleep = families.iter().any(|family| *family != Family::Script).then_some(asleep);
+pub fn server(families: &[Family], files: &Files) -> InitializeResult {
+    let asleep = files.describe();
+    let asleep = families.iter().any(|family| *family != Family::Script).then_some(asleep.as_str());
     let texts: Vec<&str> = families.iter().map(|family| family_instructions(*family)).chain(asleep).collect();
     let mut capabilities = ServerCapabilities::default();
     let mut tools = ToolsCapability::default();
@@ -322,14 +350,21 @@ mod tests {
 
     #[test]
     fn the_fate_of_files_is_documented() {
-        let instructions = |files| server(&[Family::Agent], files).instructions.unwrap();
-        assert!(instructions(Files::Kept).contains("its files are kept"));
-        assert!(instructions(Files::Lost).contains("its files are deleted"));
+        let size = Size { memory_mib: 256, disk_mb: 2000 };
+        let profile = |name, keep_files| Profile { keep_files, ..Profile::new(name, "x:1", size) };
+        let instructions = |list| {
+            let files = Files::in_worker(&Profiles::new(list, "a").unwrap());
+            server(&[Family::Agent], &files).instructions.unwrap()
+        };
+        assert!(instructions(vec![profile("a", true), profile("b", true)]).contains("its files are kept"));
+        assert!(instructions(vec![profile("a", false)]).contains("its files are deleted"));
+        let mixed = instructions(vec![profile("a", false), profile("b", true), profile("c", true)]);
+        assert!(mixed.contains("The files of sandboxes with the image b or c are kept."), "{mixed}");
     }
 
     #[test]
     fn instructions_describe_the_families_served() {
-        let instructions = |families: &[Family]| server(families, Files::Kept).instructions.unwrap();
+        let instructions = |families: &[Family]| server(families, &Files::Kept).instructions.unwrap();
         let marks = [
             (Family::Agent, "the default name is `default`"),
             (Family::Thread, "/mnt/user-data"),

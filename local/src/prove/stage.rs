@@ -61,6 +61,7 @@ fn settings(allowed_hosts: Vec<String>) -> Settings {
             // The attempts run this program, and a debug build of it is large.
             size: Size { memory_mib: 512, disk_mb: 4000 },
             sleep_after: None,
+            keep_files: false,
             tools: Vec::new(),
             workspace: None,
         },

@@ -107,6 +107,7 @@ pub(crate) fn settings() -> Settings {
             env: vec![("IMAGE".into(), "of the image".into())],
             size: Size { memory_mib: 256, disk_mb: 200 },
             sleep_after: None,
+            keep_files: false,
             tools: vec![koze_core::Family::Agent],
             workspace: None,
         },

@@ -82,12 +82,33 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "backend",
         example: "backend = \"native\"",
-        meaning: "what runs behind the class: `sdk` (default), or `native`, koze's own guest in any Linux image",
+        meaning: "what runs behind the class: `sdk` (default); `native`, koze's own guest in any Linux image; or `managed`, \
+                  the same in containers that the Durable Object owns",
+    },
+    Key {
+        name: "images",
+        example: "images(python = \"python:3.12-slim\", node = \"./node.Dockerfile\")",
+        meaning: "several images, which agents choose from by name; the first one is the default; with `backend = \"managed\"`",
+    },
+    Key {
+        name: "sizes",
+        example: "sizes = [\"lite\", \"standard-1\"]",
+        meaning: "the instance types that agents may choose from, with `backend = \"managed\"`",
+    },
+    Key {
+        name: "keep_files",
+        example: "keep_files = true",
+        meaning: "whether the disk is saved before the container sleeps, with `backend = \"managed\"`; default `false`",
+    },
+    Key {
+        name: "ssh",
+        example: "ssh = true",
+        meaning: "whether you can connect with SSH, with `backend = \"managed\"`; default `false`",
     },
     Key {
         name: "entrypoint",
         example: "entrypoint = [\"node\", \"server.js\"]",
-        meaning: "a program of the image that runs next to the guest, with `backend = \"native\"`",
+        meaning: "a program of the image that runs next to the guest, not with `backend = \"sdk\"`",
     },
     Key {
         name: "renamed_from",

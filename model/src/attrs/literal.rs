@@ -183,8 +183,9 @@ pub(super) fn one_of(
     bad_value(key, &text.value, &format!("one of {}", crate::rules::listed(choices)), text.span, report)
 }
 
-pub(super) fn image(meta: &Meta, report: &mut Report) -> Option<Spanned<Image>> {
-    let text = text("image", meta, report)?;
+/// Parses `key = "an image"`.
+pub(super) fn image(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<Image>> {
+    let text = text(key, meta, report)?;
     match Image::parse(&text.value) {
         Ok(image) => Some(Spanned::new(image, text.span)),
         Err(why) => {
@@ -206,6 +207,22 @@ pub(super) fn instance_type(meta: &Meta, report: &mut Report) -> Option<Spanned<
     }
     let expected = format!("one of {}", crate::rules::listed(&types));
     bad_value("instance_type", &text.value, &expected, text.span, report)
+}
+
+/// Parses `sizes = ["lite", "standard-1"]`, instance types that each sandbox may choose from.
+pub(super) fn sizes(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {
+    let list = texts("sizes", meta, report)?;
+    let types = instance::types();
+    let expected = format!("a list of {}", crate::rules::listed(&types));
+    if list.value.is_empty() {
+        return bad_value("sizes", "[]", &expected, list.span, report);
+    }
+    for name in &list.value {
+        if !types.contains(&name.value.as_str()) {
+            return bad_value("sizes", &name.value, &expected, name.span, report);
+        }
+    }
+    Some(Spanned::new(list.value.into_iter().map(|name| name.value).collect(), list.span))
 }
 
 pub(super) fn container_name(meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {

@@ -52,6 +52,10 @@ pub struct Attributes {
     pub workspace: Option<Spanned<Workspace>>,
     pub default: Option<Span>,
     pub backend: Option<Spanned<Backend>>,
+    pub images: Option<Spanned<Vec<(String, Spanned<Image>)>>>,
+    pub sizes: Option<Spanned<Vec<String>>>,
+    pub keep_files: Option<Spanned<bool>>,
+    pub ssh: Option<Spanned<bool>>,
     pub entrypoint: Option<Spanned<Vec<String>>>,
     pub renamed_from: Option<Spanned<String>>,
     pub image_build_context: Option<Spanned<String>>,
@@ -107,7 +111,7 @@ pub fn parse(tokens: &TokenStream, report: &mut Report) -> Attributes {
 impl Attributes {
     fn take(&mut self, key: &str, span: Span, meta: &Meta, report: &mut Report) {
         match key {
-            "image" => self.image = literal::image(meta, report),
+            "image" => self.image = literal::image(key, meta, report),
             "variant" => self.variant = literal::one_of(key, meta, &image::VARIANTS, report),
             "instance_type" => self.instance_type = literal::instance_type(meta, report),
             "instance" => self.instance = nested::instance(meta, report),
@@ -128,6 +132,10 @@ impl Attributes {
                 _ => report.add(Rule::BadForm { key: key.to_owned(), expected: "no value".to_owned() }, span),
             },
             "backend" => self.backend = literal::backend(meta, report),
+            "images" => self.images = nested::images(meta, report),
+            "sizes" => self.sizes = literal::sizes(meta, report),
+            "keep_files" => self.keep_files = literal::boolean(key, meta, report),
+            "ssh" => self.ssh = literal::boolean(key, meta, report),
             "entrypoint" => self.entrypoint = literal::words(key, meta, report),
             "renamed_from" => self.renamed_from = literal::class(key, meta, report),
             "image_build_context" => self.image_build_context = literal::path(key, meta, report),
@@ -175,6 +183,11 @@ impl Attributes {
             "variant",
             "image",
             "`variant` selects a variant of the default image: keep only one of them",
+        );
+        exclusive(
+            "images",
+            "image",
+            "`images` names several images, `image` is the only one: keep only one of them",
         );
         exclusive(
             "instance",
@@ -232,6 +245,9 @@ impl Attributes {
             Backend::Sdk => {
                 let why = "the SDK's image has its own program: remove `entrypoint`, or write `backend = \"native\"`";
                 refuse("entrypoint", why);
+                for key in OF_MANAGED {
+                    refuse(key, &only_managed(key));
+                }
                 if let Some(image) = &self.image
                     && let Image::Registry(reference) = &image.value
                     && image::is_official(reference)
@@ -242,9 +258,70 @@ impl Attributes {
             Backend::Native => {
                 let why = "variants are images of the SDK: set an image, such as `image = \"python:3.12-slim\"`, or add a Dockerfile next to the source file";
                 refuse("variant", why);
+                for key in OF_MANAGED {
+                    refuse(key, &only_managed(key));
+                }
+            }
+            Backend::Managed => {
+                let why = "variants are images of the SDK: set an image, such as `image = \"python:3.12-slim\"`, or add a Dockerfile next to the source file";
+                refuse("variant", why);
+                let why = "Cloudflare chooses where Durable Object-managed Containers run: remove `constraints`, or write `backend = \"native\"`";
+                refuse("constraints", why);
+                for key in ["rollout_step_percentage", "rollout_active_grace_period"] {
+                    refuse(
+                        key,
+                        &format!(
+                            "no rollout replaces the containers of a Durable Object, which start with the new image when they start next: remove `{key}`"
+                        ),
+                    );
+                }
+                self.check_managed_size(report);
             }
         }
+        if backend != Backend::Managed
+            && let Some(image) = self.image.as_ref().filter(|image| image.value == Image::Platform)
+        {
+            let rule = Rule::NotOfBackend {
+                key: format!("image = \"{}\"", image::PLATFORM_IMAGE),
+                backend,
+                why: "only Durable Object-managed Containers start this image: write `backend = \"managed\"`, or choose another image".to_owned(),
+            };
+            report.add(rule, image.span);
+        }
     }
+
+    /// Checks the size of a container that a Durable Object starts: the platform rejects another one only at the start.
+    fn check_managed_size(&self, report: &mut Report) {
+        let mut refuse_basic = |key: &str, name: &str, span: Span| {
+            if name == "basic" {
+                let expected = "another size: Durable Object-managed Containers do not have `basic`; write `lite`, or `instance(vcpu = 1, memory_mib = 3072, disk_mb = 4000)`";
+                literal::bad_value::<()>(key, name, expected, span, report);
+            }
+        };
+        if let Some(name) = &self.instance_type {
+            refuse_basic("instance_type", &name.value, name.span);
+        }
+        if let Some(names) = &self.sizes {
+            for name in &names.value {
+                refuse_basic("sizes", name, names.span);
+            }
+        }
+        if let Some(instance) = &self.instance
+            && let Err((found, expected)) = instance.value.check_managed()
+        {
+            literal::bad_value::<()>("instance", &found, &expected, instance.span, report);
+        }
+    }
+}
+
+/// The keys that only the backend `managed` has.
+const OF_MANAGED: [&str; 4] = ["images", "sizes", "keep_files", "ssh"];
+
+/// Returns the advice for a key of [`OF_MANAGED`] with another backend.
+fn only_managed(key: &str) -> String {
+    format!(
+        "only Durable Object-managed Containers have `{key}`: remove it, or write `backend = \"managed\"`"
+    )
 }
 
 #[cfg(test)]

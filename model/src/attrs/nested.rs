@@ -6,6 +6,9 @@ use syn::spanned::Spanned as _;
 use syn::{Meta, Token};
 
 use super::literal;
+use crate::image::Image;
+use crate::instance::managed;
+use crate::names;
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
 use crate::value::Spanned;
@@ -19,6 +22,44 @@ pub struct Instance {
     pub memory_mib: Option<u32>,
     /// Disk in MB.
     pub disk_mb: Option<u32>,
+}
+
+impl Instance {
+    /// Checks the limits of Durable Object-managed Containers. They need all three values.
+    ///
+    /// # Errors
+    /// Returns what was found and what is expected.
+    pub fn check_managed(&self) -> Result<(), (String, String)> {
+        let (Some(vcpu), Some(memory), Some(disk)) = (self.vcpu, self.memory_mib, self.disk_mb) else {
+            let given: Vec<&str> = [
+                self.vcpu.map(|_| "`vcpu`"),
+                self.memory_mib.map(|_| "`memory_mib`"),
+                self.disk_mb.map(|_| "`disk_mb`"),
+            ]
+            .into_iter()
+            .flatten()
+            .collect();
+            let found = if given.is_empty() { "nothing".to_owned() } else { given.join(" and ") };
+            return Err((found, "all of `vcpu`, `memory_mib` and `disk_mb`".to_owned()));
+        };
+        if !managed::VCPU.contains(&vcpu) {
+            return Err((format!("vcpu = {vcpu}"), "1 to 4 processors".to_owned()));
+        }
+        let least = (vcpu * f64::from(managed::MEMORY_MIB_PER_VCPU)).ceil();
+        if f64::from(memory) < least || memory > managed::MAX_MEMORY_MIB {
+            let expected = format!(
+                "{least} to {} MiB for {vcpu} processors: at least {} MiB for each",
+                managed::MAX_MEMORY_MIB,
+                managed::MEMORY_MIB_PER_VCPU
+            );
+            return Err((format!("memory_mib = {memory}"), expected));
+        }
+        if !managed::DISK_MB.contains(&disk) {
+            let (least, most) = (managed::DISK_MB.start(), managed::DISK_MB.end());
+            return Err((format!("disk_mb = {disk}"), format!("{least} to {most} MB")));
+        }
+        Ok(())
+    }
 }
 
 /// The constraints on where containers may run.
@@ -120,6 +161,25 @@ pub(super) fn instance(meta: &Meta, report: &mut Report) -> Option<Spanned<Insta
         }
     }
     Some(Spanned::new(instance, meta.path().span()))
+}
+
+/// Parses `images(python = "python:3.12-slim", node = "./node.Dockerfile")`, keeping the order: the first one is the
+/// default.
+pub(super) fn images(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<(String, Spanned<Image>)>>> {
+    let mut images = Vec::new();
+    for (name, span, entry) in entries("images", meta, report)? {
+        if !matches!(&entry, Meta::NameValue(_)) {
+            literal::bad_form::<()>("images", "names with an image each", span, report);
+        } else if !names::is_image_name(&name) {
+            literal::bad_value::<()>("images", &name, names::IMAGE_FORM, span, report);
+        } else if let Some(image) = literal::image(&name, &entry, report) {
+            images.push((name, image));
+        }
+    }
+    if images.is_empty() {
+        return literal::bad_form("images", "names with an image each", meta.path().span(), report);
+    }
+    Some(Spanned::new(images, meta.path().span()))
 }
 
 pub(super) fn constraints(meta: &Meta, report: &mut Report) -> Option<Spanned<Constraints>> {

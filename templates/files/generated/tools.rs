@@ -64,6 +64,9 @@ impl Profile {
                 //#region tools
                 tools: [__KOZE_PROFILE_TOOLS__].to_vec(),
                 //#endregion
+                //#region keep_files
+                keep_files: true,
+                //#endregion
                 //#region workspace
                 workspace: Some(__KOZE_WORKSPACE__),
                 //#endregion

@@ -8,6 +8,9 @@ import { KozeSandbox as KozeBase } from "./koze/sdk/sdk.mjs";
 //#region native-base
 import { KozeSandbox as KozeNative } from "./koze/native.mjs";
 //#endregion
+//#region guest
+import { PROGRAM as KozeGuest } from "./koze/koze-guest.mjs";
+//#endregion
 //#region kept-base
 import { DurableObject as KozeKept } from "cloudflare:workers";
 //#endregion
@@ -65,6 +68,18 @@ export class __KOZE_CLASS__ extends KozeBase {
 
 /** The sandbox that `__KOZE_SOURCE__` declares. */
 export class __KOZE_NATIVE__ extends KozeNative {
+  //#region managed
+  /** @type {KozeNative["managed"]} @override */
+  managed = {
+    images: __KOZE_IMAGES__,
+    instance: __KOZE_INSTANCE__,
+    words: __KOZE_WORDS__,
+    keepFiles: __KOZE_KEEP_FILES__,
+    //#region send-guest
+    guest: KozeGuest,
+    //#endregion
+  };
+  //#endregion
   //#region env_vars
   /** @type {Record<string, string>} @override */
   envVars = __KOZE_ENV_VARS__;

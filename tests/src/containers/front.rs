@@ -57,7 +57,9 @@ fn pass_on(mut client: UnixStream, mut to: &UnixStream, podman: &Podman) -> io::
         }
         let sent = &buffer[..read];
         let request = request(sent);
-        if request == Some(NETWORK) {
+        if let Some(commit) = with_body(sent) {
+            to.write_all(&commit)?;
+        } else if request == Some(NETWORK) {
             podman.network(&mut client)?;
         } else if let Some(container) = request.and_then(waits_for)
             && podman.has(container)?
@@ -67,6 +69,18 @@ fn pass_on(mut client: UnixStream, mut to: &UnixStream, podman: &Podman) -> io::
             to.write_all(sent)?;
         }
     }
+}
+
+/// Returns a request to save a container's disk with an empty object as its body: podman 4.3 rejects an empty body, which
+/// Docker accepts.
+fn with_body(sent: &[u8]) -> Option<Vec<u8>> {
+    let head = std::str::from_utf8(sent).ok()?.strip_suffix("\r\n\r\n")?;
+    let mut lines = head.split("\r\n");
+    let first = lines.next().filter(|first| first.starts_with("POST ") && first.contains("/commit?"))?;
+    let is_of_body = |line: &&str| line.to_ascii_lowercase().starts_with("content-");
+    let kept: Vec<&str> = std::iter::once(first).chain(lines.filter(|line| !is_of_body(line))).collect();
+    let head = kept.join("\r\n");
+    Some(format!("{head}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}").into_bytes())
 }
 
 /// Returns the first line of a request without a body. One that arrives in pieces is not recognized: podman answers it, at
@@ -160,5 +174,14 @@ mod tests {
         ] {
             assert_eq!(container(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn requests_to_save_a_disk_get_a_body() {
+        let sent = b"POST /commit?container=a HTTP/1.1\r\nContent-Length: 0\r\nHost: b\r\n\r\n";
+        let expected = "POST /commit?container=a HTTP/1.1\r\nHost: b\r\nContent-Type: application/json\r\n\
+                        Content-Length: 2\r\n\r\n{}";
+        assert_eq!(with_body(sent).map(|sent| String::from_utf8(sent).unwrap()).as_deref(), Some(expected));
+        assert_eq!(with_body(b"POST /containers/a/start HTTP/1.1\r\nHost: b\r\n\r\n"), None);
     }
 }

@@ -9,16 +9,13 @@ use serde_json::{Map, Value, json};
 
 use super::former::Former;
 use super::{Outcome, Wanted};
-use crate::finding::{Finding, Findings};
+use crate::finding::Findings;
+use crate::images::Resolved;
 use crate::lock::Entry;
 use crate::paths;
-use crate::rules::Rule;
 use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{Scope, dotted};
-
-/// The scheduling policy under which the Durable Object chooses image and instance type, so the entry sets neither.
-const DURABLE_OBJECT: &str = "durable_object";
 
 /// The top level's entry, which entries of environments follow.
 #[derive(Clone, Copy, Default)]
@@ -79,17 +76,12 @@ impl Wanted<'_> {
         };
 
         let entry = &level.containers.list[index];
-        if let Some(policy) = entry.get("scheduling_policy").filter(|policy| **policy == DURABLE_OBJECT) {
-            let path = [at(index), vec![Step::from("scheduling_policy")]].concat();
-            findings.push(Finding {
-                rule: Rule::SchedulingPolicy { policy: policy.to_string() },
-                place: Some(config.place(&path)),
-                also: vec![(self.place.clone(), "the sandbox".to_owned())],
-            });
-        }
         let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
         let owned: BTreeSet<&str> =
             locked.iter().flat_map(|locked| locked.keys).map(String::as_str).collect();
+        if let Some(entry) = entry.as_object() {
+            self.check_policy(entry, &at(index), &|key| owned.contains(key), config, findings);
+        }
         let former = Former::of(entry);
         let limits = former.limits();
         let replaced = above.image.filter(|_| self.wrote_default_image(scope, entry, &owned));
@@ -217,16 +209,20 @@ impl Wanted<'_> {
     fn decide_adoption(&self, key: &str, present: &Value) -> Adoption {
         match key {
             "class_name" => Adoption::Replace,
+            // The entry runs the base images without the guest.
+            "images" if self.is_without_guest(present) => Adoption::Replace,
             // The entry runs the base image without the guest, so replace it by the image with the guest.
-            "image" if self.image.guest.is_some() && *present == json!(self.image.image) => Adoption::Replace,
+            "image" if self.image().guest.is_some() && *present == json!(self.image().image) => {
+                Adoption::Replace
+            }
             "image" => match present.as_str() {
                 Some(present)
                     if image::is_default_repository(present)
-                        && image::is_default_repository(&self.image.image) =>
+                        && image::is_default_repository(&self.image().image) =>
                 {
                     // Another tag is just another version, but another variant is another image.
                     let lost = image::variant(present).is_some();
-                    let same = image::variant(present) == image::variant(&self.image.image);
+                    let same = image::variant(present) == image::variant(&self.image().image);
                     if same || !lost { Adoption::Replace } else { Adoption::Contradiction }
                 }
                 _ if self.is_declared("image") => Adoption::Contradiction,
@@ -235,6 +231,16 @@ impl Wanted<'_> {
             _ if self.is_declared(key) => Adoption::Contradiction,
             _ => Adoption::Keep,
         }
+    }
+
+    /// Returns whether `images` of a hand-written entry are the sandbox's, built without koze's guest.
+    fn is_without_guest(&self, present: &Value) -> bool {
+        let Some(present) = present.as_object() else { return false };
+        let is_same = |image: &Resolved| {
+            let there = present.get(&image.name).and_then(|there| there.get("dockerfile"));
+            there.is_some_and(|there| *there == json!(image.image))
+        };
+        present.len() == self.images.len() && self.images.iter().all(is_same)
     }
 
     fn contradict_key(
@@ -247,7 +253,7 @@ impl Wanted<'_> {
         findings: &mut Findings,
     ) {
         let message = format!("`{key}` is {present} here, but {value} in `{}`", self.sandbox.file);
-        let dockerfile = match self.image.source {
+        let dockerfile = match self.image().source {
             ImageSource::SiblingDockerfile if key == "image" => {
                 "; the Dockerfile next to the sandbox takes precedence"
             }
@@ -281,7 +287,28 @@ fn with_image(image: &Map<String, Value>, entry: &Value, path: &Path, config: &C
 fn is_equivalent(key: &str, present: &Value, value: &Value, config: &Config) -> bool {
     let path = |value: &Value| value.as_str().map(|path| paths::normal(&config.dir().join(path)));
     let is_path = key == "image" || key == "image_build_context";
-    present == value || (is_path && path(present).is_some_and(|present| Some(present) == path(value)))
+    let is_nested = matches!(key, "images") && is_same_images(present, value, config);
+    present == value
+        || is_nested
+        || (is_path && path(present).is_some_and(|present| Some(present) == path(value)))
+}
+
+/// Returns whether two values of `images` are equivalent.
+fn is_same_images(present: &Value, value: &Value, config: &Config) -> bool {
+    let (Some(present), Some(value)) = (present.as_object(), value.as_object()) else { return false };
+    let is_same = |(name, image): (&String, &Value)| {
+        let (Some(there), Some(image)) = (present.get(name).and_then(Value::as_object), image.as_object())
+        else {
+            return false;
+        };
+        let is_same_key = |(key, value): (&String, &Value)| {
+            let path = |value: &Value| value.as_str().map(|path| paths::normal(&config.dir().join(path)));
+            let is_path = key == "dockerfile" || key == "build_context";
+            there.get(key).is_some_and(|there| there == value || (is_path && path(there) == path(value)))
+        };
+        there.len() == image.len() && image.iter().all(is_same_key)
+    };
+    present.len() == value.len() && value.iter().all(is_same)
 }
 
 /// Returns a user's image with the entry's other keys that configure its build.

@@ -6,21 +6,65 @@ use koze_model::attrs::Rollout;
 use serde_json::{Map, Value, json};
 
 use super::Wanted;
+use super::policy::DURABLE_OBJECT;
+use crate::images::Resolved;
 use crate::paths;
 use crate::wrangler::scope::Scope;
 
 impl Wanted<'_> {
     /// Returns the container entry, with its keys in order.
     pub(super) fn container(&self, scope: &Scope, config_dir: &Path) -> Map<String, Value> {
+        if self.is_managed() { self.managed(scope, config_dir) } else { self.scheduled(scope, config_dir) }
+    }
+
+    /// Returns the entry of a container that its Durable Object starts. Image and size are not in it, because the class
+    /// passes them at each start.
+    fn managed(&self, scope: &Scope, config_dir: &Path) -> Map<String, Value> {
+        let attributes = &self.sandbox.attributes;
+        let mut entry = Map::new();
+        entry.insert("name".to_owned(), json!(self.application_name(scope)));
+        entry.insert("class_name".to_owned(), json!(self.sandbox.class.value));
+        entry.insert("scheduling_policy".to_owned(), json!(DURABLE_OBJECT));
+        let images: Map<String, Value> =
+            self.images.iter().filter_map(|image| self.named_image(image, config_dir)).collect();
+        if !images.is_empty() {
+            entry.insert("images".to_owned(), Value::Object(images));
+        }
+        if let Some(observability) = self.observability() {
+            entry.insert("observability".to_owned(), observability);
+        }
+        if let Some(ssh) = &attributes.ssh {
+            entry.insert("ssh".to_owned(), json!({ "enabled": ssh.value }));
+        }
+        entry
+    }
+
+    /// Returns the entry of an image that wrangler builds. The platform's own image has none.
+    fn named_image(&self, image: &Resolved, config_dir: &Path) -> Option<(String, Value)> {
+        let guest = image.guest.as_ref()?;
+        let mut built = Map::new();
+        built.insert("dockerfile".to_owned(), json!(image.entry(config_dir)));
+        if let Some(context) = &guest.context {
+            built.insert("build_context".to_owned(), json!(paths::dotted(context, config_dir)));
+            if let Some(vars) = &self.sandbox.attributes.image_vars {
+                let vars = vars.value.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+                built.insert("build_vars".to_owned(), vars);
+            }
+        }
+        Some((image.name.clone(), Value::Object(built)))
+    }
+
+    /// Returns the entry of a container that Cloudflare schedules.
+    fn scheduled(&self, scope: &Scope, config_dir: &Path) -> Map<String, Value> {
         let attributes = &self.sandbox.attributes;
         let mut entry = Map::new();
         let mut set = |key: &str, value: Value| entry.insert(key.to_owned(), value);
         set("name", json!(self.application_name(scope)));
         set("class_name", json!(self.sandbox.class.value));
-        set("image", json!(self.image.entry(config_dir)));
+        set("image", json!(self.image().entry(config_dir)));
         let declared = attributes.image_build_context.as_ref().map(|path| self.source_dir.join(&path.value));
         // The generated Dockerfile is elsewhere, so the build context has to be explicit.
-        let own = self.image.guest.as_ref().and_then(|guest| guest.context.clone());
+        let own = self.image().guest.as_ref().and_then(|guest| guest.context.clone());
         if let Some(path) = declared.or(own) {
             set("image_build_context", json!(paths::dotted(&path, config_dir)));
         }
@@ -49,17 +93,22 @@ impl Wanted<'_> {
         if let Some(seconds) = &attributes.rollout_active_grace_period {
             set("rollout_active_grace_period", json!(seconds.value));
         }
-        if let Some(observability) = &attributes.observability {
-            let mut value = json!({});
-            if let Some(enabled) = observability.value.enabled {
-                value["enabled"] = json!(enabled);
-            }
-            if let Some(enabled) = observability.value.logs_enabled {
-                value["logs"] = json!({ "enabled": enabled });
-            }
-            set("observability", value);
+        if let Some(observability) = self.observability() {
+            set("observability", observability);
         }
         entry
+    }
+
+    fn observability(&self) -> Option<Value> {
+        let observability = self.sandbox.attributes.observability.as_ref()?;
+        let mut value = json!({});
+        if let Some(enabled) = observability.value.enabled {
+            value["enabled"] = json!(enabled);
+        }
+        if let Some(enabled) = observability.value.logs_enabled {
+            value["logs"] = json!({ "enabled": enabled });
+        }
+        Some(value)
     }
 
     fn instance_type(&self) -> Value {

@@ -6,12 +6,13 @@ mod binding;
 mod container;
 mod entry;
 pub(crate) mod former;
+mod policy;
 
 use std::path::PathBuf;
 
 use koze_edit::{Edit, Step};
-use koze_model::Sandbox;
 use koze_model::image::ImageSource;
+use koze_model::{Backend, Sandbox};
 use serde_json::{Map, Value};
 
 use super::level::Level;
@@ -29,8 +30,8 @@ pub use container::Above;
 pub struct Wanted<'a> {
     /// The sandbox.
     pub sandbox: &'a Sandbox,
-    /// Its image according to its source and the SDK.
-    pub image: Resolved,
+    /// Its images according to its source and the SDK, the default one first.
+    pub images: Vec<Resolved>,
     /// The directory of its source file.
     pub source_dir: PathBuf,
     /// The lock entry of its class, under its current or former name.
@@ -62,16 +63,46 @@ impl Wanted<'_> {
     fn application_name(&self, scope: &Scope) -> String {
         let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
         match (&self.sandbox.attributes.name, locked) {
-            (None, Some(locked)) if !locked.container.is_empty() => locked.container.to_owned(),
+            (None, Some(locked)) if !locked.container.is_empty() && !self.changes_policy() => {
+                locked.container.to_owned()
+            }
             _ => self.fresh_name(scope),
         }
+    }
+
+    /// Returns whether the last build had another scheduling policy. An application keeps the policy that it was created
+    /// with, so the container becomes another application.
+    fn changes_policy(&self) -> bool {
+        self.locked.is_some_and(|locked| (locked.backend == Backend::Managed.word()) != self.is_managed())
+    }
+
+    /// Returns the applications that the class had before the policy changed.
+    pub fn former_containers(&self) -> Vec<String> {
+        let Some(locked) = self.locked else { return Vec::new() };
+        let mut former = locked.former_containers.clone();
+        if self.changes_policy() {
+            let environments = locked.environments.values().map(|entry| &entry.container);
+            former.extend(std::iter::once(&locked.container).chain(environments).cloned());
+            former.retain(|name| !name.is_empty());
+        }
+        former
+    }
+
+    /// Returns its default image.
+    pub fn image(&self) -> &Resolved {
+        &self.images[0]
+    }
+
+    /// Returns whether Durable Objects start its containers.
+    fn is_managed(&self) -> bool {
+        self.sandbox.attributes.backend() == Backend::Managed
     }
 
     /// Returns whether the attribute itself, not a default, sets a key.
     fn is_declared(&self, key: &str) -> bool {
         let attributes = &self.sandbox.attributes;
         match key {
-            "image" => matches!(self.image.source, ImageSource::Attribute | ImageSource::SiblingDockerfile),
+            "image" => matches!(self.image().source, ImageSource::Attribute | ImageSource::SiblingDockerfile),
             "image_build_context" => attributes.image_build_context.is_some(),
             "instance_type" => attributes.instance.is_some() || attributes.instance_type.is_some(),
             "name" => attributes.name.is_some(),
@@ -79,9 +110,14 @@ impl Wanted<'_> {
         }
     }
 
-    /// Returns the name for a new entry. An empty name in the lock means that the entry has none.
+    /// Returns the name for a new entry. An empty name in the lock means that the entry has none. Where the class had
+    /// another application, its name is taken.
     fn fresh_name(&self, scope: &Scope) -> String {
-        scope.container(self.sandbox.container())
+        let name = self.sandbox.container();
+        if self.changes_policy() && self.sandbox.attributes.name.is_none() {
+            return scope.container(&format!("{name}-managed"));
+        }
+        scope.container(name)
     }
 
     /// Returns the class under its current and its former name.

@@ -182,6 +182,7 @@ mod tests {
             env: Vec::new(),
             size: Size { memory_mib: 1, disk_mb: 1 },
             sleep_after: None,
+            keep_files: false,
             tools: Vec::new(),
             workspace: None,
         }

@@ -4,6 +4,7 @@
 
 import { Fault, HOME, notUp, offline } from "./calls.mjs";
 import { Connection, Foreign, PORT, Refused, Silent } from "./guest.mjs";
+import { Starts } from "./managed.mjs";
 
 /** The timeout of a call that waits for a container. */
 const REACH_MS = 45_000;
@@ -55,6 +56,8 @@ const TOKEN = "koze:guest";
  * @property {boolean} enableInternet whether it can reach the internet, subject to the lists of hosts
  * @property {string[] | undefined} allowedHosts
  * @property {string[] | undefined} deniedHosts
+ * @property {import("./managed.mjs").Managed | undefined} managed how the object starts its containers, if it owns them
+ * @property {import("./managed.mjs").Choice} choice what the sandbox was created with
  */
 
 /**
@@ -91,6 +94,9 @@ export class Container {
 
   /** How often the sandbox was destroyed. */
   #destroyed = 0;
+
+  /** How the object starts its containers, if it owns them. @type {Starts | undefined} */
+  #ownStarts;
 
   /**
    * @param {DurableObjectState} ctx
@@ -129,6 +135,16 @@ export class Container {
     return soon(this.#connection(), REACH_MS, notUp);
   }
 
+  /** Saves the disk of the running container, if the class keeps files. */
+  async save() {
+    if (this.#starts?.keepsFiles) await this.#starts.save();
+  }
+
+  /** Forgets the saved disk, because the sandbox is being destroyed. */
+  async forget() {
+    await this.#starts?.forget();
+  }
+
   /** Stops the container if it runs. */
   async stop() {
     this.#stopping ??= this.#kill().finally(() => (this.#stopping = undefined));
@@ -148,6 +164,13 @@ export class Container {
       return why;
     };
     this.#end = this.#container.monitor().then(() => ended(undefined), ended);
+  }
+
+  // Read late, because the class sets it after the container was constructed.
+  get #starts() {
+    const { managed } = this.#setup;
+    if (managed) this.#ownStarts ??= new Starts(this.#ctx, managed);
+    return this.#ownStarts;
   }
 
   async #connection() {
@@ -215,7 +238,12 @@ export class Container {
         if (error instanceof Fault) throw error;
         const [past, code] = [Date.now() - begun, exitCode(why)];
         if (this.#destroyed !== destroyed || past + wait >= START_MS) throw notUp();
+        if (this.#starts && code === undefined) {
+          const [, reason] = REFUSALS.find(([words]) => words.test(`${why}`)) ?? [];
+          if (reason) throw cannotStart(reason);
+        }
         if (code === undefined && past >= UNSTARTED_MS && !PASSES.test(`${why}`)) {
+          if (this.#starts?.hasDisk) throw this.#starts.lost();
           throw cannotStart("the platform refused to run its image several times");
         }
         if (code !== undefined && !KILLED.includes(code) && ++exits === STARTS) {
@@ -236,10 +264,13 @@ export class Container {
     const [authority] = await Promise.all([this.#intercept(), stored]);
     this.#furnished = false;
     this.#silentSince = undefined;
-    const { envVars, enableInternet } = this.#setup;
-    this.#container.start({ env: { HOME, ...authority, ...offline(this.#setup), ...envVars, KOZE_GUEST_TOKEN: token }, enableInternet });
+    const { envVars, enableInternet, choice } = this.#setup;
+    const env = { HOME, ...authority, ...offline(this.#setup), ...envVars, KOZE_GUEST_TOKEN: token };
+    const common = { env, enableInternet };
+    this.#container.start((await this.#starts?.options(common, choice)) ?? common);
     this.follow();
-    const [guest] = await Promise.all([this.#meet(token, until - Date.now()), this.#told.started()]);
+    const sent = this.#starts?.sendGuest();
+    const [guest] = await Promise.all([this.#meet(token, until - Date.now()), this.#told.started(), sent]);
     return guest;
   }
 
@@ -368,6 +399,12 @@ const KILLED = [128 + 9, 128 + 15];
 
 /** The platform's messages about a lack of capacity and other temporary failures. */
 const PASSES = /no container instance|number of running container instances|network connection lost/i;
+
+/** The platform's messages about containers that never start, with the default policy as well as with `managed`. */
+const REFUSALS = /** @type {[RegExp, string][]} */ ([
+  [/instance type|vcpu|memory|disk size/i, "the platform does not have its size: change `instance_type` or `instance(..)`"],
+  [/no such image|image.*not found|manifest unknown|pull access denied/i, "its image is missing: run `koze deploy`"],
+]);
 
 /** Returns the exit code of a container, if it ever ran. @param {unknown} why the reason of its end */
 function exitCode(why) {

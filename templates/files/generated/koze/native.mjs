@@ -16,6 +16,12 @@ const PATIENCE_MS = 50_000;
 /** The maximum time that the platform keeps a container running without its object. The object must wake up before. */
 const LONGEST_ALONE_MS = 6 * 3_600_000;
 
+/** The maximum time between two alarms of an object that owns its container. */
+const LONGEST_IDLE_MS = 120_000;
+
+/** When saving a disk is tried again. */
+const SAVE_AGAIN_MS = 60_000;
+
 /** How long a container outlives its idle time without its object. */
 const LINGER_MS = 60_000;
 
@@ -39,6 +45,9 @@ export class KozeSandbox extends DurableObject {
   allowedHosts;
   /** @type {string[] | undefined} */
   deniedHosts;
+
+  /** How the object starts its containers, if it owns them. @type {import("./managed.mjs").Managed | undefined} */
+  managed;
 
   #container = new Container(this.ctx, this, {
     started: async () => {
@@ -67,6 +76,7 @@ export class KozeSandbox extends DurableObject {
       // Do this first: calls that arrive meanwhile open another sandbox.
       this.#container.cancelStart();
       await this.#calls.forget();
+      await this.#container.forget();
       await this.#container.stop();
     },
   });
@@ -151,12 +161,26 @@ export class KozeSandbox extends DurableObject {
     }
   }
 
+  /** What the sandbox was created with. @returns {import("./managed.mjs").Choice} */
+  get choice() {
+    return {};
+  }
+
   /** Stops the container if the sandbox was idle for long enough, and otherwise schedules the next check. @override */
   async alarm() {
     if (!this.#container.running) return;
     if (this.#busy) this.#used = Date.now();
-    if (this.#used + this.#idle() > Date.now()) await this.#settle();
-    else await this.#container.stop();
+    const used = this.#used;
+    if (used + this.#idle() > Date.now()) return this.#settle();
+    try {
+      await this.#container.save();
+    } catch (error) {
+      console.error("koze: the disk could not be saved, so the container keeps running:", error);
+      return this.#settle(SAVE_AGAIN_MS);
+    }
+    // A call that came while the disk was saved may have changed it.
+    if (this.#busy || this.#used !== used) return this.#settle();
+    await this.#container.stop();
   }
 
   /**
@@ -191,10 +215,16 @@ export class KozeSandbox extends DurableObject {
     return this.#calls.memory?.sleepAfterMs ?? this.sleepAfterMs;
   }
 
-  /** Schedules the next check, and keeps the container running until then even if the object is evicted. */
-  async #settle() {
-    const left = Math.max(0, this.#used + this.#idle() - Date.now());
-    await this.ctx.storage.setAlarm(Date.now() + Math.min(left, LONGEST_ALONE_MS / 2));
+  /**
+   * Schedules the next check, and keeps the container running until then even if the object is evicted.
+   *
+   * @param {number} [soonest] the minimum time until the check, in milliseconds
+   */
+  async #settle(soonest = 0) {
+    const left = Math.max(soonest, this.#used + this.#idle() - Date.now());
+    // Cloudflare was seen to stop a container before its timeout, if its object was idle for longer.
+    const longest = this.managed ? LONGEST_IDLE_MS : LONGEST_ALONE_MS / 2;
+    await this.ctx.storage.setAlarm(Date.now() + Math.min(left, longest));
     // The alarm stops the container. This keeps the platform from stopping it earlier.
     await this.#container.runOn(Math.min(left + LINGER_MS, LONGEST_ALONE_MS));
   }

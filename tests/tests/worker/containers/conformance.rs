@@ -8,7 +8,7 @@ use koze_tests::conformance::{Capability, Host};
 use koze_tests::containers::Engine;
 
 use super::engine::engine;
-use super::images::{ROOT, SDK, Variant};
+use super::images::{MANAGED, ROOT, SDK, Variant};
 use super::project::{TOKEN, rust_worker, start, worker_of};
 use crate::archives;
 use crate::project::Worker;
@@ -21,7 +21,7 @@ fn the_tools_conform_in_containers() {
         Ok(name) => worker_of(Variant::asked(&name), &engine),
         Err(_) => rust_worker(&engine),
     };
-    conforms(&worker, &engine, &[]);
+    conforms(&worker, &engine, false, &[]);
 }
 
 /// The cases that depend on users and on the contents of images: programs that run as root, shell startup files,
@@ -29,14 +29,21 @@ fn the_tools_conform_in_containers() {
 #[test]
 fn the_tools_conform_as_root_in_a_furnished_image() {
     let Some(engine) = engine() else { return };
-    conforms(&worker_of(&ROOT, &engine), &engine, DIFFERENT);
+    conforms(&worker_of(&ROOT, &engine), &engine, false, DIFFERENT);
 }
 
 /// The SDK's own class and server in real containers. Other tests of the class use a stand-in for the engine.
 #[test]
 fn the_tools_conform_over_the_sdk() {
     let Some(engine) = engine() else { return };
-    conforms(&worker_of(&SDK, &engine), &engine, DIFFERENT);
+    conforms(&worker_of(&SDK, &engine), &engine, false, DIFFERENT);
+}
+
+/// Containers that the Durable Object starts. Those of the cases that sleep are restored from their disks.
+#[test]
+fn the_tools_conform_in_managed_containers() {
+    let Some(engine) = engine() else { return };
+    conforms(&worker_of(&MANAGED, &engine), &engine, true, &[]);
 }
 
 #[test]
@@ -48,12 +55,14 @@ fn directories_are_archives_in_containers() {
 }
 
 /// Runs these cases, or all if empty.
-fn conforms(worker: &Worker, engine: &Engine, only: &'static [&'static str]) {
+fn conforms(worker: &Worker, engine: &Engine, keeps_files: bool, only: &'static [&'static str]) {
     let dev = start(worker, engine);
     let host = Http::new(&dev.url.replacen("127.0.0.1", "localhost", 1), TOKEN);
     let mut lacks = host.lacks().unwrap_or_else(|error| panic!("{error}\n{}", dev.output()));
     for (capability, reason) in LACKS {
-        lacks.push((capability, reason.to_owned()));
+        if capability != Capability::Keep || !keeps_files {
+            lacks.push((capability, reason.to_owned()));
+        }
     }
     let host: Arc<dyn Host> = Arc::new(host);
     // `KOZE_TEST_CASES` selects some of them, to investigate a failure.

@@ -9,12 +9,14 @@ pub(super) struct Variant {
     pub(super) name: &'static str,
     dockerfile: &'static str,
     files: &'static [(&'static str, &'static str)],
-    /// Whether the base is the SDK's, and the sandboxes have its class.
-    pub(super) sdk: bool,
+    /// The keys of the sandboxes' attributes: their backend.
+    pub(super) backend: &'static str,
 }
 
+const NATIVE: &str = "backend = \"native\"";
+
 /// An unprivileged user with an empty home.
-pub(super) const PLAIN: Variant = Variant { name: "plain", dockerfile: "", files: &[], sdk: false };
+pub(super) const PLAIN: Variant = Variant { name: "plain", dockerfile: "", files: &[], backend: NATIVE };
 
 /// Programs run as root, and there are files of typical images, whose effects shells would show.
 pub(super) const ROOT: Variant = Variant {
@@ -22,7 +24,7 @@ pub(super) const ROOT: Variant = Variant {
     dockerfile: "USER 0\nENV HOME=/root\nCOPY rc /home/user/.bashrc\nCOPY rc /home/user/.profile\nCOPY rc /root/.bashrc\n\
                  COPY --chmod=0640 shadow /etc/shadow\n",
     files: &[RC, SHADOW],
-    sdk: false,
+    backend: NATIVE,
 };
 
 /// The SDK's class: programs run as root, and `/home/user` is missing.
@@ -30,30 +32,38 @@ pub(super) const SDK: Variant = Variant {
     name: "sdk",
     dockerfile: "COPY rc /root/.bashrc\nCOPY --chmod=0640 shadow /etc/shadow\n",
     files: &[RC, SHADOW],
-    sdk: true,
+    backend: "",
+};
+
+/// Containers that the Durable Object starts, and whose files last.
+pub(super) const MANAGED: Variant = Variant {
+    name: "managed",
+    dockerfile: "",
+    files: &[],
+    backend: "backend = \"managed\", keep_files = true",
 };
 
 /// Images that are only tested if `KOZE_TEST_IMAGE` names them.
 const OTHERS: [Variant; 4] = [
     // Like most official images: only root, and nothing below /home.
-    Variant { name: "bare-root", dockerfile: "USER 0\nRUN rm -rf /home/user\n", files: &[], sdk: false },
+    Variant { name: "bare-root", dockerfile: "USER 0\nRUN rm -rf /home/user\n", files: &[], backend: NATIVE },
     Variant {
         name: "skeleton",
         dockerfile: "COPY --chown=1000:1000 skeleton /home/user/.bashrc\nCOPY --chown=1000:1000 skeleton /home/user/.profile\n",
         files: &[SKELETON],
-        sdk: false,
+        backend: NATIVE,
     },
     Variant {
         name: "bashrc",
         dockerfile: "COPY --chown=1000:1000 rc /home/user/.bashrc\nCOPY --chown=1000:1000 rc /home/user/.profile\n",
         files: &[RC],
-        sdk: false,
+        backend: NATIVE,
     },
     Variant {
         name: "shadow",
         dockerfile: "COPY --chmod=0640 shadow /etc/shadow\n",
         files: &[SHADOW],
-        sdk: false,
+        backend: NATIVE,
     },
 ];
 
@@ -84,7 +94,7 @@ impl Variant {
 
     /// Writes the Dockerfile of a sandbox and the files that it copies.
     pub(super) fn write(&self, worker: &Worker, engine: &Engine, sandbox: &str) {
-        let base = if self.sdk { engine.official() } else { engine.base().clone() };
+        let base = if self.backend.is_empty() { engine.official() } else { engine.base().clone() };
         let project = &worker.project;
         project.write(
             format!("src/server/{sandbox}.Dockerfile"),

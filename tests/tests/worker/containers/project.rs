@@ -45,12 +45,12 @@ pub(super) fn worker_of(variant: &Variant, engine: &Engine) -> Worker {
     for written in ["wrangler.jsonc", "koze.lock"] {
         fs_err::remove_file(project.path(written)).expect("a file of `koze new`");
     }
-    let backend = if variant.sdk { "" } else { "backend = \"native\", " };
     for (name, class, more) in
         [("shell", "ShellSandbox", SHELL), ("python", "PythonSandbox", "sleep_after = \"6m\"")]
     {
         variant.write(&worker, engine, name);
-        let attributes = format!("{backend}{more}");
+        let separator = if variant.backend.is_empty() { "" } else { ", " };
+        let attributes = format!("{}{separator}{more}", variant.backend);
         project.write(format!("src/server/{name}.sandbox.rs"), file(&attributes, class));
     }
     project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));
