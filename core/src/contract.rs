@@ -226,6 +226,14 @@ pub enum Unstreamed {
 pub struct Open {
     /// How long it may be idle before it sleeps; `null` means the default of the class.
     pub sleep_after_ms: Option<u32>,
+    /// The name of its image, if the class has several; absent means the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    pub image: Option<String>,
+    /// The name of its size, if the class has several; absent means its default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    pub size: Option<String>,
 }
 
 /// An opened sandbox.
@@ -234,6 +242,10 @@ pub struct Open {
 pub struct Opened {
     /// Whether this call created it.
     pub created: bool,
+    /// The size that it was created with, if it was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    pub size: Option<String>,
 }
 
 /// The calls to cancel.
@@ -286,6 +298,14 @@ pub struct State {
     pub opened: bool,
     /// Whether it runs.
     pub status: Status,
+    /// The image that it was created with, if the class has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    pub image: Option<String>,
+    /// The size that it was created with, if it was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    pub size: Option<String>,
 }
 
 /// The input of an operation without parameters.

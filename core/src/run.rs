@@ -99,7 +99,7 @@ impl<P: Provider> Session<P> {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let name = format!("run-{}", &id[..16]);
         // Not cancelable: a sandbox that is only half created could not be destroyed.
-        let sandbox = match self.create(&name, run.profile.as_deref(), None).await {
+        let sandbox = match self.create(&name, run.profile.as_deref(), None, None).await {
             Ok(_) => self.sandbox(&name).await,
             Err(error) => Err(error),
         };

@@ -198,28 +198,37 @@ impl<P: Provider> Session<P> {
     /// errors of the provider.
     pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
         let profile = self.profiles.default_profile().clone();
-        Ok(self.open_sandbox(SandboxName::new(name)?, profile, None).await?.sandbox)
+        let settings = sandbox_settings(profile, None, None);
+        Ok(self.open_sandbox(SandboxName::new(name)?, settings).await?.sandbox)
     }
 
-    /// Creates a sandbox unless it exists. `profile` defaults to the default profile, `sleep_after` to the profile's value. Returns
-    /// whether the sandbox was created.
+    /// Creates a sandbox unless it exists. `profile` defaults to the default profile, `size` and `sleep_after` to the profile's
+    /// values. Returns whether the sandbox was created.
     ///
     /// # Errors
-    /// As [`Session::sandbox`]; [`Code::AlreadyExists`] if the name exists with another profile.
+    /// As [`Session::sandbox`]; [`Code::AlreadyExists`] if the name exists with another profile or size.
     pub async fn create(
         &self,
         name: &str,
         profile: Option<&str>,
+        size: Option<&str>,
         sleep_after: Option<Duration>,
     ) -> Result<bool> {
-        let wanted = self.profiles.find(profile)?.clone();
-        let opened = self.open_sandbox(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
-        if profile.is_some() && opened.profile != wanted.name {
+        let wanted = self.profiles.find(profile)?.clone().with_size(size)?;
+        let settings = sandbox_settings(wanted.clone(), size, sleep_after);
+        let opened = self.open_sandbox(SandboxName::new(name)?, settings).await?;
+        let exists = |what: String| {
             let message = format!(
-                "the sandbox `{name}` already exists with the image `{}`: choose another name for the new one",
-                opened.profile
+                "the sandbox `{name}` already exists with {what}: choose another name for the new one"
             );
-            return Err(Error::new(Code::AlreadyExists, message));
+            Error::new(Code::AlreadyExists, message)
+        };
+        if profile.is_some() && opened.profile != wanted.name {
+            return Err(exists(format!("the image `{}`", opened.profile)));
+        }
+        if size.is_some() && opened.size.as_deref() != size {
+            let size = opened.size.unwrap_or_else(|| "of its image".to_owned());
+            return Err(exists(format!("the size `{size}`")));
         }
         Ok(opened.created)
     }
@@ -301,14 +310,12 @@ impl<P: Provider> Session<P> {
     pub(crate) async fn open_sandbox(
         &self,
         name: SandboxName,
-        profile: Profile,
-        sleep_after: Option<Duration>,
+        settings: Settings,
     ) -> Result<Opened<P::Sandbox>> {
         let id = self.sandbox_id(name);
         if let Some(there) = self.shared.provider.find(&id).await? {
             return self.check_served(&id, there);
         }
-        let settings = sandbox_settings(profile, sleep_after);
         let _one = self.shared.making.lock().await;
         self.check_room(&id).await?;
         let opened = within!(
@@ -326,7 +333,8 @@ impl<P: Provider> Session<P> {
         dir: &str,
         layer: (&P::Store, &Key),
     ) -> Result<Option<Opened<P::Sandbox>>> {
-        let (id, settings) = (self.sandbox_id(name), sandbox_settings(profile, None));
+        let id = self.sandbox_id(name);
+        let settings = sandbox_settings(profile, None, None);
         let _one = self.shared.making.lock().await;
         self.check_room(&id).await?;
         let opened = within!(
@@ -378,9 +386,13 @@ impl<P: Provider> Session<P> {
 }
 
 /// Returns the settings of a new sandbox.
-fn sandbox_settings(profile: Profile, sleep_after: Option<Duration>) -> Settings {
+pub(crate) fn sandbox_settings(
+    profile: Profile,
+    size: Option<&str>,
+    sleep_after: Option<Duration>,
+) -> Settings {
     let sleep_after = sleep_after.or(profile.sleep_after).unwrap_or(SLEEP_AFTER);
-    Settings { profile, sleep_after }
+    Settings { profile, sleep_after, size: size.map(str::to_owned) }
 }
 
 impl<P> Clone for Session<P> {

@@ -361,16 +361,19 @@ impl Local {
             let rows = engine::run_blocking(move || registry.list(&listed)).await?;
             for (name, settings) in rows {
                 let profile = profiles.list().iter().find(|profile| profile.name == settings.profile.name);
-                let Some(profile) = profile.filter(|profile| **profile != settings.profile).cloned() else {
+                let Some(profile) = profile.cloned() else { continue };
+                // A size that the project no longer offers is replaced by the profile's own.
+                let sized = profile.clone().with_size(settings.size.as_deref()).unwrap_or(profile);
+                if sized == settings.profile {
                     continue;
-                };
+                }
                 let key = SandboxId { session: session.clone(), name: SandboxName::new(&name)? }.key();
                 let known = shared.forget(&key);
                 if let Some(known) = known {
                     known.sleep().await;
                 }
                 let registry = Arc::clone(&shared.registry);
-                engine::run_blocking(move || registry.change(&key, &Settings { profile, ..settings }))
+                engine::run_blocking(move || registry.change(&key, &Settings { profile: sized, ..settings }))
                     .await?;
             }
             Ok(())

@@ -53,6 +53,7 @@ impl Provider for Local {
             let (stored, created) =
                 engine::run_blocking(move || registry.enter(&wanted.0, &wanted.1)).await?;
             let profile = stored.profile.name.clone();
+            let size = stored.size.clone();
             let inner = shared.sandbox(&id.key(), &id.name, stored);
             if created && let Err(error) = inner.wake().await {
                 // A sandbox that could not start was not created.
@@ -60,7 +61,7 @@ impl Provider for Local {
                 engine::run_blocking(move || registry.leave(&id.key())).await?;
                 return Err(error);
             }
-            Ok(Opened { sandbox: LocalSandbox(inner), profile, created })
+            Ok(Opened { sandbox: LocalSandbox(inner), profile, size, created })
         })
         .await
     }
@@ -68,7 +69,8 @@ impl Provider for Local {
     async fn find(&self, id: &SandboxId) -> Result<Option<Opened<LocalSandbox>>> {
         let opened = |inner: Arc<Inner>| {
             let profile = inner.settings.profile.name.clone();
-            Opened { sandbox: LocalSandbox(inner), profile, created: false }
+            let size = inner.settings.size.clone();
+            Opened { sandbox: LocalSandbox(inner), profile, size, created: false }
         };
         if let Some(inner) = self.0.running(id) {
             return Ok(Some(opened(inner)));
@@ -214,7 +216,7 @@ async fn open_on_layer(
     let refused = match begun.await {
         Ok(true) => {
             let profile = inner.settings.profile.name.clone();
-            return Ok(Some(Opened { sandbox: LocalSandbox(inner), profile, created }));
+            return Ok(Some(Opened { sandbox: LocalSandbox(inner), profile, size: None, created }));
         }
         Ok(false) => None,
         Err(error) => Some(error),

@@ -72,7 +72,7 @@ impl Names {
         Names {
             base: base.to_owned(),
             binding: format!("{}_SANDBOX", snake.to_ascii_uppercase()),
-            variant: base.split(['-', '_']).map(capital).collect(),
+            variant: variant(base),
             module: if keyword { format!("r#{snake}") } else { snake.clone() },
             accessor: format!("{snake}_sandbox"),
             container: format!("{}-sandbox", base.replace('_', "-")),
@@ -86,6 +86,11 @@ impl Names {
         let stem = class.strip_suffix("Sandbox").filter(|stem| !stem.is_empty()).unwrap_or(class);
         Names::of_base(&suggest_base(&stem.to_kebab_case()))
     }
+}
+
+/// Returns the variant of the generated `Profile` for the base name of a file, or for the name of an image.
+pub fn variant(name: &str) -> String {
+    name.split(['-', '_']).map(capital).collect()
 }
 
 /// Capitalizes a word of a variant. A leading digit gets a separator, so that `a-1` and `a1` differ.
@@ -131,12 +136,11 @@ pub fn is_container_name(text: &str) -> bool {
 }
 
 /// The form of an image's name in `images(..)`, in words.
-pub const IMAGE_FORM: &str = "lowercase letters, digits and `_`, 63 at most";
+pub const IMAGE_FORM: &str = "words of lowercase letters and digits, the first with a leading letter, with `_` between them, 63 characters at most";
 
 /// Returns whether a text is a valid name of an image, as described by [`IMAGE_FORM`].
 pub fn is_image_name(text: &str) -> bool {
-    let is_valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-    text.len() <= 63 && !text.is_empty() && text.bytes().all(is_valid)
+    text.len() <= 63 && is_base_name(text) && !text.contains('-')
 }
 
 /// Returns why a struct's name cannot be the class of a Durable Object, if it cannot. The class is exported from a

@@ -24,6 +24,11 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
         "workspace",
         "tools are named after it: give one of them another `name` in `workspace(..)`",
     );
+    let variants: Vec<Vec<String>> = sandboxes.iter().map(Sandbox::image_variants).collect();
+    let mut images = Seen::new(
+        "image",
+        "agents choose a sandbox by the name of its image: rename one of the files, or one of the names in `images(..)`",
+    );
     let modules: HashMap<&str, usize> =
         sandboxes.iter().enumerate().map(|(index, sandbox)| (sandbox.names.module.as_str(), index)).collect();
     let mut default: Option<(usize, &Sandbox, Span)> = None;
@@ -34,6 +39,10 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
         // Two files with the same binding also share the module and container name: one diagnostic is enough.
         if bindings.insert(&sandbox.names.binding, index, class, report) {
             containers.insert(sandbox.container(), index, name, report);
+            let at = sandbox.attributes.images.as_ref().map_or(class, |images| images.span);
+            for variant in &variants[index] {
+                images.insert(variant, index, at, report);
+            }
         }
         classes.insert(&sandbox.class.value, index, class, report);
         if let Some(name) = &workspaces[index] {

@@ -140,6 +140,19 @@ impl Sandbox {
 }
 
 impl Sandbox {
+    /// Returns the names of its images, the default one first: those in `images`, or that of the file.
+    pub fn image_names(&self) -> Vec<&str> {
+        match &self.attributes.images {
+            Some(images) => images.value.iter().map(|(name, _)| name.as_str()).collect(),
+            None => vec![&self.names.base],
+        }
+    }
+
+    /// Returns the variants of the generated `Profile`, one for each image.
+    pub(crate) fn image_variants(&self) -> Vec<String> {
+        self.image_names().into_iter().map(names::variant).collect()
+    }
+
     /// Returns the name of its workspace: the key `name`, or the name derived from the file. Returns nothing if the sandbox
     /// does not serve the tools `workspace`.
     pub fn workspace(&self) -> Option<String> {

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use koze_core::Profiles;
-use koze_core::provider::Profile;
+use koze_core::provider::{NamedSize, Profile};
 use koze_core::script::Egress;
 use koze_core::tool::dialect::Dialect;
 use koze_core::tool::{All, Catalog, Families, Family};
 use koze_core::workspace::{CodeConfig, ShellConfig, SnapshotConfig, WorkspaceConfig};
-use koze_model::Sandbox;
+use koze_model::{Sandbox, names};
 use koze_templates::TOOLS;
 use serde_json::{Value, json};
 
@@ -29,11 +29,17 @@ fn render_handlers(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> String 
         .flat_map(|offered| offered.list())
         .map(|profile| (profile.name.as_str(), profile))
         .collect();
-    let list = sandboxes.iter().filter_map(|sandbox| {
-        let profile = *profiles.get(sandbox.names.base.as_str())?;
-        Some(profile_fill(sandbox, profile, profile.name == offered?.default_profile().name))
+    let default = offered.filter(|offered| !offered.list().is_empty()).map(Profiles::default_profile);
+    let fills = sandboxes.iter().flat_map(|sandbox| {
+        let images = sandbox.image_names();
+        let several = images.len() > 1;
+        let own = images.into_iter().filter_map(|name| profiles.get(name).copied());
+        own.map(move |profile| {
+            let is_default = default.is_some_and(|default| default.name == profile.name);
+            profile_fill(sandbox, profile, several, is_default)
+        })
     });
-    let list: Vec<Fill> = list.collect();
+    let list: Vec<Fill> = fills.collect();
     Template::new(TOOLS).render(&Fill::default(), &|region| match region {
         "profiles" if list.is_empty() => &[],
         "served" | "profiles" => &served,
@@ -81,11 +87,14 @@ fn script_egress(egress: &Egress) -> String {
     struct_expression("::koze::script::Egress", values)
 }
 
-fn profile_fill(sandbox: &Sandbox, profile: &Profile, default: bool) -> Fill {
+/// Fills in a profile. `several` says whether its class has other images, too.
+fn profile_fill(sandbox: &Sandbox, profile: &Profile, several: bool, default: bool) -> Fill {
+    let image = if several { format!("Some({:?})", profile.name) } else { "None".to_owned() };
     let mut fill = Fill {
         holes: vec![
             ("__KOZE_DOC__", format!("That of {}: {}.", code(&sandbox.file), code(&profile.reference))),
-            ("__KOZE_VARIANT__", sandbox.names.variant.clone()),
+            ("__KOZE_VARIANT__", names::variant(&profile.name)),
+            ("__KOZE_IMAGE__", image),
             ("__KOZE_BINDING__", sandbox.names.binding.clone()),
             ("__KOZE_NAME__", profile.name.clone()),
             ("__KOZE_REFERENCE__", profile.reference.escape_debug().to_string()),
@@ -114,6 +123,12 @@ fn profile_fill(sandbox: &Sandbox, profile: &Profile, default: bool) -> Fill {
     part("env", "__KOZE_ENV__", some(env.join(", ")));
     let tools =
         || profile.tools.iter().map(|one| format!("::koze::tool::Family::{one:?}")).collect::<Vec<_>>();
+    let sizes: Vec<String> = profile
+        .sizes
+        .iter()
+        .map(|NamedSize { name, size }| format!("({name:?}, {}, {})", size.memory_mib, size.disk_mb))
+        .collect();
+    part("sizes", "__KOZE_SIZES__", some(sizes.join(", ")));
     part("tools", "__KOZE_PROFILE_TOOLS__", (profile.tools != [Family::Agent]).then(|| tools().join(", ")));
     part("workspace", "__KOZE_WORKSPACE__", profile.workspace.as_ref().map(workspace_expression));
     if let Some((unit, number)) = profile.sleep_after.map(|sleep| largest_unit(sleep.as_secs())) {

@@ -1,7 +1,7 @@
 //! The images that agents may name: those of the sandboxes that serve agents.
 
 use koze_core::Profiles;
-use koze_core::provider::{Profile, Size};
+use koze_core::provider::{NamedSize, Profile, Size};
 use koze_core::workspace::{self, CodeConfig, Language, ShellConfig, SnapshotConfig, WorkspaceConfig};
 use koze_model::{Family, Sandbox, Spanned, attrs, instance};
 
@@ -77,6 +77,15 @@ fn workspace_config(sandbox: &Sandbox) -> Option<WorkspaceConfig> {
     })
 }
 
+fn named_sizes(sandbox: &Sandbox) -> Vec<NamedSize> {
+    let names = sandbox.attributes.sizes.iter().flat_map(|sizes| &sizes.value);
+    let named = |name: &String| {
+        let instance::Size { memory_mib, disk_mb } = instance::size(name);
+        NamedSize { name: name.clone(), size: Size { memory_mib, disk_mb } }
+    };
+    names.map(named).collect()
+}
+
 fn max_instances(sandbox: &Sandbox) -> Option<u32> {
     sandbox.attributes.max_instances.as_ref().map(|most| most.value)
 }
@@ -96,6 +105,7 @@ pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
         denied_hosts: hosts(&attributes.denied_hosts),
         env: attributes.env_vars.clone(),
         sleep_after: attributes.idle(),
+        sizes: named_sizes(sandbox),
         keep_files: attributes.keep_files.as_ref().is_some_and(|keep| keep.value),
         tools: served_families(sandbox),
         workspace: workspace_config(sandbox),

@@ -33,8 +33,8 @@ pub struct Planned {
     pub backend: Backend,
     /// Its image in each environment that koze manages.
     pub environments: Vec<(String, String)>,
-    /// Its image in the form that sandbox providers take.
-    pub provided: Profile,
+    /// Its images in the form that sandbox providers take, the default one first.
+    pub provided: Vec<Profile>,
 }
 
 impl Planned {
@@ -116,7 +116,7 @@ impl<'a> Planning<'a> {
             container: if locked.container.is_empty() { made() } else { locked.container.clone() },
             environments: environments.map(|name| (name.clone(), self.image_in(name))).collect(),
             backend: sandbox.attributes.backend(),
-            provided: images::provided(sandbox, image),
+            provided: images.iter().map(|image| images::provided(sandbox, image)).collect(),
             images: images.iter().map(|image| (image.name.clone(), image.image.clone())).collect(),
             image: image.image.clone(),
             image_source: image.source,

@@ -133,6 +133,9 @@ pub struct Settings {
     pub profile: Profile,
     /// The idle time before it sleeps.
     pub sleep_after: Duration,
+    /// The name of its size, one of [`Profile::sizes`], if it was chosen. The profile's `size` is then that size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
 }
 
 /// A sandbox profile: what one of the project's sandbox files declares.
@@ -152,6 +155,9 @@ pub struct Profile {
     pub env: Vec<(String, String)>,
     /// The size of its sandboxes.
     pub size: Size,
+    /// The sizes that callers may choose from instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<NamedSize>,
     /// The idle time before its sandboxes sleep, if the profile sets one.
     #[serde(default)]
     pub sleep_after: Option<Duration>,
@@ -182,11 +188,31 @@ impl Profile {
             denied_hosts: Vec::new(),
             env: Vec::new(),
             size,
+            sizes: Vec::new(),
             sleep_after: None,
             keep_files: false,
             tools: default_families(),
             workspace: None,
         }
+    }
+
+    /// Returns the profile with the size of this name.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] if callers cannot choose it, with what they can choose.
+    pub fn with_size(self, name: Option<&str>) -> Result<Self> {
+        let Some(name) = name else { return Ok(self) };
+        if let Some(NamedSize { size, .. }) = self.sizes.iter().find(|size| size.name == name) {
+            let size = *size;
+            return Ok(Profile { size, ..self });
+        }
+        let known: Vec<&str> = self.sizes.iter().map(|size| size.name.as_str()).collect();
+        let message = if known.is_empty() {
+            format!("the sandboxes of the image `{}` have one size: leave out `size`", self.name)
+        } else {
+            format!("the image `{}` has no size `{name}`: its sizes are {}", self.name, known.join(", "))
+        };
+        Err(Error::new(Code::InvalidInput, message))
     }
 
     /// Returns the workspace of its sandboxes, if it serves the tools `workspace`. By default it has the name of the profile.
@@ -195,6 +221,15 @@ impl Profile {
         let serves = self.tools.contains(&Family::Workspace);
         serves.then(|| self.workspace.clone().unwrap_or_else(default))
     }
+}
+
+/// A size that callers may choose for a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct NamedSize {
+    /// The name of Cloudflare's instance type: `standard-1`.
+    pub name: String,
+    /// The size.
+    pub size: Size,
 }
 
 /// The size of a sandbox, as in Cloudflare's instance types.
@@ -213,6 +248,8 @@ pub struct Opened<S> {
     pub sandbox: S,
     /// The name of its profile. It can differ from the requested one if the sandbox already existed.
     pub profile: String,
+    /// The name of its size, if it was chosen.
+    pub size: Option<String>,
     /// Whether it was created by this call.
     pub created: bool,
 }

@@ -266,6 +266,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::provider::Size;
     use crate::tool::agent::to_part;
 
     fn sent_by(replied: Result<Reply>) -> CallToolResult {

@@ -339,7 +339,7 @@ impl<P: Provider> Workspaces<P> {
                 }
                 Ok(None) => {
                     let sleep_after = profile.sleep_after.unwrap_or(SLEEP_AFTER);
-                    provider.open(id, &Settings { profile: profile.clone(), sleep_after }).await
+                    provider.open(id, &Settings { profile: profile.clone(), sleep_after, size: None }).await
                 }
                 Err(error) => Err(error),
             };

@@ -74,7 +74,7 @@ fn what_a_killed_program_has_left_is_removed() {
         for (name, written) in [("box-restored-0000", 1), ("box-restored-1111", taken.created)] {
             let id = SandboxId { session: session.id().clone(), name: SandboxName::new(name).unwrap() };
             let profile = session.profiles().default_profile().clone();
-            let settings = Settings { profile, sleep_after: Duration::from_mins(1) };
+            let settings = Settings { profile, sleep_after: Duration::from_mins(1), size: None };
             session.provider().open(&id, &settings).await.unwrap();
             let record = serde_json::json!({
                 "workspace": "box", "snapshot": taken.id, "complete": false, "written": written,

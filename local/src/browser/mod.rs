@@ -172,7 +172,7 @@ impl Browsers {
 impl Browser {
     fn new(provider: &Arc<Shared>, agent: &SessionId, egress: &Egress, idle: Duration) -> Result<Self> {
         let profile = Profile::new("browser", "chromium", SIZE);
-        let settings = Settings { profile, sleep_after: idle };
+        let settings = Settings { profile, sleep_after: idle, size: None };
         let (refusals, previews) = (Arc::default(), Arc::new(OwnPreviews::new(provider)));
         let role = BrowserRole {
             agent: agent.clone(),

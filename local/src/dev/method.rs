@@ -61,19 +61,28 @@ pub(super) async fn call_operation(
 }
 
 async fn open_sandbox(shared: &Shared, object: &Object, input: &Open) -> Result<Answer, Failure> {
-    let profile = shared.profile(object).map_err(to_failure)?;
+    let size = input.size.clone();
+    let profile = shared.profile(object, input.image.as_deref()).map_err(to_failure)?;
+    let profile = profile.with_size(size.as_deref()).map_err(to_failure)?;
     let asked = input.sleep_after_ms.map(|ms| Duration::from_millis(ms.into()));
     let sleep_after = asked.or(profile.sleep_after).unwrap_or(SLEEP_AFTER);
-    let opened =
-        shared.provider.open(&object.id, &Settings { profile, sleep_after }).await.map_err(to_failure)?;
-    to_answer(&Opened { created: opened.created })
+    let opened = shared
+        .provider
+        .open(&object.id, &Settings { profile, sleep_after, size })
+        .await
+        .map_err(to_failure)?;
+    to_answer(&Opened { created: opened.created, size: opened.size })
 }
 
 async fn sandbox_status(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer, Failure> {
-    to_answer(&match shared.find(object).await.map_err(to_failure)? {
-        Some(sandbox) => State { opened: true, status: sandbox.status().await.map_err(to_failure)? },
-        None => State { opened: false, status: Status::Sleeping },
-    })
+    let found = shared.provider.find(&object.id).await.map_err(to_failure)?;
+    let none = State { opened: false, status: Status::Sleeping, image: None, size: None };
+    let Some(koze_core::provider::Opened { sandbox, profile, size, .. }) = found else {
+        return to_answer(&none);
+    };
+    let status = sandbox.status().await.map_err(to_failure)?;
+    let image = shared.has_several_images(object).then_some(profile);
+    to_answer(&State { opened: true, status, image, size })
 }
 
 async fn destroy_sandbox(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer, Failure> {

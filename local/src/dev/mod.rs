@@ -59,7 +59,7 @@ struct Shared {
     session: SessionId,
     token: String,
     /// The profile of each class.
-    classes: RwLock<BTreeMap<String, Profile>>,
+    classes: RwLock<BTreeMap<String, Vec<Profile>>>,
 }
 
 /// An object as a request names it, with its sandbox.
@@ -113,14 +113,18 @@ impl Objects {
         &self.shared.token
     }
 
-    /// Sets the classes and their profiles. Existing sandboxes are updated to their profiles.
+    /// Sets the classes and their profiles: one for each image, the default one first. Existing sandboxes are updated to their profiles.
     ///
     /// # Errors
     /// As [`Local::refresh`].
     pub async fn follow(&self, classes: Vec<(String, Profile)>) -> Result<()> {
         let list: Vec<Profile> = classes.iter().map(|(_, profile)| profile.clone()).collect();
         let first = list.first().map(|profile| profile.name.clone());
-        *self.shared.classes.write().unwrap_or_else(PoisonError::into_inner) = classes.into_iter().collect();
+        let mut profiles: BTreeMap<String, Vec<Profile>> = BTreeMap::new();
+        for (class, profile) in classes {
+            profiles.entry(class).or_default().push(profile);
+        }
+        *self.shared.classes.write().unwrap_or_else(PoisonError::into_inner) = profiles;
         match first {
             Some(first) => {
                 self.shared.provider.refresh(&self.shared.session, &Profiles::new(list, &first)?).await
@@ -227,10 +231,21 @@ impl Shared {
         Ok(self.provider.find(&object.id).await?.map(|opened| opened.sandbox))
     }
 
-    fn profile(&self, object: &Object) -> Result<Profile> {
+    /// Returns whether a class has several images.
+    fn has_several_images(&self, object: &Object) -> bool {
         let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
-        let gone = || Error::new(Code::NotFound, format!("the project has no class `{}`", object.class));
-        classes.get(&object.class).cloned().ok_or_else(gone)
+        classes.get(&object.class).is_some_and(|profiles| profiles.len() > 1)
+    }
+
+    /// Returns the profile of a class with this image, or its first one.
+    fn profile(&self, object: &Object, image: Option<&str>) -> Result<Profile> {
+        let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        let mut profiles = classes.get(&object.class).into_iter().flatten();
+        let found = profiles.find(|profile| image.is_none_or(|image| profile.name == image));
+        let gone = || {
+            Error::new(Code::NotFound, format!("the project has no class `{}` with this image", object.class))
+        };
+        found.cloned().ok_or_else(gone)
     }
 }
 

@@ -60,12 +60,14 @@ fn settings(allowed_hosts: Vec<String>) -> Settings {
             env: Vec::new(),
             // The attempts run this program, and a debug build of it is large.
             size: Size { memory_mib: 512, disk_mb: 4000 },
+            sizes: Vec::new(),
             sleep_after: None,
             keep_files: false,
             tools: Vec::new(),
             workspace: None,
         },
         sleep_after: Duration::from_mins(10),
+        size: None,
     }
 }
 

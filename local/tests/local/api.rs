@@ -122,7 +122,7 @@ fn history() -> Result<(), libtest_mimic::Failed> {
 fn sleeps() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let (session, _state) = session();
-        session.create("a", None, Some(Duration::from_millis(300))).await.unwrap();
+        session.create("a", None, None, Some(Duration::from_millis(300))).await.unwrap();
         let sandbox = session.get("a").await.unwrap();
         sandbox.exec("true").await.unwrap();
         let mut states = pin!(sandbox.subscribe());

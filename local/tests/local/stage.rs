@@ -106,12 +106,14 @@ pub(crate) fn settings() -> Settings {
             denied_hosts: Vec::new(),
             env: vec![("IMAGE".into(), "of the image".into())],
             size: Size { memory_mib: 256, disk_mb: 200 },
+            sizes: Vec::new(),
             sleep_after: None,
             keep_files: false,
             tools: vec![koze_core::Family::Agent],
             workspace: None,
         },
         sleep_after: Duration::from_mins(10),
+        size: None,
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use super::Located;
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 
 /// The maximum number of entries.
@@ -13,12 +14,9 @@ const MAX_ENTRIES: usize = 10_000;
 const NOTE: u64 = 60_000;
 
 /// The entry of a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Known {
-    /// The index of its class.
-    pub(super) class: usize,
-    /// Its idle timeout, if known.
-    pub(super) sleep_after_ms: Option<u32>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    located: Located,
     /// When its use was last recorded in the registry.
     noted: u64,
 }
@@ -30,24 +28,24 @@ fn sandboxes() -> MutexGuard<'static, HashMap<SandboxId, Known>> {
 }
 
 /// Returns the entry of a sandbox.
-pub(super) fn get(id: &SandboxId) -> Option<Known> {
-    sandboxes().get(id).copied()
+pub(super) fn get(id: &SandboxId) -> Option<Located> {
+    sandboxes().get(id).map(|known| known.located.clone())
 }
 
 /// Returns the known sandboxes of a session with their classes.
 pub(super) fn of_session(session: &SessionId) -> Vec<(SandboxName, usize)> {
     let sandboxes = sandboxes();
     let all = sandboxes.iter().filter(|(id, _)| id.session == *session);
-    all.map(|(id, known)| (id.name.clone(), known.class)).collect()
+    all.map(|(id, known)| (id.name.clone(), known.located.class)).collect()
 }
 
 /// Adds a sandbox whose use has just been recorded.
-pub(super) fn remember(id: &SandboxId, class: usize, sleep_after_ms: Option<u32>, now: u64) {
+pub(super) fn remember(id: &SandboxId, located: &Located, now: u64) {
     let mut sandboxes = sandboxes();
     if sandboxes.len() >= MAX_ENTRIES {
         sandboxes.clear();
     }
-    sandboxes.insert(id.clone(), Known { class, sleep_after_ms, noted: now });
+    sandboxes.insert(id.clone(), Known { located: located.clone(), noted: now });
 }
 
 /// Removes a sandbox.
@@ -75,8 +73,9 @@ mod tests {
         let session = SessionId::new("known", "noted").unwrap();
         let id = SandboxId { session, name: SandboxName::new("a").unwrap() };
         assert!(get(&id).is_none() && !should_record_use(&id, NOTE));
-        remember(&id, 1, Some(5), 7);
-        assert_eq!(get(&id), Some(Known { class: 1, sleep_after_ms: Some(5), noted: 7 }));
+        let located = Located { class: 1, sleep_after_ms: Some(5), size: None };
+        remember(&id, &located, 7);
+        assert_eq!(get(&id), Some(located));
         assert_eq!(of_session(&id.session), [(id.name.clone(), 1)]);
         assert!(of_session(&SessionId::new("known", "other").unwrap()).is_empty());
         assert!(!should_record_use(&id, 6 + NOTE));

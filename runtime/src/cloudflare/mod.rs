@@ -45,7 +45,7 @@ use worker::send::SendFuture;
 use worker::wasm_bindgen::JsCast;
 use worker::{Env, ObjectNamespace};
 
-use self::contract::Nothing;
+use self::contract::{Nothing, State};
 use self::object::{Object, Refused, WITHIN};
 pub use self::opens::Limits;
 use self::preview::{Preview, Previews};
@@ -70,13 +70,24 @@ use koze_core::time::{millis, now};
 use koze_core::together::join_all;
 use koze_core::workspace::OpenLimits;
 
-/// A sandbox class: the profile's name, and its binding.
+/// A profile, and the sandbox class behind it. A class with several images has a profile for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
     /// The profile's name: `python`.
     pub profile: &'static str,
     /// The Durable Object binding: `PYTHON_SANDBOX`.
     pub binding: &'static str,
+    /// The name of the image, if the class has several.
+    pub image: Option<&'static str>,
+}
+
+/// Where a sandbox is, and what it was created with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Located {
+    /// The index of its class.
+    class: usize,
+    sleep_after_ms: Option<u32>,
+    size: Option<String>,
 }
 
 /// The sandboxes of a Worker. Clones share them.
@@ -230,48 +241,54 @@ impl Cloudflare {
     }
 
     /// Locates a sandbox: in the registry, or else in the class whose object is open.
-    async fn locate(&self, id: &SandboxId) -> Result<Option<(usize, Option<u32>)>> {
+    async fn locate(&self, id: &SandboxId) -> Result<Option<Located>> {
         if let Some(registry) = self.registry(&id.session) {
             let Some(record) = registry.find(&id.name).await? else { return Ok(None) };
+            let Record { sleep_after_ms, size, .. } = record;
             // A sandbox whose profile was removed from the project is unreachable.
-            return Ok(self.class(&record.profile).ok().map(|class| (class, record.sleep_after_ms)));
+            let class = self.class(&record.profile).ok();
+            return Ok(class.map(|class| Located { class, sleep_after_ms, size }));
         }
         let objects = (0..self.shared.classes.len()).map(|class| self.object(id, class));
         let objects = objects.collect::<Result<Vec<_>>>()?;
         let states =
             join_all(objects.iter().map(|object| object.call(call::status(&Nothing {}, WITHIN)))).await;
         for (class, state) in states.into_iter().enumerate() {
-            if state?.opened {
-                return Ok(Some((class, None)));
+            let State { opened, image, size, .. } = state?;
+            // The profiles of a class with several images have the same object.
+            if opened && (image.is_none() || image.as_deref() == self.shared.classes[class].image) {
+                return Ok(Some(Located { class, sleep_after_ms: None, size }));
             }
         }
         Ok(None)
     }
 
     /// Opens the object of a sandbox. The class in the registry takes precedence.
-    async fn open_object(
-        &self,
-        id: &SandboxId,
-        class: usize,
-        sleep_after_ms: Option<u32>,
-    ) -> Result<(Object, usize, bool)> {
+    async fn open_object(&self, id: &SandboxId, mut wanted: Located) -> Result<(Object, Located, bool)> {
         let _permit = opens::wait(&id.session.key(), self.shared.limits, WITHIN).await?;
         let registry = self.registry(&id.session);
-        let (mut class, mut sleep_after_ms, mut entered) = (class, sleep_after_ms, false);
+        let mut entered = false;
         if let Some(registry) = &registry {
+            let Located { class, sleep_after_ms, size } = wanted.clone();
             let profile = self.shared.classes[class].profile.to_owned();
-            let record = Record { profile, sleep_after_ms, used: now() };
+            let record = Record { profile, sleep_after_ms, size, used: now() };
             let known = registry.enter(&id.name, &record, self.shared.at_most).await?;
             entered = known.is_none();
-            if let Some(known) = known {
-                (class, sleep_after_ms) = (self.class(&known.profile)?, known.sleep_after_ms);
+            if let Some(Record { profile, sleep_after_ms, size, .. }) = known {
+                wanted = Located { class: self.class(&profile)?, sleep_after_ms, size };
             }
         }
-        let object = self.object(id, class)?;
-        match object.call(call::open(&contract::Open { sleep_after_ms }, WITHIN)).await {
+        let object = self.object(id, wanted.class)?;
+        let open = contract::Open {
+            sleep_after_ms: wanted.sleep_after_ms,
+            image: self.shared.classes[wanted.class].image.map(str::to_owned),
+            size: wanted.size.clone(),
+        };
+        match object.call(call::open(&open, WITHIN)).await {
             Ok(opened) => {
-                known::remember(id, class, sleep_after_ms, now());
-                Ok((object, class, opened.created))
+                wanted.size = opened.size;
+                known::remember(id, &wanted, now());
+                Ok((object, wanted, opened.created))
             }
             Err(refused) => {
                 // A sandbox that was not created must not count. If the object did not answer, that is unknown.
@@ -288,10 +305,11 @@ impl Cloudflare {
 
     /// Reopens a sandbox whose object is not open: where it is located now, or else in its previous class.
     async fn reopen(&self, id: &SandboxId, class: usize) -> Result<Object> {
-        let sleep_after_ms = known::get(id).and_then(|known| known.sleep_after_ms);
+        let known = known::get(id);
         known::forget(id);
-        let (class, sleep_after_ms) = self.locate(id).await?.unwrap_or((class, sleep_after_ms));
-        Ok(self.open_object(id, class, sleep_after_ms).await?.0)
+        let last = || known.unwrap_or(Located { class, sleep_after_ms: None, size: None });
+        let wanted = self.locate(id).await?.unwrap_or_else(last);
+        Ok(self.open_object(id, wanted).await?.0)
     }
 
     /// Records in the registry that a sandbox is used. A failure does not affect the sandbox.
@@ -346,8 +364,9 @@ impl Provider for Cloudflare {
         SendFuture::new(async move {
             let class = self.class(&settings.profile.name)?;
             let sleep = u32::try_from(millis(settings.sleep_after.min(MAX_SLEEP))).ok();
-            let (_, class, created) = self.open_object(id, class, sleep).await?;
-            self.opened(id, class, created)
+            let wanted = Located { class, sleep_after_ms: sleep, size: settings.size.clone() };
+            let (_, located, created) = self.open_object(id, wanted).await?;
+            self.opened(id, located, created)
         })
     }
 
@@ -357,11 +376,11 @@ impl Provider for Cloudflare {
     ) -> impl Future<Output = Result<Option<Opened<CloudflareSandbox>>>> + MaybeSend {
         SendFuture::new(async move {
             if let Some(known) = known::get(id) {
-                return self.opened(id, known.class, false).map(Some);
+                return self.opened(id, known, false).map(Some);
             }
-            let Some((class, sleep_after_ms)) = self.locate(id).await? else { return Ok(None) };
-            known::remember(id, class, sleep_after_ms, now());
-            self.opened(id, class, false).map(Some)
+            let Some(located) = self.locate(id).await? else { return Ok(None) };
+            known::remember(id, &located, now());
+            self.opened(id, located, false).map(Some)
         })
     }
 
@@ -469,8 +488,9 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_SLEEP: Duration = Duration::from_hours(24 * 30);
 
 impl Cloudflare {
-    fn opened(&self, id: &SandboxId, class: usize, created: bool) -> Result<Opened<CloudflareSandbox>> {
+    fn opened(&self, id: &SandboxId, located: Located, created: bool) -> Result<Opened<CloudflareSandbox>> {
+        let Located { class, size, .. } = located;
         let sandbox = CloudflareSandbox::of_session(self, id, class)?;
-        Ok(Opened { sandbox, profile: self.shared.classes[class].profile.to_owned(), created })
+        Ok(Opened { sandbox, profile: self.shared.classes[class].profile.to_owned(), size, created })
     }
 }

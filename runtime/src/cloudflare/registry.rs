@@ -29,6 +29,9 @@ pub(super) struct Record {
     pub(super) profile: String,
     /// Its idle timeout.
     pub(super) sleep_after_ms: Option<u32>,
+    /// The name of its size, if it was chosen.
+    #[serde(default)]
+    pub(super) size: Option<String>,
     /// The time of its last use, in milliseconds since the epoch.
     pub(super) used: u64,
 }

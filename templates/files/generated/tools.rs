@@ -64,6 +64,14 @@ impl Profile {
                 //#region tools
                 tools: [__KOZE_PROFILE_TOOLS__].to_vec(),
                 //#endregion
+                //#region sizes
+                sizes: [__KOZE_SIZES__]
+                    .map(|(name, memory_mib, disk_mb)| ::koze::provider::NamedSize {
+                        name: ::core::convert::Into::into(name),
+                        size: ::koze::provider::Size { memory_mib, disk_mb },
+                    })
+                    .to_vec(),
+                //#endregion
                 //#region keep_files
                 keep_files: true,
                 //#endregion
@@ -161,7 +169,11 @@ impl ::koze::serve::Served for Tools {
     const CLASSES: &'static [::koze::cloudflare::Class] = &[
 //#endregion
 //#region profile
-        ::koze::cloudflare::Class { profile: "__KOZE_NAME__", binding: "__KOZE_BINDING__" },
+        ::koze::cloudflare::Class {
+            profile: "__KOZE_NAME__",
+            binding: "__KOZE_BINDING__",
+            image: ::core::option::Option::__KOZE_IMAGE__,
+        },
 //#endregion
 //#region served
     ];

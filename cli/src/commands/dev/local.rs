@@ -129,14 +129,18 @@ impl Run {
         let Some(plan) = &built.plan else { return Ok(()) };
         let (_, config) = opened(&self.place)?;
         let classes = plan.sandboxes.iter();
-        let classes = classes.map(|planned| (planned.class.clone(), planned.provided.clone())).collect();
+        let classes = classes
+            .flat_map(|planned| planned.provided.iter().map(|one| (planned.class.clone(), one.clone())))
+            .collect();
         let now: Staged = (config.document.value().clone(), classes);
         if self.staged.as_ref() == Some(&now) && !drifted(built) {
             return Ok(());
         }
         let (objects, classes) = (Arc::clone(&self.objects), now.1.clone());
         let done = provider::block_on(async move { objects.follow(classes).await }).and_then(|done| done);
-        let names: Vec<&str> = now.1.iter().map(|(class, _)| class.as_str()).collect();
+        // A class with several images is listed once for each.
+        let mut names: Vec<&str> = now.1.iter().map(|(class, _)| class.as_str()).collect();
+        names.dedup();
         let environment = self.environment.as_deref();
         let scripts = built.scripts.is_some_and(|scripts| scripts.worker);
         let browser = scripts && built.script.as_ref().is_some_and(|script| script.browser);

@@ -34,6 +34,7 @@ pub struct Memory {
 #[derive(Debug, Clone)]
 struct Known {
     profile: String,
+    size: Option<String>,
     tree: Arc<Mutex<Tree>>,
 }
 
@@ -71,10 +72,11 @@ impl Provider for Memory {
         let created = !sandboxes.contains_key(id);
         let known = sandboxes.entry(id.clone()).or_insert_with(|| Known {
             profile: settings.profile.name.clone(),
+            size: settings.size.clone(),
             tree: Arc::new(Mutex::new(Tree::new())),
         });
         let sandbox = MemorySandbox { id: id.clone(), tree: known.tree.clone(), provider: self.clone() };
-        Ok(Opened { sandbox, profile: known.profile.clone(), created })
+        Ok(Opened { sandbox, profile: known.profile.clone(), size: known.size.clone(), created })
     }
 
     async fn find(&self, id: &SandboxId) -> Result<Option<Opened<MemorySandbox>>> {
@@ -82,6 +84,7 @@ impl Provider for Memory {
         Ok(sandboxes.get(id).map(|known| Opened {
             sandbox: MemorySandbox { id: id.clone(), tree: known.tree.clone(), provider: self.clone() },
             profile: known.profile.clone(),
+            size: known.size.clone(),
             created: false,
         }))
     }

@@ -31,6 +31,10 @@ pub struct Create {
     /// The image to run.
     #[serde(default)]
     image: Option<String>,
+    /// The size of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(skip))]
+    size: Option<String>,
     /// Idle time in milliseconds before the sandbox sleeps. Defaults to the value of its image, or to 600000. Sleep ends all
     /// processes. Files in a container are deleted; files of a local sandbox persist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +55,8 @@ impl Tool for SandboxCreate {
             }
             None => None,
         };
-        let created = session.create(&input.sandbox, input.image.as_deref(), sleep).await?;
+        let created =
+            session.create(&input.sandbox, input.image.as_deref(), input.size.as_deref(), sleep).await?;
         let mut reply = json!({ "sandbox": input.sandbox, "created": created });
         if let Some(note) = session.provider_note() {
             reply["note"] = note.into();
@@ -74,6 +79,17 @@ pub(super) fn name_profiles(definitions: &mut [Definition], profiles: &Profiles)
         "enum": names,
         "default": profiles.default_profile().name,
     });
+    // The key exists only where there is a choice.
+    let sizes = profiles.list().iter().flat_map(|profile| &profile.sizes).map(|size| size.name.as_str());
+    let mut seen = BTreeSet::new();
+    let sizes: Vec<&str> = sizes.filter(|name| seen.insert(*name)).collect();
+    if !sizes.is_empty() {
+        properties["size"] = json!({
+            "type": "string",
+            "description": "The size of the machine. Defaults to that of the image.",
+            "enum": sizes,
+        });
+    }
     // If the profiles differ, no single value is the default.
     if profiles.list().iter().all(|profile| profile.sleep_after.is_none_or(|sleep| sleep == SLEEP_AFTER)) {
         properties["sleep_after_ms"]["default"] =

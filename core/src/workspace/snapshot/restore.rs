@@ -12,6 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName};
 use crate::provider::Provider;
 use crate::sandbox::{Place, Sandbox};
+use crate::session::sandbox_settings;
 use crate::store::Store;
 use crate::time::now;
 use crate::trace::event;
@@ -96,7 +97,7 @@ impl<P: Provider> Source<P> {
             half.sandbox = Some(opened.sandbox);
             return Ok(snapshot.contents);
         }
-        let opened = self.session.open_sandbox(name, profile, None).await?;
+        let opened = self.session.open_sandbox(name, sandbox_settings(profile, None, None)).await?;
         if !opened.created {
             let message = format!("the sandbox `{}` was created meanwhile: try again", half.name);
             return Err(Error::new(Code::Unavailable, message));

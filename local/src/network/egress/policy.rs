@@ -181,6 +181,7 @@ mod tests {
             denied_hosts: all(denied),
             env: Vec::new(),
             size: Size { memory_mib: 1, disk_mb: 1 },
+            sizes: Vec::new(),
             sleep_after: None,
             keep_files: false,
             tools: Vec::new(),

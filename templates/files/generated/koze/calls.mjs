@@ -28,6 +28,8 @@ const MAX_ARGUMENTS = 1_500_000;
  * @property {number | null} sleepAfterMs
  * @property {number[]} ports the open ports without nonces, for earlier versions
  * @property {Openings} [nonces]
+ * @property {string} [image] the name of the image, if it was chosen
+ * @property {string} [size] the name of the size, if it was chosen
  */
 const MEMORY = "koze";
 
@@ -60,6 +62,11 @@ export class Fault extends Error {
     this.code = code;
     this.retryable = retryable;
   }
+}
+
+/** Returns a size as a property, if it was chosen. @param {string | undefined} size */
+function chosen(size) {
+  return size === undefined ? {} : { size };
 }
 
 /** Returns the error for a call that did nothing. */
@@ -95,11 +102,11 @@ export class Calls {
   }
 
   /** @param {koze.Open} input @returns {Promise<koze.Reply<koze.Opened>>} */
-  async open({ sleepAfterMs }) {
+  async open({ sleepAfterMs, image, size }) {
     return this.answer(async () => {
-      if (this.memory) return { created: false };
-      await this.#remember({ sleepAfterMs, ports: [] });
-      return { created: true };
+      if (this.memory) return { created: false, ...chosen(this.memory.size) };
+      await this.#remember({ sleepAfterMs, ports: [], ...(image !== undefined && { image }), ...chosen(size) });
+      return { created: true, ...chosen(size) };
     });
   }
 
@@ -127,8 +134,10 @@ export class Calls {
 
   /** @param {boolean} running whether the container runs @returns {koze.Reply<koze.State>} */
   status(running) {
+    const { image, size } = this.memory ?? {};
     const opened = this.memory !== undefined;
-    return { ok: true, value: { opened, status: opened && running ? "running" : "sleeping" } };
+    const status = opened && running ? "running" : "sleeping";
+    return { ok: true, value: { opened, status, ...(image !== undefined && { image }), ...chosen(size) } };
   }
 
   /** Returns the port that a request may reach, or 0. @param {Request} request */

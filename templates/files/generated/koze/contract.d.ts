@@ -499,7 +499,15 @@ export type Open = {
 /**
  * How long it may be idle before it sleeps; `null` means the default of the class.
  */
-sleepAfterMs: number | null, };
+sleepAfterMs: number | null, 
+/**
+ * The name of its image, if the class has several; absent means the first one.
+ */
+image?: string, 
+/**
+ * The name of its size, if the class has several; absent means its default.
+ */
+size?: string, };
 
 /**
  * An opened sandbox.
@@ -508,7 +516,11 @@ export type Opened = {
 /**
  * Whether this call created it.
  */
-created: boolean, };
+created: boolean, 
+/**
+ * The size that it was created with, if it was chosen.
+ */
+size?: string, };
 
 /**
  * The result of a program.
@@ -962,7 +974,15 @@ opened: boolean,
 /**
  * Whether it runs.
  */
-status: Status, };
+status: Status, 
+/**
+ * The image that it was created with, if the class has several.
+ */
+image?: string, 
+/**
+ * The size that it was created with, if it was chosen.
+ */
+size?: string, };
 
 /**
  * Whether a sandbox is running or asleep.

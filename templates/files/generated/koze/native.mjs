@@ -163,7 +163,8 @@ export class KozeSandbox extends DurableObject {
 
   /** What the sandbox was created with. @returns {import("./managed.mjs").Choice} */
   get choice() {
-    return {};
+    const { image, size } = this.#calls.memory ?? {};
+    return { ...(image !== undefined && { image }), ...(size !== undefined && { size: /** @type {any} */ (size) }) };
   }
 
   /** Stops the container if the sandbox was idle for long enough, and otherwise schedules the next check. @override */

@@ -8,6 +8,8 @@ export interface Record {
   image: string;
   /** Its idle timeout. */
   sleep_after_ms: number | null;
+  /** The name of its size, if it was chosen. Absent from Workers before koze 0.2. */
+  size?: string | null;
   /** The time of its last use, in milliseconds since the epoch. */
   used: number;
 }

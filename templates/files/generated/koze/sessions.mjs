@@ -36,6 +36,9 @@ export class KozeSessions extends DurableObject {
          name text primary key, image text not null, sleep_after_ms integer, used integer not null
        ) strict`,
     );
+    // Sessions from before koze 0.2 have no column for it.
+    const [sized] = this.#sql.exec("select 1 from pragma_table_info('sandboxes') where name = 'size'").toArray();
+    if (!sized) this.#sql.exec("alter table sandboxes add column size text");
     if (ask === "list") return this.#list();
     if ("find" in ask) return this.#find(ask.find.name);
     if ("enter" in ask) return this.#enter(ask.enter.name, ask.enter.record, ask.enter.at_most);
@@ -47,7 +50,7 @@ export class KozeSessions extends DurableObject {
 
   /** @param {string} name @returns {Record | undefined} */
   #find(name) {
-    const query = "select image, sleep_after_ms, used from sandboxes where name = ?";
+    const query = "select image, sleep_after_ms, size, used from sandboxes where name = ?";
     return /** @type {Record[]} */ (/** @type {unknown} */ (this.#sql.exec(query, name).toArray()))[0];
   }
 
@@ -57,12 +60,12 @@ export class KozeSessions extends DurableObject {
     if (known) return known;
     const count = Number(this.#sql.exec("select count(*) as count from sandboxes").one()["count"]);
     if (count >= most) throw new Full(`this session has reached its limit of ${count} sandboxes: use one of them`);
-    const insert = "insert into sandboxes (name, image, sleep_after_ms, used) values (?, ?, ?, ?)";
-    return void this.#sql.exec(insert, name, record.image, record.sleep_after_ms, record.used);
+    const insert = "insert into sandboxes (name, image, sleep_after_ms, size, used) values (?, ?, ?, ?, ?)";
+    return void this.#sql.exec(insert, name, record.image, record.sleep_after_ms, record.size ?? null, record.used);
   }
 
   #list() {
-    const rows = this.#sql.exec("select name, image, sleep_after_ms, used from sandboxes order by name").toArray();
+    const rows = this.#sql.exec("select name, image, sleep_after_ms, size, used from sandboxes order by name").toArray();
     return rows.map(({ name, ...record }) => [name, record]);
   }
 

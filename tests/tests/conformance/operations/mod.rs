@@ -30,7 +30,8 @@ async fn operations<P: Provider>(provider: &P) -> koze_core::Result<()> {
 
 async fn open<P: Provider>(provider: &P, size: Size) -> koze_core::Result<P::Sandbox> {
     let id = SandboxId { session: SessionId::new("tenant", "session")?, name: SandboxName::new("one")? };
-    let settings = Settings { profile: Profile::new("shell", "image", size), sleep_after: SLEEP_AFTER };
+    let settings =
+        Settings { profile: Profile::new("shell", "image", size), sleep_after: SLEEP_AFTER, size: None };
     Ok(provider.open(&id, &settings).await?.sandbox)
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 async fn open<P: Provider>(provider: &P) -> koze_core::Result<P::Sandbox> {
     let id = SandboxId { session: SessionId::new("tenant", "session")?, name: SandboxName::new("a")? };
     let profile = Profile::new("shell", "image", Size { memory_mib: 256, disk_mb: 200 });
-    Ok(provider.open(&id, &Settings { profile, sleep_after: SLEEP_AFTER }).await?.sandbox)
+    Ok(provider.open(&id, &Settings { profile, sleep_after: SLEEP_AFTER, size: None }).await?.sandbox)
 }
 
 fn memory() -> Result<(), Failed> {
