@@ -123,7 +123,7 @@ impl CloudflareSandbox {
     pub(super) async fn open(&self) -> Result<Object> {
         match &self.origin {
             Origin::Key => {
-                let open = contract::Open { sleep_after_ms: None };
+                let open = contract::Open { sleep_after_ms: None, image: None, size: None };
                 self.object.call(call::open(&open, WITHIN)).await?;
                 Ok(self.object.clone())
             }
