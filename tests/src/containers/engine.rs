@@ -155,6 +155,11 @@ impl Engine {
         processes(|_| true).into_iter().filter(of_it).find(is_first)
     }
 
+    /// Lets an image stand in for `cloudflare/debian-trixie`.
+    pub fn set_platform_image(&self, image: &Image) {
+        self.tag(image, &front::platform_image());
+    }
+
     /// Gives an image another name, so that it is not pulled.
     pub fn tag(&self, image: &Image, name: &str) {
         self.podman(&["tag", &image.0, name]);

@@ -55,6 +55,7 @@ fn pass_on(mut client: UnixStream, mut to: &UnixStream, podman: &Podman) -> io::
         if read == 0 {
             return Ok(());
         }
+        replace_platform_image(&mut buffer[..read]);
         let sent = &buffer[..read];
         let request = request(sent);
         if let Some(commit) = with_body(sent) {
@@ -67,6 +68,24 @@ fn pass_on(mut client: UnixStream, mut to: &UnixStream, podman: &Podman) -> io::
             podman.wait(container, &mut client)?;
         } else {
             to.write_all(sent)?;
+        }
+    }
+}
+
+/// The image that workerd pulls from Docker Hub for `cloudflare/debian-trixie`.
+const PLATFORM: &str = "docker.io/library/node:24.20.0-trixie-slim@sha256:a747ad80c8a161b650d79a6da9c422005b91148b18b8d2c669eb5a0b7c07e600";
+
+/// Returns the image that stands in for it. Its name has the same length, also in a URL, so that requests keep theirs.
+pub(super) fn platform_image() -> String {
+    format!("{:x<length$}", "localhost/koze/tests/platform/image:", length = PLATFORM.len())
+}
+
+fn replace_platform_image(sent: &mut [u8]) {
+    let encode = |name: &str| name.replace('/', "%2F").replace(':', "%3A").replace('@', "%40");
+    let alias = platform_image();
+    for (from, to) in [(PLATFORM.to_owned(), alias.clone()), (encode(PLATFORM), encode(&alias))] {
+        while let Some(start) = sent.windows(from.len()).position(|window| window == from.as_bytes()) {
+            sent[start..start + from.len()].copy_from_slice(to.as_bytes());
         }
     }
 }
@@ -174,6 +193,23 @@ mod tests {
         ] {
             assert_eq!(container(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn the_platform_s_image_has_a_stand_in() {
+        let alias = platform_image();
+        for (sent, expected) in [
+            (format!("{{\"Image\":\"{PLATFORM}\"}}"), format!("{{\"Image\":\"{alias}\"}}")),
+            (format!("GET /images/{PLATFORM}/json"), format!("GET /images/{alias}/json")),
+        ] {
+            let mut bytes = sent.clone().into_bytes();
+            replace_platform_image(&mut bytes);
+            assert_eq!((String::from_utf8(bytes).unwrap(), sent.len()), (expected.clone(), expected.len()));
+        }
+        let mut encoded = PLATFORM.replace('/', "%2F").replace(':', "%3A").replace('@', "%40").into_bytes();
+        replace_platform_image(&mut encoded);
+        let decoded = String::from_utf8(encoded).unwrap().replace("%2F", "/").replace("%3A", ":");
+        assert_eq!(decoded, alias);
     }
 
     #[test]

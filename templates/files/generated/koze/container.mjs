@@ -21,10 +21,12 @@ const GREETING_MS = 3_000;
 
 /**
  * The number of starts of a container whose program exits, the timeout for one that the platform does not start (its
- * name may still be in use), and the first and the longest wait between attempts.
+ * name may still be in use, or its disk was saved a moment ago; a container that its object owns has its name at once), and
+ * the first and the longest wait between attempts.
  */
 const STARTS = 3;
 const UNSTARTED_MS = 35_000;
+const UNSTARTED_MANAGED_MS = 8_000;
 const AGAIN_MS = 200;
 const LONGEST_AGAIN_MS = 3_000;
 
@@ -242,7 +244,8 @@ export class Container {
           const [, reason] = REFUSALS.find(([words]) => words.test(`${why}`)) ?? [];
           if (reason) throw cannotStart(reason);
         }
-        if (code === undefined && past >= UNSTARTED_MS && !PASSES.test(`${why}`)) {
+        const patience = this.#starts && !this.#starts.hasDisk ? UNSTARTED_MANAGED_MS : UNSTARTED_MS;
+        if (code === undefined && past >= patience && !PASSES.test(`${why}`)) {
           if (this.#starts?.hasDisk) throw this.#starts.lost();
           throw cannotStart("the platform refused to run its image several times");
         }

@@ -7,5 +7,6 @@ mod egress;
 mod engine;
 mod faults;
 mod images;
+mod managed;
 mod project;
 mod sleep;

@@ -92,6 +92,48 @@ pub(super) fn plain_worker(engine: &Engine) -> Worker {
     worker
 }
 
+/// Creates a project with JavaScript in place of the Rust Worker, and containers that Durable Objects start.
+pub(super) fn managed_worker(engine: &Engine) -> Worker {
+    let worker = project::made("managed");
+    let project = &worker.project;
+    let plain = fs_err::read(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
+    fs_err::write(worker.build_dir().join("index.js"), plain).expect("it in its place");
+    for written in ["wrangler.jsonc", "koze.lock", "src/server/shell.sandbox.rs"] {
+        fs_err::remove_file(project.path(written)).expect("a file of `koze new`");
+    }
+    engine.set_platform_image(engine.base());
+    let base = &engine.base().0;
+    for name in ["one", "two"] {
+        project.write(
+            format!("src/server/{name}.Dockerfile"),
+            format!("FROM {base}\nENV WHICH={name}\nENTRYPOINT [\"/bin/false\"]\n"),
+        );
+    }
+    project.write("src/server/lost.Dockerfile", format!("FROM {base}\nENV WHICH=lost\n"));
+    let managed = |attributes: &str, class| {
+        file(&format!("backend = \"managed\", sleep_after = \"6m\", {attributes}"), class)
+    };
+    for (name, class, attributes) in [
+        (
+            "shell",
+            "ShellSandbox",
+            "images(one = \"./one.Dockerfile\", two = \"./two.Dockerfile\"), sizes = [\"standard-1\"]",
+        ),
+        ("kept", "KeptSandbox", "image = \"./one.Dockerfile\", keep_files = true"),
+        (
+            "platform",
+            "PlatformSandbox",
+            "image = \"cloudflare/debian-trixie\", keep_files = true, env_vars(SECRET = \"a secret\")",
+        ),
+        ("lost", "LostSandbox", "image = \"./lost.Dockerfile\""),
+    ] {
+        project.write(format!("src/server/{name}.sandbox.rs"), managed(attributes, class));
+    }
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    worker
+}
+
 /// The header of an ELF program for 64-bit ARM.
 const FOREIGN: &[u8] = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0\x01\0\0\0\
     \0\0\0\0\0\0\0\0\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x40\0\x38\0\0\0\x40\0\0\0\0\0";
