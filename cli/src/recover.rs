@@ -52,14 +52,24 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
                 class: class.to_owned(),
                 binding: names.binding,
                 migration: None,
-                backend: if base.starts_with("KozeNative") { Backend::Native } else { Backend::Sdk }
-                    .to_string(),
+                backend: backend_of(base).to_string(),
                 container: String::new(),
                 keys: Vec::new(),
                 former_containers: Vec::new(),
                 environments: BTreeMap::new(),
             });
         }
+    }
+}
+
+/// Returns the backend of a class that extends this one.
+fn backend_of(base: &str) -> Backend {
+    if base.starts_with("KozeNative") {
+        Backend::Native
+    } else if base.starts_with("KozeManaged") {
+        Backend::Managed
+    } else {
+        Backend::Sdk
     }
 }
 

@@ -208,6 +208,8 @@ pub fn reserved_class(class: &str) -> Option<&'static str> {
         "KozeEgress",
         "KozeKept",
         "KozeNative",
+        "KozeManaged",
+        "KozeGuest",
         "KozeScripts",
         "KozeSessions",
         "Object",

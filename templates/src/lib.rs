@@ -48,8 +48,11 @@ pub const NATIVE_TYPES: &str = include_str!("../files/generated/koze/native.d.mt
 /// The container of [`NATIVE`], `src/generated/koze/container.mjs`.
 pub const NATIVE_CONTAINER: &str = include_str!("../files/generated/koze/container.mjs");
 
-/// How an object starts the containers that it owns, `src/generated/koze/managed.mjs`.
+/// The base class of sandboxes with the backend `managed`, `src/generated/koze/managed.mjs`.
 pub const MANAGED: &str = include_str!("../files/generated/koze/managed.mjs");
+
+/// The types of [`MANAGED`], `src/generated/koze/managed.d.mts`.
+pub const MANAGED_TYPES: &str = include_str!("../files/generated/koze/managed.d.mts");
 
 /// The tracking of callers that wait for programs, `src/generated/koze/waiting.mjs`. `koze dev --local` uses it, too.
 pub const WAITING: &str = include_str!("../files/generated/koze/waiting.mjs");

@@ -37,6 +37,7 @@ fixtures! {
     environments "environments"
     every_key "every-key"
     keyword_names "keyword-names"
+    managed "managed"
     mixed "mixed"
     native "native"
     scripts "scripts"

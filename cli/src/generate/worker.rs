@@ -3,7 +3,7 @@
 use koze_model::image::{Image, PLATFORM_IMAGE};
 use koze_model::{Backend, Sandbox};
 use koze_templates::{
-    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, MANAGED, NATIVE, NATIVE_CONTAINER,
+    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, MANAGED, MANAGED_TYPES, NATIVE, NATIVE_CONTAINER,
     NATIVE_TYPES, OPERATIONS, PLACED, SDK, SDK_TYPES, SESSIONS, SESSIONS_TYPES, TREES, WAITING, WORKER,
     WORKER_TYPES,
 };
@@ -27,6 +27,7 @@ pub(super) fn render(
     let of = |own: bool| {
         sandboxes.iter().filter(move |sandbox| sandbox.attributes.backend().has_own_guest() == own)
     };
+    let uses = |backend| sandboxes.iter().any(|sandbox| sandbox.attributes.backend() == backend);
     let [classes, native] = [false, true].map(|own| of(own).map(class_fill).collect::<Vec<Fill>>());
     let kept: Vec<Fill> = kept
         .iter()
@@ -37,7 +38,8 @@ pub(super) fn render(
     [("worker.mjs", WORKER), ("worker.d.mts", WORKER_TYPES)].map(|(name, template)| {
         let text = Template::new(template).render(&outer, &|region| match region {
             "base" => once(!classes.is_empty()),
-            "native-base" => once(!native.is_empty()),
+            "native-base" => once(uses(Backend::Native)),
+            "managed-base" => once(uses(Backend::Managed)),
             "kept-base" => once(!kept.is_empty()),
             "guest" => once(sandboxes.iter().any(sends_guest)),
             "egress" => once(of(false).any(has_policy)),
@@ -69,8 +71,10 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
             ("native.mjs", NATIVE),
             ("native.d.mts", NATIVE_TYPES),
             ("container.mjs", NATIVE_CONTAINER),
-            ("managed.mjs", MANAGED),
         ]);
+    }
+    if sandboxes.iter().any(|sandbox| sandbox.attributes.backend() == Backend::Managed) {
+        files.extend([("managed.mjs", MANAGED), ("managed.d.mts", MANAGED_TYPES)]);
     }
     if !files.is_empty() {
         files.extend([("operations.mjs", OPERATIONS), ("guest.mjs", GUEST_CONNECTION), ("trees.mjs", TREES)]);
@@ -155,11 +159,14 @@ fn images_literal(images: &Map<String, Value>) -> String {
 
 fn class_fill(sandbox: &Sandbox) -> Fill {
     let attributes = &sandbox.attributes;
+    let is_managed = attributes.backend() == Backend::Managed;
+    let base = if is_managed { "KozeManaged" } else { "KozeNative" };
     let internet = attributes.internet.as_ref().is_some_and(|internet| internet.value);
     let mut fill = Fill {
         holes: vec![
             ("__KOZE_CLASS__", sandbox.class.value.clone()),
             ("__KOZE_NATIVE__", sandbox.class.value.clone()),
+            ("__KOZE_BASE__", base.to_owned()),
             // A directory name could otherwise end the comment.
             ("__KOZE_SOURCE__", sandbox.file.replace("*/", "*\\/")),
             ("__KOZE_BINDING__", sandbox.names.binding.clone()),
@@ -188,7 +195,7 @@ fn class_fill(sandbox: &Sandbox) -> Fill {
     if has_policy(sandbox) {
         fill.regions.push("egress");
     }
-    if attributes.backend() == Backend::Managed {
+    if is_managed {
         managed_fill(sandbox, &mut fill);
     }
     fill

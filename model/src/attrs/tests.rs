@@ -29,6 +29,7 @@ fn every_key_accepts_its_example() {
         // These keys need another one.
         let beside = match key.name {
             "entrypoint" => "backend = \"native\", ",
+            "images" | "sizes" | "keep_files" | "ssh" => "backend = \"managed\", ",
             "workspace" => "tools = [\"workspace\"], ",
             _ => "",
         };

@@ -6,6 +6,9 @@ import type { KozeSandbox as KozeBase } from "./koze/sdk/sdk.mjs";
 //#region native-base
 import type { KozeSandbox as KozeNative } from "./koze/native.mjs";
 //#endregion
+//#region managed-base
+import type { KozeSandbox as KozeManaged } from "./koze/managed.mjs";
+//#endregion
 //#region kept-base
 import type { DurableObject as KozeKept } from "cloudflare:workers";
 //#endregion
@@ -33,7 +36,7 @@ export declare class __KOZE_CLASS__<Env = unknown> extends KozeBase<Env> {}
 //#region native
 
 /** The sandbox that `__KOZE_SOURCE__` declares, bound as `__KOZE_BINDING__`. */
-export declare class __KOZE_NATIVE__<Env = unknown> extends KozeNative<Env> {}
+export declare class __KOZE_NATIVE__<Env = unknown> extends __KOZE_BASE__<Env> {}
 //#endregion
 //#region kept
 

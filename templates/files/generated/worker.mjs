@@ -8,6 +8,9 @@ import { KozeSandbox as KozeBase } from "./koze/sdk/sdk.mjs";
 //#region native-base
 import { KozeSandbox as KozeNative } from "./koze/native.mjs";
 //#endregion
+//#region managed-base
+import { KozeSandbox as KozeManaged } from "./koze/managed.mjs";
+//#endregion
 //#region guest
 import { PROGRAM as KozeGuest } from "./koze/koze-guest.mjs";
 //#endregion
@@ -67,9 +70,9 @@ export class __KOZE_CLASS__ extends KozeBase {
 //#region native
 
 /** The sandbox that `__KOZE_SOURCE__` declares. */
-export class __KOZE_NATIVE__ extends KozeNative {
+export class __KOZE_NATIVE__ extends __KOZE_BASE__ {
   //#region managed
-  /** @type {KozeNative["managed"]} @override */
+  /** @type {import("./koze/managed.mjs").Managed} @override */
   managed = {
     images: __KOZE_IMAGES__,
     instance: __KOZE_INSTANCE__,

@@ -191,7 +191,7 @@ fn an_unsupported_scheduling_policy() {
          { \"class_name\": \"ShellSandbox\", \"scheduling_policy\": \"durable_object\" }\n  ]\n}\n",
     );
     assert_snapshot!(refused(&project), @r#"
-    error[K078]: this version of koze does not support `scheduling_policy` "durable_object"
+    error[K078]: `ShellSandbox` has the backend `native`, but its container has the `scheduling_policy` "durable_object"
      --> wrangler.jsonc:5:58
       |
     5 |     { "class_name": "ShellSandbox", "scheduling_policy": "durable_object" }
@@ -202,7 +202,7 @@ fn an_unsupported_scheduling_policy() {
     4 | pub struct ShellSandbox;
       |            ------------ the sandbox
       |
-      = help: koze needs the default policy, which takes image and instance from the configuration: remove `scheduling_policy`; if the application is already deployed, its policy cannot be changed, so give the sandbox another `name`
+      = help: write `backend = "managed"` in the attribute; or, if the application was never deployed, remove the entry, and koze writes another one. The policy of a deployed application cannot be changed
 
     1 error; nothing was written
     "#);
@@ -256,7 +256,7 @@ fn all_sandboxes_move() {
     assert!(looked.stdout.contains("would update src/server/python.sandbox.rs\n"), "{}", looked.stdout);
     let run = project.koze(&["migrate", "--backend", "native"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-    assert_snapshot!(run.stdout, @r#"
+    assert_snapshot!(run.stdout, @"
     2 sandboxes in wrangler.jsonc
       src/server/python.sandbox.rs  PythonSandbox  PYTHON_SANDBOX  docker.io/cloudflare/sandbox:0.12.10-python, with koze's guest
       src/server/shell.sandbox.rs   ShellSandbox   SHELL_SANDBOX   docker.io/cloudflare/sandbox:0.12.10, with koze's guest
@@ -272,6 +272,7 @@ fn all_sandboxes_move() {
     created src/generated/koze/native.mjs
     created src/generated/koze/native.d.mts
     created src/generated/koze/container.mjs
+    created src/generated/koze/managed.mjs
     created src/generated/native/koze-guest
     created src/generated/native/python.Dockerfile
     created src/generated/native/shell.Dockerfile
@@ -283,7 +284,7 @@ fn all_sandboxes_move() {
     next: install Docker, with which wrangler builds the images
     next: change to other images, such as `python:3.12-slim`: those of @cloudflare/sandbox 0.x get fixes only until 2026-12-31
     next: remove @cloudflare/sandbox, which the Worker no longer needs: `npm uninstall @cloudflare/sandbox`
-    "#);
+    ");
     assert_snapshot!(users_diff(&before, &project.snapshot()), @r#"
     --- a/src/server/python.sandbox.rs
     +++ b/src/server/python.sandbox.rs
@@ -349,7 +350,7 @@ fn all_sandboxes_move_back() {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     let back = project.koze(&["migrate", "--backend", "sdk"]);
     assert_eq!((back.code, back.stderr.as_str()), (0, ""), "{}", back.stdout);
-    assert_snapshot!(back.stdout, @r#"
+    assert_snapshot!(back.stdout, @"
     2 sandboxes in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/python.sandbox.rs  PythonSandbox  PYTHON_SANDBOX  docker.io/cloudflare/sandbox:0.12.10-python
       src/server/shell.sandbox.rs   ShellSandbox   SHELL_SANDBOX   docker.io/cloudflare/sandbox:0.12.10
@@ -361,6 +362,7 @@ fn all_sandboxes_move_back() {
     removed src/generated/koze/native.mjs
     removed src/generated/koze/native.d.mts
     removed src/generated/koze/container.mjs
+    removed src/generated/koze/managed.mjs
     updated wrangler.jsonc
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
@@ -373,7 +375,7 @@ fn all_sandboxes_move_back() {
     `PythonSandbox` now has the backend `sdk`: its image is the SDK's, and no longer docker.io/cloudflare/sandbox:0.12.10-python
     `ShellSandbox` now has the backend `sdk`: its image is the SDK's, and no longer docker.io/cloudflare/sandbox:0.12.10
     the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change
-    "#);
+    ");
     // Only the position of the key differs.
     assert_snapshot!(users_diff(&before, &project.snapshot()), @"");
     assert!(!project.path("src/generated/native").exists());
@@ -426,7 +428,7 @@ fn one_sandbox_moves_by_name_or_class() {
     built(&project);
     let run = project.koze(&["migrate", "--backend", "native", "BashSandbox"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-    assert_snapshot!(run.stdout, @r#"
+    assert_snapshot!(run.stdout, @"
     2 sandboxes in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/bash.sandbox.rs   BashSandbox   BASH_SANDBOX   ./src/server/bash.Dockerfile, with koze's guest
       src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
@@ -437,6 +439,7 @@ fn one_sandbox_moves_by_name_or_class() {
     created src/generated/koze/native.mjs
     created src/generated/koze/native.d.mts
     created src/generated/koze/container.mjs
+    created src/generated/koze/managed.mjs
     created src/generated/native/bash.Dockerfile
     created src/server/.koze-guest
     updated koze.lock
@@ -444,7 +447,7 @@ fn one_sandbox_moves_by_name_or_class() {
     `BashSandbox` now has the backend `native`: its image is ./src/server/bash.Dockerfile, with koze's guest added
     the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change
     next: install Docker, with which wrangler builds the images
-    "#);
+    ");
     assert!(project.read("src/server/bash.sandbox.rs").contains("#[sandbox(backend = \"native\")]"));
     assert!(project.read("src/server/shell.sandbox.rs").contains("#[sandbox]"));
     assert_snapshot!(refused_with(&project, &["migrate", "--backend", "native", "zsh"]), @r#"

@@ -4,7 +4,6 @@
 
 import { Fault, HOME, notUp, offline } from "./calls.mjs";
 import { Connection, Foreign, PORT, Refused, Silent } from "./guest.mjs";
-import { Starts } from "./managed.mjs";
 
 /** The timeout of a call that waits for a container. */
 const REACH_MS = 45_000;
@@ -58,8 +57,30 @@ const TOKEN = "koze:guest";
  * @property {boolean} enableInternet whether it can reach the internet, subject to the lists of hosts
  * @property {string[] | undefined} allowedHosts
  * @property {string[] | undefined} deniedHosts
- * @property {import("./managed.mjs").Managed | undefined} managed how the object starts its containers, if it owns them
- * @property {import("./managed.mjs").Choice} choice what the sandbox was created with
+ * @property {Starts | undefined} starts how the object starts its containers, if it owns them
+ * @property {Choice} choice what the sandbox was created with
+ */
+
+/**
+ * What the sandbox was created with, instead of what the class declares.
+ *
+ * @typedef {object} Choice
+ * @property {string} [image] the name of an image
+ * @property {ContainerStartupOptions["instance"]} [size]
+ */
+
+/**
+ * How an object starts the containers that it owns.
+ *
+ * @typedef {object} Starts
+ * @property {boolean} keepsFiles whether the disk is saved before the container sleeps
+ * @property {boolean} hasDisk whether the next start is from a saved disk
+ * @property {(common: { env: Record<string, string>, enableInternet: boolean }, choice: Choice) =>
+ *   Promise<ContainerStartupOptions>} options completes the options of a start
+ * @property {() => Promise<void>} sendGuest sends the guest into a container that was started without it
+ * @property {() => Promise<void>} save saves the disk of the running container
+ * @property {() => Promise<void>} forget forgets the saved disk
+ * @property {() => Fault} lost returns the error for a saved disk that the platform does not start
  */
 
 /**
@@ -96,9 +117,6 @@ export class Container {
 
   /** How often the sandbox was destroyed. */
   #destroyed = 0;
-
-  /** How the object starts its containers, if it owns them. @type {Starts | undefined} */
-  #ownStarts;
 
   /**
    * @param {DurableObjectState} ctx
@@ -170,9 +188,7 @@ export class Container {
 
   // Read late, because the class sets it after the container was constructed.
   get #starts() {
-    const { managed } = this.#setup;
-    if (managed) this.#ownStarts ??= new Starts(this.#ctx, managed);
-    return this.#ownStarts;
+    return this.#setup.starts;
   }
 
   async #connection() {

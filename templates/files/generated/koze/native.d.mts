@@ -13,8 +13,6 @@ export declare class KozeSandbox<Env = unknown> extends DurableObject<Env> imple
   protected enableInternet: boolean;
   protected allowedHosts: string[] | undefined;
   protected deniedHosts: string[] | undefined;
-  /** How the object starts its containers, if it owns them. */
-  protected managed: import("./managed.mjs").Managed | undefined;
 
   koze: Contract["koze"];
   kozeUnpack: Contract["kozeUnpack"];

@@ -46,9 +46,6 @@ export class KozeSandbox extends DurableObject {
   /** @type {string[] | undefined} */
   deniedHosts;
 
-  /** How the object starts its containers, if it owns them. @type {import("./managed.mjs").Managed | undefined} */
-  managed;
-
   #container = new Container(this.ctx, this, {
     started: async () => {
       this.#used = Date.now();
@@ -161,7 +158,12 @@ export class KozeSandbox extends DurableObject {
     }
   }
 
-  /** What the sandbox was created with. @returns {import("./managed.mjs").Choice} */
+  /** How the object starts its containers, if it owns them. @returns {import("./container.mjs").Starts | undefined} */
+  get starts() {
+    return undefined;
+  }
+
+  /** What the sandbox was created with. @returns {import("./container.mjs").Choice} */
   get choice() {
     const { image, size } = this.#calls.memory ?? {};
     return { ...(image !== undefined && { image }), ...(size !== undefined && { size: /** @type {any} */ (size) }) };
@@ -224,7 +226,7 @@ export class KozeSandbox extends DurableObject {
   async #settle(soonest = 0) {
     const left = Math.max(soonest, this.#used + this.#idle() - Date.now());
     // Cloudflare was seen to stop a container before its timeout, if its object was idle for longer.
-    const longest = this.managed ? LONGEST_IDLE_MS : LONGEST_ALONE_MS / 2;
+    const longest = this.starts ? LONGEST_IDLE_MS : LONGEST_ALONE_MS / 2;
     await this.ctx.storage.setAlarm(Date.now() + Math.min(left, longest));
     // The alarm stops the container. This keeps the platform from stopping it earlier.
     await this.#container.runOn(Math.min(left + LINGER_MS, LONGEST_ALONE_MS));
