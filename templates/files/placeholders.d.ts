@@ -4,7 +4,7 @@ declare const __KOZE_ENV_VARS__: Record<string, string>;
 declare const __KOZE_SLEEP_AFTER__: string;
 declare const __KOZE_SLEEP_AFTER_MS__: number;
 declare const __KOZE_INTERNET__: boolean;
-declare const __KOZE_BASE__: typeof import("./generated/koze/native.mjs").KozeSandbox;
+declare const __KOZE_BASE__: typeof import("./koze/managed.mjs").KozeSandbox;
 declare const __KOZE_IMAGES__: Record<string, string | null>;
 declare const __KOZE_INSTANCE__: ContainerStartupOptions["instance"];
 declare const __KOZE_WORDS__: string[];

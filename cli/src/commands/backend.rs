@@ -154,8 +154,11 @@ fn to_own_guest(
         let removed = remove_scheduled_keys(attributes, now, &mut changes);
         if !removed.is_empty() {
             let removed: Vec<&str> = removed.iter().map(String::as_str).collect();
-            let _ =
-                write!(words, "; {} changed, because the policy does not have it", rules::listed(&removed));
+            let _ = write!(
+                words,
+                "; {} changed: Durable Object-managed Containers do not have what was there",
+                rules::listed(&removed)
+            );
         }
     }
     (changes, words)
@@ -170,7 +173,7 @@ fn remove_scheduled_keys(
 ) -> Vec<String> {
     let mut removed = Vec::new();
     let mut change = |key: &'static str, change: Change| {
-        removed.push(format!("`{key}`"));
+        removed.push(key.to_owned());
         changes.push(change);
     };
     if attributes.constraints.is_some() {
@@ -261,7 +264,11 @@ fn next_steps(to: Backend, moving: &[&Sandbox], all: &[Planned]) -> Vec<String> 
                 summary.backend == Backend::Sdk
                     && moving.iter().all(|sandbox| sandbox.class.value != summary.class)
             };
-            if !all.iter().any(stays) {
+            let leaves = |summary: &Planned| {
+                summary.backend == Backend::Sdk
+                    && moving.iter().any(|sandbox| sandbox.class.value == summary.class)
+            };
+            if all.iter().any(leaves) && !all.iter().any(stays) {
                 lines.push(format!(
                     "next: remove {0}, which the Worker no longer needs: `npm uninstall {0}`",
                     sdk::PACKAGE

@@ -9,7 +9,7 @@ use koze_core::script::Egress;
 use koze_core::tool::dialect::Dialect;
 use koze_core::tool::{All, Catalog, Families, Family};
 use koze_core::workspace::{CodeConfig, ShellConfig, SnapshotConfig, WorkspaceConfig};
-use koze_model::{Sandbox, names};
+use koze_model::{Backend, Sandbox, names};
 use koze_templates::TOOLS;
 use serde_json::{Value, json};
 
@@ -90,11 +90,16 @@ fn script_egress(egress: &Egress) -> String {
 /// Fills in a profile. `several` says whether its class has other images, too.
 fn profile_fill(sandbox: &Sandbox, profile: &Profile, several: bool, default: bool) -> Fill {
     let image = if several { format!("Some({:?})", profile.name) } else { "None".to_owned() };
+    // With the other backends, the platform enforces it.
+    let is_managed = sandbox.attributes.backend() == Backend::Managed;
+    let most = sandbox.attributes.max_instances.as_ref().filter(|_| is_managed);
+    let most = most.map_or_else(|| "None".to_owned(), |most| format!("Some({})", most.value));
     let mut fill = Fill {
         holes: vec![
             ("__KOZE_DOC__", format!("That of {}: {}.", code(&sandbox.file), code(&profile.reference))),
             ("__KOZE_VARIANT__", names::variant(&profile.name)),
             ("__KOZE_IMAGE__", image),
+            ("__KOZE_MAX_INSTANCES__", most),
             ("__KOZE_BINDING__", sandbox.names.binding.clone()),
             ("__KOZE_NAME__", profile.name.clone()),
             ("__KOZE_REFERENCE__", profile.reference.escape_debug().to_string()),

@@ -31,7 +31,7 @@ use std::path::PathBuf;
 
 use koze_core::Profiles;
 use koze_edit::{Document, Edit};
-use koze_model::Sandbox;
+use koze_model::{Backend, Sandbox};
 
 use self::fate::Fate;
 use self::sandbox::Planning;
@@ -168,6 +168,13 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
             let locked = locked.get(class).or_else(|| locked.get(old?)).copied();
             let kept = lock.kept.iter().find(|kept| kept.class == class || Some(kept.class.as_str()) == old);
             let place = inputs.sandboxes.place(sandbox, sandbox.class.span);
+            if let Some(most) = &sandbox.attributes.max_instances
+                && sandbox.attributes.backend() == Backend::Managed
+                && !project.registry
+            {
+                let rule = Rule::UnlimitedInstances { class: class.to_owned() };
+                findings.add(rule, Some(inputs.sandboxes.place(sandbox, most.span)));
+            }
             if let Some(locked) = locked {
                 check_backend(inputs, sandbox, locked, findings);
             }

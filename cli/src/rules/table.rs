@@ -381,7 +381,7 @@ koze_model::rule_table! {
             eg r#"{ "containers": [{ "class_name": "ShellSandbox", "scheduling_policy": "durable_object", "max_instances": 10 }] }"#;
         /// A container has the default policy, but the backend of its sandbox is `managed`.
         "K101" Error DefaultPolicy { class: String, name: String }
-            format!("`{class}` has the backend `managed`, but its container was not written for it")
+            format!("`{class}` has the backend `managed`, but its container does not have the `scheduling_policy` \"durable_object\"")
             => format!("if the application was never deployed, remove the entry, and koze writes another one; otherwise write the backend that it has, `sdk` or `native`, run `koze build`, then `koze migrate --backend managed {name}`"),
             why "Cloudflare does not change the policy of an application, so moving to the policy of `managed` replaces the application.",
             eg r#"{ "containers": [{ "class_name": "ShellSandbox", "image": "./Dockerfile" }] }   // and #[sandbox(backend = "managed")]"#;
@@ -392,6 +392,13 @@ koze_model::rule_table! {
             => format!("Cloudflare does not change the policy of the application that has the class's storage: create another sandbox with `koze add NAME --backend {to}`, and copy what you need"),
             why "The containers of a class are started either by Cloudflare or by its Durable Objects, and the platform does not move a class back.",
             eg "koze migrate --backend native shell   # where koze.lock says `backend = \"managed\"`";
+
+        /// Nothing would enforce `max_instances`.
+        "K103" Error UnlimitedInstances { class: String }
+            format!("nothing limits the instances of `{class}`")
+            => "Durable Object-managed Containers have no `max_instances`: koze limits the sandboxes of each session in its registry; add the line `registry = true` under `[package.metadata.koze]` in `Cargo.toml`, or remove `max_instances`",
+            why "Only the limits of the account apply to these containers. A limit that nothing enforces would be a surprise on the bill.",
+            eg "#[sandbox(backend = \"managed\", image = \"debian:12-slim\", max_instances = 10)]   // without registry = true";
 
         // Problems of existing projects.
 

@@ -32,9 +32,9 @@ impl Instance {
     pub fn check_managed(&self) -> Result<(), (String, String)> {
         let (Some(vcpu), Some(memory), Some(disk)) = (self.vcpu, self.memory_mib, self.disk_mb) else {
             let given: Vec<&str> = [
-                self.vcpu.map(|_| "`vcpu`"),
-                self.memory_mib.map(|_| "`memory_mib`"),
-                self.disk_mb.map(|_| "`disk_mb`"),
+                self.vcpu.map(|_| "vcpu"),
+                self.memory_mib.map(|_| "memory_mib"),
+                self.disk_mb.map(|_| "disk_mb"),
             ]
             .into_iter()
             .flatten()
@@ -48,9 +48,9 @@ impl Instance {
         let least = (vcpu * f64::from(managed::MEMORY_MIB_PER_VCPU)).ceil();
         if f64::from(memory) < least || memory > managed::MAX_MEMORY_MIB {
             let expected = format!(
-                "{least} to {} MiB for {vcpu} processors: at least {} MiB for each",
-                managed::MAX_MEMORY_MIB,
-                managed::MEMORY_MIB_PER_VCPU
+                "at least {} MiB for each processor, and at most {} MiB: {least} or more for {vcpu}",
+                managed::MEMORY_MIB_PER_VCPU,
+                managed::MAX_MEMORY_MIB
             );
             return Err((format!("memory_mib = {memory}"), expected));
         }

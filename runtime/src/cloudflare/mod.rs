@@ -79,6 +79,9 @@ pub struct Class {
     pub binding: &'static str,
     /// The name of the image, if the class has several.
     pub image: Option<&'static str>,
+    /// The maximum number of a session's sandboxes with this profile, which the registry enforces. Without it, the platform
+    /// limits the class.
+    pub max_instances: Option<u32>,
 }
 
 /// Where a sandbox is, and what it was created with.
@@ -272,7 +275,8 @@ impl Cloudflare {
             let Located { class, sleep_after_ms, size } = wanted.clone();
             let profile = self.shared.classes[class].profile.to_owned();
             let record = Record { profile, sleep_after_ms, size, used: now() };
-            let known = registry.enter(&id.name, &record, self.shared.at_most).await?;
+            let of_image = self.shared.classes[class].max_instances;
+            let known = registry.enter(&id.name, &record, self.shared.at_most, of_image).await?;
             entered = known.is_none();
             if let Some(Record { profile, sleep_after_ms, size, .. }) = known {
                 wanted = Located { class: self.class(&profile)?, sleep_after_ms, size };

@@ -43,7 +43,7 @@ enum Ask {
     /// The record of a sandbox.
     Find { name: String },
     /// Register a sandbox, unless it exists or the limit is reached. Returns the record of an existing one.
-    Enter { name: String, record: Record, at_most: usize },
+    Enter { name: String, record: Record, at_most: usize, at_most_of_image: Option<u32> },
     /// Record the last use of a sandbox.
     Used { name: String, at: u64 },
     /// Remove a sandbox.
@@ -76,8 +76,10 @@ impl Registry {
         name: &SandboxName,
         record: &Record,
         at_most: usize,
+        at_most_of_image: Option<u32>,
     ) -> Result<Option<Record>> {
-        self.ask(&Ask::Enter { name: name.to_string(), record: record.clone(), at_most }).await
+        let (name, record) = (name.to_string(), record.clone());
+        self.ask(&Ask::Enter { name, record, at_most, at_most_of_image }).await
     }
 
     pub(super) async fn used(&self, name: &SandboxName, at: u64) -> Result<()> {

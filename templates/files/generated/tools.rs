@@ -173,6 +173,7 @@ impl ::koze::serve::Served for Tools {
             profile: "__KOZE_NAME__",
             binding: "__KOZE_BINDING__",
             image: ::core::option::Option::__KOZE_IMAGE__,
+            max_instances: ::core::option::Option::__KOZE_MAX_INSTANCES__,
         },
 //#endregion
 //#region served

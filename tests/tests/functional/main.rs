@@ -29,6 +29,7 @@ mod github;
 mod image;
 mod init;
 mod list;
+mod managed;
 mod mcp;
 mod migrate;
 mod migrations;

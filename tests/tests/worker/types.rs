@@ -56,7 +56,7 @@ fn usage(worker: &Worker) -> String {
     text += "}\nexport async function use(env: Env): Promise<number[]> {\n  const codes: number[] = [];\n";
     for sandbox in &sandboxes {
         let call = match sandbox.backend.as_str() {
-            "native" => "koze({ status: {} })).ok ? 0 : 1",
+            "native" | "managed" => "koze({ status: {} })).ok ? 0 : 1",
             _ => "exec(\"true\")).exitCode",
         };
         let _ = writeln!(
@@ -104,7 +104,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 23] = [
+const TEMPLATES: [&str; 25] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -113,6 +113,8 @@ const TEMPLATES: [&str; 23] = [
     "koze/sdk/sdk.d.mts",
     "koze/native.mjs",
     "koze/native.d.mts",
+    "koze/managed.mjs",
+    "koze/managed.d.mts",
     "koze/waiting.mjs",
     "koze/container.mjs",
     "koze/guest.mjs",

@@ -158,3 +158,39 @@ fn koze_causes_no_new_warnings() {
         assert!(new.is_empty(), "{}: {new:#?}", worker.name);
     }
 }
+
+/// koze refuses these keys, too: K073 in an attribute, and K100 in an entry.
+#[test]
+fn wrangler_refuses_keys_of_the_default_policy() {
+    let keys = [
+        ("image", "\"x:1\""),
+        ("instance_type", "\"basic\""),
+        ("max_instances", "3"),
+        ("constraints", "{ \"regions\": [\"WEUR\"] }"),
+        ("rollout_step_percentage", "25"),
+        ("rollout_active_grace_period", "60"),
+        ("image_vars", "{ \"A\": \"b\" }"),
+        ("image_build_context", "\".\""),
+        ("wrangler_ssh", "{ \"enabled\": true }"),
+        ("configuration", "{ \"image\": \"x:1\" }"),
+    ];
+    let entry = keys.map(|(key, value)| format!("{key:?}: {value}")).join(", ");
+    let project = Project::new();
+    project.write(
+        "wrangler.jsonc",
+        format!(
+            "{{ \"name\": \"a\", \"main\": \"a.mjs\", \"compatibility_date\": \"2026-04-21\", \"containers\": [{{ \
+             \"class_name\": \"A\", \"name\": \"a\", \"scheduling_policy\": \"durable_object\", {entry} }}] }}"
+        ),
+    );
+    let mut node = node_command("node");
+    node.arg(root().join("tests/tests/worker/read-config.mjs")).arg(project.dir());
+    let output = run(node, TIMEOUT);
+    assert!(!output.status.success(), "wrangler accepts it");
+    let expected = format!(
+        "Unsupported fields for Durable Object-managed Containers in containers: {}.",
+        keys.map(|(key, _)| format!("{key:?}")).join(",")
+    );
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains(&expected), "{stderr}");
+}

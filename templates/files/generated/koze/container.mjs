@@ -66,7 +66,7 @@ const TOKEN = "koze:guest";
  *
  * @typedef {object} Choice
  * @property {string} [image] the name of an image
- * @property {ContainerStartupOptions["instance"]} [size]
+ * @property {NonNullable<ContainerStartupOptions["instance"]>} [size]
  */
 
 /**

@@ -8,21 +8,22 @@
 import { Fault } from "./calls.mjs";
 import { KozeSandbox as KozeNative } from "./native.mjs";
 
+/** @typedef {import("./managed.d.mts").Managed} Managed */
+/** @typedef {import("./container.mjs").Choice} Choice */
+/** @typedef {import("./container.mjs").Starts} Starts */
+
 /** The class of a sandbox whose Durable Object owns the container. Otherwise the same as with the backend `native`. */
 export class KozeSandbox extends KozeNative {
   /** What the class declares. @type {Managed} */
   managed = { images: {}, instance: "lite", words: [], keepFiles: false };
 
-  #starts = new Starts(this.ctx, () => this.managed);
+  #starts = new OwnStarts(this.ctx, () => this.managed);
 
   /** @override */
   get starts() {
     return this.#starts;
   }
 }
-
-/** @typedef {import("./managed.d.mts").Managed} Managed */
-/** @typedef {import("./container.mjs").Choice} Choice */
 
 /** A guest in a container. @typedef {{ path: string, digest: string }} Guest */
 
@@ -53,8 +54,8 @@ const RECEIVE = 'mkdir -p "${0%/*}" && rm -f "${0%/*}"/guest-* && cat >"$0.part"
 /** How long it may take to write the guest. */
 const SEND_MS = 60_000;
 
-/** @implements {import("./container.mjs").Starts} */
-class Starts {
+/** @implements {Starts} */
+class OwnStarts {
   #ctx;
   #declared;
 
@@ -93,7 +94,7 @@ class Starts {
   async options(common, choice) {
     const { images, instance, words } = this.#declared();
     const name = choice.image ?? Object.keys(images)[0] ?? "";
-    const size = choice.size ?? instance;
+    const size = choice.size ?? instance ?? "lite";
     const [disk, digest] = await Promise.all([this.#read(), this.#digest()]);
     const sent = { path: `${DIRECTORY}/guest-${digest.slice(0, 16)}`, digest };
     // A guest in an image is as new as the class. One on a disk may be older, and the platform's image has none.

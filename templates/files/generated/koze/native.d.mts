@@ -13,6 +13,8 @@ export declare class KozeSandbox<Env = unknown> extends DurableObject<Env> imple
   protected enableInternet: boolean;
   protected allowedHosts: string[] | undefined;
   protected deniedHosts: string[] | undefined;
+  /** How the object starts its containers, if it owns them. */
+  protected get starts(): import("./container.mjs").Starts | undefined;
 
   koze: Contract["koze"];
   kozeUnpack: Contract["kozeUnpack"];

@@ -18,7 +18,7 @@ export interface Record {
 export type Ask =
   | "list"
   | { find: { name: string } }
-  | { enter: { name: string; record: Record; at_most: number } }
+  | { enter: { name: string; record: Record; at_most: number; at_most_of_image?: number | null } }
   | { used: { name: string; at: number } }
   | { leave: { name: string } }
   | { values: Request };

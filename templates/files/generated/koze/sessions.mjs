@@ -5,6 +5,7 @@
 import { DurableObject } from "cloudflare:workers";
 
 /** @typedef {import("./sessions.d.mts").Ask} Ask */
+/** @typedef {Extract<Ask, { enter: unknown }>["enter"]} Enter */
 /** @typedef {import("./sessions.d.mts").Expected} Expected */
 /** @typedef {import("./sessions.d.mts").Range} Range */
 /** @typedef {import("./sessions.d.mts").Record} Record */
@@ -41,7 +42,7 @@ export class KozeSessions extends DurableObject {
     if (!sized) this.#sql.exec("alter table sandboxes add column size text");
     if (ask === "list") return this.#list();
     if ("find" in ask) return this.#find(ask.find.name);
-    if ("enter" in ask) return this.#enter(ask.enter.name, ask.enter.record, ask.enter.at_most);
+    if ("enter" in ask) return this.#enter(ask.enter);
     if ("used" in ask) {
       return void this.#sql.exec("update sandboxes set used = max(used, ?) where name = ?", ask.used.at, ask.used.name);
     }
@@ -54,12 +55,17 @@ export class KozeSessions extends DurableObject {
     return /** @type {Record[]} */ (/** @type {unknown} */ (this.#sql.exec(query, name).toArray()))[0];
   }
 
-  /** Registers a sandbox. Returns its record if it already exists. @param {string} name @param {Record} record @param {number} most */
-  #enter(name, record, most) {
+  /** Registers a sandbox. Returns its record if it already exists. @param {Enter} enter */
+  #enter({ name, record, at_most: most, at_most_of_image: mostOfImage }) {
     const known = this.#find(name);
     if (known) return known;
     const count = Number(this.#sql.exec("select count(*) as count from sandboxes").one()["count"]);
     if (count >= most) throw new Full(`this session has reached its limit of ${count} sandboxes: use one of them`);
+    const query = "select count(*) as count from sandboxes where image = ?";
+    const same = Number(this.#sql.exec(query, record.image).one()["count"]);
+    if (same >= (mostOfImage ?? Infinity)) {
+      throw new Full(`this session has reached its limit of ${same} sandboxes with the image \`${record.image}\`: use one of them`);
+    }
     const insert = "insert into sandboxes (name, image, sleep_after_ms, size, used) values (?, ?, ?, ?, ?)";
     return void this.#sql.exec(insert, name, record.image, record.sleep_after_ms, record.size ?? null, record.used);
   }
