@@ -234,6 +234,7 @@ fn open_config(
         (None, None) => None,
     };
     let mut config = Config::open(project, given, findings)?;
+    config.is_new |= options.staged;
     if config.exists {
         if !lock.is_empty() {
             config.note_owner(project, locked.as_deref());

@@ -78,7 +78,8 @@ pub(super) fn edits(
         let Unmade { edits: more, tags: unmade } =
             lifecycle.unmake(&unmade, inputs.lock, inputs.config, findings);
         if !more.is_empty() {
-            notes.extend(inputs.removed_classes(Storage::Never).map(|class| on_your_word(class, &at)));
+            let list = lifecycle.noun();
+            notes.extend(inputs.removed_classes(Storage::Never).map(|class| on_your_word(class, list, &at)));
         }
         edits.extend(more);
         if lifecycle.environment.is_none() {
@@ -133,9 +134,9 @@ fn never_deployed(class: &str, lifecycle: &Lifecycle, inputs: &Inputs) -> Option
 }
 
 /// Notes what was done on the user's word, because koze cannot check it.
-fn on_your_word(class: &str, at: &str) -> String {
+fn on_your_word(class: &str, list: &str, at: &str) -> String {
     format!(
-        "removed `{class}` from the migrations{at} because you stated that it was never deployed; if it was, Cloudflare rejects the next deployment and keeps its storage: in that case restore these files from version control"
+        "removed `{class}` from {list}{at} because you stated that it was never deployed; if it was, Cloudflare rejects the next deployment and keeps its storage: in that case restore these files from version control"
     )
 }
 

@@ -38,6 +38,8 @@ pub struct Config {
     pub named: bool,
     /// Whether the file exists. If not, the document is what will be created.
     pub exists: bool,
+    /// Whether this run of koze creates it, so that nothing was deployed from it and koze chooses its form.
+    pub is_new: bool,
     /// The path in messages of the file that `koze.lock` belongs to, if that is another existing file.
     pub owner: Option<String>,
 }
@@ -83,6 +85,7 @@ impl Config {
                 document,
                 named: false,
                 exists: false,
+                is_new: true,
                 owner: None,
             });
         };
@@ -129,7 +132,7 @@ impl Config {
         }
         let named = given.is_some()
             && (find_redirect(project).is_some() || find_nearest(project).as_ref() != Some(&path));
-        Ok(Config { path, target, shown, document, named, exists: true, owner: None })
+        Ok(Config { path, target, shown, document, named, exists: true, is_new: false, owner: None })
     }
 
     /// Determines which file `koze.lock` belongs to: the one that it names, or the one that wrangler finds.

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use insta::assert_snapshot;
 use koze_tests::{Project, Run, eventually, koze, sleeps};
 
-use crate::common::{SHELL, built, plain, sandbox, shell};
+use crate::common::{SHELL, built, existing_config, plain, sandbox, shell};
 
 /// Records its arguments and its working directory.
 const WRANGLER: &str = "#!/bin/sh
@@ -16,6 +16,7 @@ eval \"$DOES\"
 /// An up-to-date project with such a wrangler.
 fn project() -> Project {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    existing_config(&project);
     project.write("node_modules/wrangler/package.json", "{ \"version\": \"4.164.0\" }");
     program(&project, "node_modules/.bin/wrangler", WRANGLER);
     program(&project, "node_modules/.bin/node", "#!/bin/sh\necho v22.12.0\n");

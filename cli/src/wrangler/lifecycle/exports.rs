@@ -42,7 +42,7 @@ pub(super) fn live(path: &[Step], exports: &Map<String, Value>) -> BTreeMap<Stri
 }
 
 /// Returns the renames in the tombstones, as pairs of old and new name.
-fn find_renames(exports: &Map<String, Value>) -> Vec<(String, String)> {
+pub(super) fn find_renames(exports: &Map<String, Value>) -> Vec<(String, String)> {
     let renamed = |(old, entry): (&String, &Value)| {
         (text_at(entry, "state")? == "renamed")
             .then_some((old.clone(), text_at(entry, "renamed_to")?.to_owned()))

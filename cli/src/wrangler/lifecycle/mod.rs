@@ -8,6 +8,7 @@ mod migrations;
 mod unmake;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use koze_edit::{Edit, Path, Step};
 use serde_json::{Map, Value};
@@ -78,7 +79,18 @@ enum Notation<'a> {
     Exports(&'a Map<String, Value>),
 }
 
+/// The exports of a configuration that has none yet.
+static NO_EXPORTS: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+
 /// Returns the lifecycles of a configuration: that of the top level, and those of environments that override it.
+///
+/// | a level has | its notation |
+/// |---|---|
+/// | a Durable Object in `exports` | `exports` |
+/// | that, and a list of migrations with entries | an error |
+/// | a list of migrations with entries | `migrations` |
+/// | neither, at the top level | `exports` if koze creates the file or the map is empty, otherwise `migrations` |
+/// | neither, in an environment | that of the top level, except that a map of its own replaces that of the top level |
 pub fn all<'a>(
     config: &Config,
     scopes: &[Scope<'a>],
@@ -99,7 +111,8 @@ pub fn all<'a>(
                 remedy: "wrangler accepts only one of them: keep the one that this project uses".to_owned(),
             };
             findings.add(rule, Some(config.place(&path("exports"))));
-        } else if let Some(exports) = exports {
+        } else if let Some(exports) = exports.or_else(|| undecided_exports(scope, config, lifecycles.first()))
+        {
             lifecycles.push(Lifecycle::of_exports(scope, path("exports"), exports));
         } else if let (Some((name, wrong)), None | Some([])) =
             (unknown_export(scope), migrations.map(Vec::as_slice))
@@ -123,6 +136,26 @@ pub fn all<'a>(
     }
     findings.checked()?;
     Ok(lifecycles)
+}
+
+/// Returns the map of a level that has no class yet, if its classes belong in `exports`. The lifecycle of the top level is
+/// `top` in an environment. koze never chooses this form for an existing file, because it cannot be undone.
+fn undecided_exports<'a>(
+    scope: &Scope<'a>,
+    config: &Config,
+    top: Option<&Lifecycle>,
+) -> Option<&'a Map<String, Value>> {
+    if scope.get("migrations").and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+        || unknown_export(scope).is_some()
+    {
+        return None;
+    }
+    let exports = scope.get("exports").and_then(Value::as_object);
+    match top {
+        Some(top) => exports.filter(|_| matches!(top.kind, Notation::Exports(_))),
+        None if config.is_new => Some(exports.unwrap_or(&NO_EXPORTS)),
+        None => exports.filter(|exports| exports.is_empty()),
+    }
 }
 
 /// Returns an entry of `exports` whose type wrangler does not accept.
@@ -246,7 +279,7 @@ impl<'a> Lifecycle<'a> {
             let remedy = if Own::ALL.iter().any(|own| own.class() == *class) {
                 "a build does not undo this: remove this entry once a deployment has deleted the class, then run `koze build` again"
             } else {
-                "a build does not undo this: give the struct another name"
+                "a build does not undo this: give the struct another name, or remove this entry once every deployed environment has listed it under \"Safe to remove from `exports`\""
             };
             let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
             findings.add(rule, Some(config.place(&path)));
@@ -269,6 +302,14 @@ impl<'a> Lifecycle<'a> {
                 let path = [self.path.clone(), vec![Step::from(class)]].concat();
                 findings.add(rule, Some(config.place(&path)));
             }
+        }
+    }
+
+    /// Returns what declares the classes, for messages.
+    pub fn noun(&self) -> &'static str {
+        match self.kind {
+            Notation::Migrations(_) => "the migrations",
+            Notation::Exports(_) => "`exports`",
         }
     }
 
