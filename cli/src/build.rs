@@ -120,7 +120,11 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         lock.as_ref().map_err(|_| Stop).and_then(|lock| open_config(&project, options, lock, findings));
     build.config = config.as_ref().ok().map(|config| config.shown.clone());
     findings.checked()?;
-    let (config, mut lock) = (config?, lock?);
+    let (mut config, mut lock) = (config?, lock?);
+    if let Some(text) = &options.draft.config {
+        config.replace_text(text);
+        lock.forget_migrations();
+    }
     build.scripts = project.script.as_ref().map(|script| Scripts {
         worker: script.worker,
         isolated: script.worker && generate::has_loader(&bindings::all(config.document.value())),

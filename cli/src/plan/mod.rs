@@ -304,15 +304,16 @@ fn file_changes(
         Cow::Owned(config.document.apply(edits))
     };
     let is_edited = text != config.document.text();
+    let is_changed = is_edited || config.is_replaced || !config.exists;
     // Read the bindings from the edited text, so that the next build finds the same ones.
     let edited = is_edited
         .then(|| Document::parse(config.document.format(), text.as_ref()).expect("what koze edited parses"));
     let bindings = bindings::all(edited.as_ref().unwrap_or(&config.document).value());
-    let config_change = if config.exists && !is_edited {
-        Ok(Change::none(config.target.clone(), config.shown.clone()))
-    } else {
+    let config_change = if is_changed {
         let content = text.into_owned().into_bytes().into();
         Change::of_named(config.target.clone(), config.shown.clone(), content)
+    } else {
+        Ok(Change::none(config.target.clone(), config.shown.clone()))
     };
     // A file without content stays as it is.
     let mut files: Vec<(PathBuf, Option<Content>)> = Vec::new();

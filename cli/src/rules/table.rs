@@ -393,6 +393,21 @@ koze_model::rule_table! {
             why "The containers of a class are started either by Cloudflare or by its Durable Objects, and the platform does not move a class back.",
             eg "koze migrate --backend native shell   # where koze.lock says `backend = \"managed\"`";
 
+        // Exports.
+
+        /// The migrations cannot be converted to exports.
+        "K110" Error NotConvertible { why: String }
+            format!("these `migrations` cannot be converted to `exports`: {why}")
+            => "correct the configuration, then run `koze migrate --exports` again; or keep `migrations`, which wrangler still accepts",
+            why "`exports` declare the storage of every class. koze does not guess it, because Cloudflare rejects another storage than a class has.",
+            eg r#""migrations": [{ "tag": "v1", "transferred_classes": [{ "from": "A", "from_script": "other", "to": "A" }] }]"#;
+        /// There are no migrations to convert.
+        "K111" Error NothingToConvert { config: String }
+            format!("`{config}` has no `migrations`")
+            => "there is nothing to do: classes that `exports` declare stay there, and a project without classes chooses `exports` with an empty map, `\"exports\": {}`",
+            why "The command would change nothing.",
+            eg "koze migrate --exports   # for a second time";
+
         // Problems of existing projects.
 
         /// The configuration belongs to a Pages project, which cannot have containers.

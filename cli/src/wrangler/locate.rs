@@ -40,6 +40,8 @@ pub struct Config {
     pub exists: bool,
     /// Whether this run of koze creates it, so that nothing was deployed from it and koze chooses its form.
     pub is_new: bool,
+    /// Whether the document differs from the file, because the command replaced it.
+    pub is_replaced: bool,
     /// The path in messages of the file that `koze.lock` belongs to, if that is another existing file.
     pub owner: Option<String>,
 }
@@ -86,6 +88,7 @@ impl Config {
                 named: false,
                 exists: false,
                 is_new: true,
+                is_replaced: false,
                 owner: None,
             });
         };
@@ -132,7 +135,27 @@ impl Config {
         }
         let named = given.is_some()
             && (find_redirect(project).is_some() || find_nearest(project).as_ref() != Some(&path));
-        Ok(Config { path, target, shown, document, named, exists: true, is_new: false, owner: None })
+        Ok(Config {
+            path,
+            target,
+            shown,
+            document,
+            named,
+            exists: true,
+            is_new: false,
+            is_replaced: false,
+            owner: None,
+        })
+    }
+
+    /// Replaces the document by one that koze has edited.
+    ///
+    /// # Panics
+    /// Never: what koze edited parses.
+    pub fn replace_text(&mut self, text: &str) {
+        let document = Document::parse(self.document.format(), text).expect("what koze edited parses");
+        self.document = document.keep_last("env");
+        self.is_replaced = true;
     }
 
     /// Determines which file `koze.lock` belongs to: the one that it names, or the one that wrangler finds.

@@ -31,6 +31,7 @@ mod init;
 mod list;
 mod mcp;
 mod migrate;
+mod migrate_exports;
 mod migrations;
 mod names;
 mod new;

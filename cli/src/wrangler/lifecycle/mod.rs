@@ -2,6 +2,7 @@
 //!
 //! A list is replayed as wrangler does. Tags are only ever appended, and a build may only create or rename storage.
 
+mod convert;
 mod exports;
 mod history;
 mod migrations;
@@ -20,6 +21,7 @@ use crate::lock::{self, Lock, Tag};
 use crate::own::Own;
 use crate::rules::Rule;
 
+pub use convert::{Conversion, Obstacle};
 pub use unmake::{Unmade, deleted};
 
 /// Changes to classes.
@@ -303,6 +305,11 @@ impl<'a> Lifecycle<'a> {
                 findings.add(rule, Some(config.place(&path)));
             }
         }
+    }
+
+    /// Returns whether the classes are declared in `migrations`, even if there are none yet.
+    pub fn is_migrations(&self) -> bool {
+        matches!(self.kind, Notation::Migrations(_))
     }
 
     /// Returns what declares the classes, for messages.
