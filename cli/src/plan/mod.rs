@@ -9,6 +9,7 @@
 //! | `guests` | plans the files that images with koze's guest are built from |
 //! | `own` | plans koze's own classes |
 //! | `sandbox` | holds a sandbox and what the other modules decide about it |
+//! | `links` | keeps the links from `exports` to containers |
 //! | `leftovers` | reports the user's entries for classes that no longer exist |
 //! | `blocks` | removes koze's blocks with their last entry |
 //! | `surroundings` | warns about settings that koze does not write |
@@ -20,6 +21,7 @@ mod entries;
 mod fate;
 mod guests;
 mod leftovers;
+mod links;
 mod own;
 mod sandbox;
 mod storage;
@@ -34,6 +36,7 @@ use koze_edit::{Document, Edit};
 use koze_model::Sandbox;
 
 use self::fate::Fate;
+use self::links::Links;
 use self::sandbox::Planning;
 use crate::discover::{Project, Sandboxes};
 use crate::draft::Draft;
@@ -177,9 +180,11 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         .collect();
     let mut edits = inputs.draft.settings.clone();
     let mut made = lock.blocks.clone();
+    let mut links = Links::default();
     for scope in &scopes {
         let level = Level::new(scope);
         let mut more = entries::of_level(&level, &mut planning, &fate, config, &mut notes, findings);
+        links.reconcile(&level, &planning, &fate, config, findings);
         for own in Own::ALL {
             more.extend(own::edits(own, inputs, &level, &lifecycles, &mut notes, findings));
         }
@@ -190,7 +195,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     }
     // Add new blocks in reading order: containers, bindings, then migrations.
     let storage::Outcome { edits: more, tags, new, new_own, notes: renames, dead } =
-        storage::edits(&lifecycles, inputs, &fate, findings);
+        storage::edits(&lifecycles, inputs, &fate, &links, findings);
     leftovers::check(&scopes, &lifecycles, &dead, &edits, config, findings);
     let tidy = |more, scope| blocks::tidy(scope, config, more, &mut made);
     edits.extend(scopes.iter().fold(more, tidy));

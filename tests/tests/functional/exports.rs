@@ -201,9 +201,10 @@ fn a_container_linked_by_exports_is_migrated() {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     let config: Value = serde_json::from_str(&project.read("wrangler.jsonc")).expect("JSON");
     let container = &config["containers"][0];
-    assert_eq!((&container["name"], &container["class_name"]), (&json!("boxes"), &json!("ShellSandbox")));
+    assert_eq!((&container["name"], container.get("class_name")), (&json!("boxes"), None));
     assert_eq!(config["containers"].as_array().expect("a list").len(), 1);
     assert_eq!(config["exports"]["Sandbox"], renamed_to("ShellSandbox"));
+    assert_eq!(config["exports"]["ShellSandbox"]["container"], "boxes");
     assert!(project.read("src/server/shell.sandbox.rs").contains("max_instances = 7"));
 }
 

@@ -28,6 +28,7 @@ mod forms;
 mod github;
 mod image;
 mod init;
+mod links;
 mod list;
 mod mcp;
 mod migrate;

@@ -33,6 +33,8 @@ pub struct Changes {
     pub renamed: Vec<(String, String)>,
     /// Classes whose storage is deleted.
     pub deleted: Vec<String>,
+    /// The containers that `exports` link to classes, by their names before the changes; `None` removes the link.
+    pub links: BTreeMap<String, Option<String>>,
 }
 
 impl Changes {
@@ -43,11 +45,12 @@ impl Changes {
         all.new.extend_from_slice(&others.new);
         all.renamed.extend_from_slice(&others.renamed);
         all.deleted.extend_from_slice(&others.deleted);
+        all.links.extend(others.links.clone());
         all
     }
 
     fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.renamed.is_empty() && self.deleted.is_empty()
+        self.new.is_empty() && self.renamed.is_empty() && self.deleted.is_empty() && self.links.is_empty()
     }
 }
 
@@ -285,25 +288,6 @@ impl<'a> Lifecycle<'a> {
             };
             let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
             findings.add(rule, Some(config.place(&path)));
-        }
-    }
-
-    /// Reports a link from a class that stays to a container, which koze would have to update in every environment.
-    pub fn check_links<'c>(
-        &self,
-        classes: impl Iterator<Item = &'c str>,
-        config: &Config,
-        findings: &mut Findings,
-    ) {
-        let Notation::Exports(exports) = &self.kind else { return };
-        for class in classes.filter(|class| self.lives(class)) {
-            if exports.get(class).is_some_and(|entry| entry.get("container").is_some()) {
-                let message = format!("`exports` links the class `{class}` to a container by its name");
-                let remedy = "koze links them by class: add `class_name` to the container, and remove `container` here";
-                let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
-                let path = [self.path.clone(), vec![Step::from(class)]].concat();
-                findings.add(rule, Some(config.place(&path)));
-            }
         }
     }
 
