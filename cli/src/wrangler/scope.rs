@@ -50,6 +50,16 @@ impl<'a> Scope<'a> {
         text("class_name").or_else(|| Some(self.links_to(text("name")?).first()?.class))
     }
 
+    /// Returns the classes of this level that `exports` declare as deleted, renamed or transferred.
+    pub fn tombstones(&self) -> Vec<&'a str> {
+        let is_tombstone = |entry: &Value| {
+            entry["type"] == "durable-object"
+                && matches!(entry["state"].as_str(), Some("deleted" | "renamed" | "transferred"))
+        };
+        let all = self.exports.into_iter().flatten();
+        all.filter(|(_, entry)| is_tombstone(entry)).map(|(class, _)| class.as_str()).collect()
+    }
+
     /// Returns the link of a class that applies to this level.
     pub fn link(&self, class: &str) -> Option<Link<'a>> {
         let (class, entry) = self.exports?.get_key_value(class)?;

@@ -208,6 +208,28 @@ fn an_environment_named_in_a_file() {
     }
 }
 
+/// Tombstones stay until the user removes them, and only a deployment tells when.
+#[test]
+fn tombstones_are_named_after_a_deployment() {
+    let project = project();
+    assert_eq!(project.koze(&["migrate", "--exports"]).code, 0);
+    assert_eq!(run(&project, &["deploy"], "").stderr, "");
+    plain(&project, SHELL, "BashSandbox");
+    built(&project);
+    assert_snapshot!(run(&project, &["deploy"], "").stderr, @r#"
+    note: `exports` in wrangler.jsonc has a tombstone of `ShellSandbox`
+      = help: once wrangler has listed it under "Safe to remove from `exports`" for every environment, remove the entry, and run `koze build`
+    "#);
+    // A deployment that failed tells nothing.
+    assert_eq!(run(&project, &["deploy"], "exit 1").stderr, "");
+    // An environment with exports of its own has its own tombstones.
+    let live = r#"{ "type": "durable-object", "storage": "sqlite" }"#;
+    let staging = format!(r#"{{ "env": {{ "staging": {{ "exports": {{ "BashSandbox": {live} }} }} }},"#);
+    project.write("wrangler.jsonc", project.read("wrangler.jsonc").replacen('{', &staging, 1));
+    built(&project);
+    assert_eq!(run(&project, &["deploy", "--env", "staging"], "").stderr, "");
+}
+
 #[test]
 fn arguments_that_koze_needs_itself_are_rejected() {
     let project = project();
