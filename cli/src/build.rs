@@ -30,6 +30,7 @@ use crate::sdk::{self, Sdk};
 use crate::wrangler::bindings;
 use crate::wrangler::lifecycle;
 use crate::wrangler::locate::{self, Config, Given};
+use crate::wrangler::typescript;
 use crate::write::{self, Failed, beneath};
 
 /// The inputs of a build.
@@ -247,6 +248,9 @@ fn open_config(
     }
     if !lock.is_empty() {
         return findings.fail(Rule::ConfigGone { file: config.shown }, None);
+    }
+    if options.worker && typescript::exists(project) {
+        return findings.fail(Rule::TypeScriptConfig {}, Some(Place::file(typescript::FILE)));
     }
     let strays = locate::strays(project);
     if strays.is_empty() { Ok(config) } else { findings.fail(Rule::ConfigUnnamed { files: strays }, None) }

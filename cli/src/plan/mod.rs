@@ -33,7 +33,7 @@ use std::path::PathBuf;
 
 use koze_core::Profiles;
 use koze_edit::{Document, Edit};
-use koze_model::Sandbox;
+use koze_model::{Backend, Sandbox};
 
 use self::fate::Fate;
 use self::links::Links;
@@ -55,6 +55,7 @@ use crate::wrangler::level::Level;
 use crate::wrangler::lifecycle;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope;
+use crate::wrangler::typescript;
 use crate::write::{Action, Change, Content};
 
 pub use sandbox::Planned;
@@ -237,7 +238,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         None => offered,
     };
     let guests = guests::files(images().flat_map(|(_, images)| images));
-    let changes = file_changes(inputs, &edits, new_lock, guests, offered.as_ref(), findings)?;
+    let changes = file_changes(inputs, &edits, new_lock, guests, offered.as_ref(), &mut notes, findings)?;
     Ok(Plan { changes, sandboxes: planned, offered, notes })
 }
 
@@ -288,6 +289,7 @@ fn file_changes(
     mut new_lock: Lock,
     guests: Vec<(PathBuf, Content)>,
     offered: Option<&Profiles>,
+    notes: &mut Vec<String>,
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
     let Inputs { project, config, lock, .. } = inputs;
@@ -336,6 +338,17 @@ fn file_changes(
         registry: project.registry,
     }) {
         files.push((generated.join(name), Some(content)));
+    }
+    let managed: Vec<&str> = sandboxes
+        .iter()
+        .filter(|sandbox| sandbox.attributes.backend() == Backend::Managed)
+        .map(|sandbox| sandbox.class.value.as_str())
+        .collect();
+    if typescript::exists(project) {
+        let root = edited.as_ref().unwrap_or(&config.document).value();
+        let module = typescript::render_containers(root, &managed, config.dir(), &project.dir);
+        notes.push(typescript::note(config, module.is_some()));
+        files.extend(module.map(|text| (generated.join(typescript::MODULE), Some(text.into_bytes().into()))));
     }
     new_lock.files = guests.iter().map(|(path, _)| paths::relative(path, &project.dir)).collect();
     changes.extend(guests::leftovers(project, lock, &new_lock, &files, findings)?);

@@ -408,6 +408,15 @@ koze_model::rule_table! {
             why "The command would change nothing.",
             eg "koze migrate --exports   # for a second time";
 
+        // Cloudflare's configuration in TypeScript.
+
+        /// The project has only `cloudflare.config.ts`.
+        "K112" Error TypeScriptConfig {}
+            "`cloudflare.config.ts` configures this Worker, and koze does not edit TypeScript"
+            => "create a `wrangler.jsonc` beside it with `name`, `main` and `compatibility_date`, then run `koze build` again: koze manages the sandboxes there, `koze dev` and `koze deploy` use it, and for `backend = \"managed\"` koze also writes `src/generated/containers.ts`, which `cloudflare.config.ts` can import",
+            why "koze edits data, in which it can tell its entries from yours. A program may compute them in any way. Creating another configuration next to it without being asked would give the Worker two.",
+            eg "koze build   # in a package with only cloudflare.config.ts";
+
         // Problems of existing projects.
 
         /// The configuration belongs to a Pages project, which cannot have containers.

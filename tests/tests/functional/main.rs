@@ -57,4 +57,5 @@ mod storage;
 mod supervisor;
 mod tools;
 mod trust;
+mod typescript;
 mod watch;
