@@ -29,7 +29,7 @@ use crate::scripts;
 use crate::sdk::{self, Sdk};
 use crate::wrangler::bindings;
 use crate::wrangler::lifecycle;
-use crate::wrangler::locate::{self, Config, Given};
+use crate::wrangler::locate::{self, Config, Given, Origin};
 use crate::wrangler::typescript;
 use crate::write::{self, Failed, beneath};
 
@@ -130,7 +130,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         worker: script.worker,
         isolated: script.worker && generate::has_loader(&bindings::all(config.document.value())),
     });
-    if config.exists && !lock.has_file() {
+    if config.exists() && !lock.has_file() {
         recover::undeclared(&mut lock, &project, &sandboxes, &config);
     }
     let removal = match &options.draft.removal {
@@ -239,8 +239,10 @@ fn open_config(
         (None, None) => None,
     };
     let mut config = Config::open(project, given, findings)?;
-    config.is_new |= options.staged;
-    if config.exists {
+    if options.staged {
+        config.origin = Origin::Staged;
+    }
+    if config.exists() {
         if !lock.is_empty() {
             config.note_owner(project, locked.as_deref());
         }

@@ -53,7 +53,7 @@ use crate::wrangler::bindings;
 use crate::wrangler::blocks::Wanted;
 use crate::wrangler::level::Level;
 use crate::wrangler::lifecycle;
-use crate::wrangler::locate::Config;
+use crate::wrangler::locate::{Config, Origin};
 use crate::wrangler::scope;
 use crate::wrangler::typescript;
 use crate::write::{Action, Change, Content};
@@ -311,7 +311,7 @@ fn file_changes(
         Cow::Owned(config.document.apply(edits))
     };
     let is_edited = text != config.document.text();
-    let is_changed = is_edited || config.is_replaced || !config.exists;
+    let is_changed = is_edited || matches!(config.origin, Origin::Template | Origin::Edited);
     // Read the bindings from the edited text, so that the next build finds the same ones.
     let edited = is_edited
         .then(|| Document::parse(config.document.format(), text.as_ref()).expect("what koze edited parses"));

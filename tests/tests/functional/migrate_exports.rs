@@ -254,7 +254,7 @@ fn what_cannot_be_converted() {
         assert!(output.starts_with(&says), "{output}");
     }
     // An environment that koze does not manage would have both.
-    let project = with(&format!(r#"{live}, "env": {{ "a": {live_env} }}"#, live_env = format!("{{{live}}}")));
+    let project = with(&format!(r#"{live}, "env": {{ "a": {{{live}}} }}"#));
     let manifest = project.read("Cargo.toml");
     project.write("Cargo.toml", format!("{manifest}\n[package.metadata.koze]\nenvironments = []\n"));
     let output = refused_with(&project, &["migrate", "--exports"]);

@@ -44,14 +44,14 @@ pub(super) fn draft(
     let mut edits: Vec<Edit> = Vec::new();
     let mut left = vec![ONE_WAY.to_owned()];
     for scope in &scopes {
-        let Some(Conversion { edits: more, classes, last }) = convert_level(scope, &lifecycles) else {
+        let Some(Conversion { edits: more, classes, newest }) = convert_level(scope, &lifecycles) else {
             continue;
         };
         edits.extend(more);
         let path = dotted(&scope.path(&[Step::from("exports")]));
         let noun = if classes == 1 { "class" } else { "classes" };
         options.draft.notes.push(format!("declared {classes} {noun} in `{path}` instead of `migrations`"));
-        left.extend(last.map(|tag| {
+        left.extend(newest.map(|tag| {
             format!(
                 "next: deploy the migrations before `{tag}` first, wherever they are not deployed yet: `{path}` has the renames and deletions of `{tag}` only"
             )
@@ -65,15 +65,12 @@ pub(super) fn draft(
 /// Returns the conversion of a level. An environment that inherits both lists needs none.
 fn convert_level(scope: &Scope, lifecycles: &[Lifecycle]) -> Option<Conversion> {
     let own = lifecycles.iter().find(|list| list.environment == scope.environment);
-    match own {
-        Some(own) => own.is_migrations().then(|| own.to_exports(scope)),
-        // Its own `exports` replace those of the top level.
-        None => {
-            let top = lifecycles.first()?;
-            let is_affected = top.is_migrations() && scope.get("exports").is_some();
-            is_affected.then(|| top.to_exports(scope))
-        }
+    if let Some(own) = own {
+        return own.is_migrations().then(|| own.to_exports(scope));
     }
+    // Its own `exports` replace those of the top level.
+    let top = lifecycles.first().filter(|top| top.is_migrations() && scope.get("exports").is_some())?;
+    Some(top.to_exports(scope))
 }
 
 /// Reports what prevents the conversion.

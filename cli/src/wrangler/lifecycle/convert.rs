@@ -15,7 +15,7 @@ pub struct Conversion {
     /// How many classes exist.
     pub classes: usize,
     /// The tag of the last migration, if there are migrations before it.
-    pub last: Option<String>,
+    pub newest: Option<String>,
 }
 
 /// Why a level cannot be converted, and where.
@@ -43,8 +43,8 @@ impl Lifecycle<'_> {
     pub fn to_exports(&self, scope: &Scope) -> Conversion {
         let Notation::Migrations(list) = self.kind else { return Conversion::default() };
         let mut entries = Map::new();
-        if let Some(last) = list.last() {
-            self.add_tombstones(last, &mut entries);
+        if let Some(newest) = list.last() {
+            self.add_tombstones(newest, &mut entries);
         }
         for (class, live) in &self.live {
             let storage = if live.sqlite { "sqlite" } else { "legacy-kv" };
@@ -63,9 +63,9 @@ impl Lifecycle<'_> {
         } else {
             edits.push(Edit::Set { path: path("exports"), value: Value::Object(entries) });
         }
-        let last = list.last().filter(|_| list.len() > 1);
-        let last = last.and_then(|last| text_at(last, "tag")).map(str::to_owned);
-        Conversion { edits, classes: self.live.len(), last }
+        let newest = list.last().filter(|_| list.len() > 1);
+        let newest = newest.and_then(|migration| text_at(migration, "tag")).map(str::to_owned);
+        Conversion { edits, classes: self.live.len(), newest }
     }
 
     /// Adds the classes that a migration renames or deletes, unless their name is in use again.
@@ -89,11 +89,12 @@ impl Lifecycle<'_> {
         let mut obstacles = Vec::new();
         for (index, migration) in list.iter().enumerate() {
             if let Some(moved) = elements_at(migration, "transferred_classes").next() {
-                let class = text_at(moved, "to").unwrap_or_default();
-                let script = text_at(moved, "from_script").unwrap_or_default();
-                let tag = text_at(migration, "tag").unwrap_or_default();
+                let text = |value, key| text_at(value, key).unwrap_or_default();
+                let tag = text(migration, "tag");
+                let class = text(moved, "to");
+                let worker = text(moved, "from_script");
                 let why = format!(
-                    "`{tag}` transfers the class `{class}` from the Worker `{script}`, which alone records its storage"
+                    "`{tag}` transfers the class `{class}` from the Worker `{worker}`, which alone records its storage"
                 );
                 let path =
                     [self.path.clone(), vec![Step::Index(index), Step::from("transferred_classes")]].concat();

@@ -158,7 +158,7 @@ fn undecided_exports<'a>(
     let exports = scope.get("exports").and_then(Value::as_object);
     match top {
         Some(top) => exports.filter(|_| matches!(top.kind, Notation::Exports(_))),
-        None if config.is_new => Some(exports.unwrap_or(&NO_EXPORTS)),
+        None if config.is_new() => Some(exports.unwrap_or(&NO_EXPORTS)),
         None => exports.filter(|exports| exports.is_empty()),
     }
 }
