@@ -224,6 +224,11 @@ pub struct Migrate {
     #[arg(long, value_name = "BACKEND")]
     pub backend: Option<Backend>,
 
+    /// Declare the classes in `exports` instead of `migrations`, in every environment. Storage does not change. A Worker that
+    /// was deployed with `exports` cannot go back
+    #[arg(long, conflicts_with_all = ["name", "backend"])]
+    pub exports: bool,
+
     /// The options for the project.
     #[command(flatten)]
     pub edit: Edit,

@@ -29,7 +29,8 @@ use crate::scripts;
 use crate::sdk::{self, Sdk};
 use crate::wrangler::bindings;
 use crate::wrangler::lifecycle;
-use crate::wrangler::locate::{self, Config, Given};
+use crate::wrangler::locate::{self, Config, Given, Origin};
+use crate::wrangler::typescript;
 use crate::write::{self, Failed, beneath};
 
 /// The inputs of a build.
@@ -120,12 +121,16 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         lock.as_ref().map_err(|_| Stop).and_then(|lock| open_config(&project, options, lock, findings));
     build.config = config.as_ref().ok().map(|config| config.shown.clone());
     findings.checked()?;
-    let (config, mut lock) = (config?, lock?);
+    let (mut config, mut lock) = (config?, lock?);
+    if let Some(text) = &options.draft.config {
+        config.replace_text(text);
+        lock.forget_migrations();
+    }
     build.scripts = project.script.as_ref().map(|script| Scripts {
         worker: script.worker,
         isolated: script.worker && generate::has_loader(&bindings::all(config.document.value())),
     });
-    if config.exists && !lock.has_file() {
+    if config.exists() && !lock.has_file() {
         recover::undeclared(&mut lock, &project, &sandboxes, &config);
     }
     let removal = match &options.draft.removal {
@@ -234,7 +239,10 @@ fn open_config(
         (None, None) => None,
     };
     let mut config = Config::open(project, given, findings)?;
-    if config.exists {
+    if options.staged {
+        config.origin = Origin::Staged;
+    }
+    if config.exists() {
         if !lock.is_empty() {
             config.note_owner(project, locked.as_deref());
         }
@@ -242,6 +250,9 @@ fn open_config(
     }
     if !lock.is_empty() {
         return findings.fail(Rule::ConfigGone { file: config.shown }, None);
+    }
+    if options.worker && typescript::exists(project) {
+        return findings.fail(Rule::TypeScriptConfig {}, Some(Place::file(typescript::FILE)));
     }
     let strays = locate::strays(project);
     if strays.is_empty() { Ok(config) } else { findings.fail(Rule::ConfigUnnamed { files: strays }, None) }

@@ -10,6 +10,8 @@ use koze_edit::Edit;
 pub struct Draft {
     /// Files, in the order of writing.
     pub files: Vec<Drafted>,
+    /// The new text of the wrangler configuration, which the build then edits; `None` if the command does not replace it.
+    pub config: Option<String>,
     /// Settings of the wrangler configuration that belong to no sandbox.
     pub settings: Vec<Edit>,
     /// Notes about these changes for the user.

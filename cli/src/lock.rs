@@ -71,6 +71,9 @@ pub struct Lock {
     /// Whether this was read from a file.
     #[serde(skip)]
     has_file: bool,
+    /// Whether it differs from the file that it was read from.
+    #[serde(skip)]
+    is_changed: bool,
 }
 
 /// A class of koze's own.
@@ -250,6 +253,13 @@ impl Lock {
             && self.migrations.is_empty()
             && self.registry.is_none()
             && self.scripts.is_none()
+    }
+
+    /// Forgets the migrations, because the configuration no longer has any.
+    pub fn forget_migrations(&mut self) {
+        self.is_changed = true;
+        self.migrations.clear();
+        self.blocks.retain(|block| block != "migrations" && !block.ends_with(".migrations"));
     }
 
     /// Returns the sandbox of a class.

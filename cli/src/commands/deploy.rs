@@ -7,6 +7,7 @@
 use std::process::{Command, ExitCode};
 
 use koze_model::Level;
+use koze_model::rules::listed;
 use serde_json::Value;
 
 use super::with_wrangler::{environment, environment_argument, opened, place, ready};
@@ -20,7 +21,7 @@ use crate::finding::Findings;
 use crate::lock::Lock;
 use crate::platform;
 use crate::wrangler::locate::Config;
-use crate::wrangler::scope;
+use crate::wrangler::scope::{self, Scope};
 
 pub(super) fn run(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
     let place = place(&args.run, args.strict)?;
@@ -52,6 +53,7 @@ pub(super) fn run(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
     let code = run_wrangler(command, &built, &config, &project)?;
     if code == ExitCode::SUCCESS {
         warn_of_former_containers(&config, &project, environment.as_deref());
+        name_tombstones(&config, environment.as_deref());
     }
     Ok(code)
 }
@@ -90,6 +92,28 @@ fn warn_of_former_containers(config: &Config, project: &Project, environment: Op
             ));
         }
     }
+}
+
+/// Names the tombstones of the deployed level, which stay until the user removes them. Only Cloudflare knows which of them a
+/// deployment still needs, and wrangler shows that.
+fn name_tombstones(config: &Config, environment: Option<&str>) {
+    let root = config.document.value();
+    let level = environment.and_then(|name| Some((name, root.get("env")?.get(name)?)));
+    let scope = match level {
+        Some((name, value)) => Scope::of_environment(name, value, root),
+        None => Scope::top(root),
+    };
+    let tombstones = scope.tombstones();
+    if tombstones.is_empty() {
+        return;
+    }
+    let (noun, these) =
+        if tombstones.len() == 1 { ("a tombstone", "it") } else { ("tombstones", "one of them") };
+    show::err(&format!(
+        "note: `exports` in {} has {noun} of {}\n  = help: once wrangler has listed {these} under \"Safe to remove from `exports`\" for every environment, remove the entry, and run `koze build`\n",
+        config.shown,
+        listed(&tombstones)
+    ));
 }
 
 /// Checks that koze manages the environment. Nothing has checked what deploying another one does to storage.

@@ -1,5 +1,5 @@
-//! `koze migrate`: converts the class `Sandbox` of earlier versions to a sandbox with a file, or moves sandboxes to
-//! another backend. Storage is kept.
+//! `koze migrate`: converts the class `Sandbox` of earlier versions to a sandbox with a file, moves sandboxes to
+//! another backend, or replaces `migrations` by `exports`. Storage is kept.
 
 use std::process::ExitCode;
 
@@ -19,8 +19,12 @@ use crate::wrangler::legacy::{self, Legacy};
 use crate::wrangler::scope;
 
 mod carried;
+mod exports;
 
 pub(super) fn run(args: &args::Migrate) -> ExitCode {
+    if args.exports {
+        return drafted::run(&args.edit, exports::draft);
+    }
     drafted::run(&args.edit, |project, options, findings| match args.backend {
         Some(to) => backend::draft(to.into(), args.name.as_deref(), project, options, findings),
         None => migrate_containers(args.name.as_deref().unwrap_or(NAME), project, options, findings),

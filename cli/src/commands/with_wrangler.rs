@@ -50,7 +50,7 @@ pub(super) fn opened(place: &ProjectArgs) -> Result<(Project, Config), ExitCode>
 
 /// Checks that everything wrangler needs is present, and shows what is missing. Warnings of `koze doctor` do not count.
 pub(super) fn ready(project: &Project, config: &Config, environment: Option<&str>) -> Result<(), ExitCode> {
-    if !config.exists {
+    if !config.exists() {
         return Err(show::failure(
             "the project has no sandboxes: create one with `koze add shell`, or a project with `koze new`",
         ));

@@ -16,6 +16,7 @@ use koze_model::Sandbox;
 use koze_templates::GIT_ATTRIBUTES;
 
 use crate::wrangler::bindings::Bindings;
+use crate::wrangler::typescript;
 use crate::write::Content;
 
 /// The directory, relative to the package.
@@ -100,7 +101,8 @@ pub fn files(inputs: Inputs) -> Vec<(PathBuf, Content)> {
 /// Returns the paths in [`DIR`] of the files that only some projects have. Until koze 0.2, they were in [`DIR`] itself.
 pub fn parts() -> impl Iterator<Item = PathBuf> {
     let former = PARTS.iter().filter_map(|part| Path::new(part).file_name().map(PathBuf::from));
-    former.chain(PARTS.iter().map(|part| Path::new(KOZE).join(part)))
+    let typescript = PathBuf::from(typescript::MODULE);
+    former.chain([typescript]).chain(PARTS.iter().map(|part| Path::new(KOZE).join(part)))
 }
 
 /// The files that only some projects have, in [`KOZE`].

@@ -9,6 +9,7 @@
 //! | `guests` | plans the files that images with koze's guest are built from |
 //! | `own` | plans koze's own classes |
 //! | `sandbox` | holds a sandbox and what the other modules decide about it |
+//! | `links` | keeps the links from `exports` to containers |
 //! | `leftovers` | reports the user's entries for classes that no longer exist |
 //! | `blocks` | removes koze's blocks with their last entry |
 //! | `surroundings` | warns about settings that koze does not write |
@@ -20,6 +21,7 @@ mod entries;
 mod fate;
 mod guests;
 mod leftovers;
+mod links;
 mod own;
 mod sandbox;
 mod storage;
@@ -34,6 +36,7 @@ use koze_edit::{Document, Edit};
 use koze_model::{Backend, Sandbox};
 
 use self::fate::Fate;
+use self::links::Links;
 use self::sandbox::Planning;
 use crate::discover::{Project, Sandboxes};
 use crate::draft::Draft;
@@ -50,8 +53,9 @@ use crate::wrangler::bindings;
 use crate::wrangler::blocks::Wanted;
 use crate::wrangler::level::Level;
 use crate::wrangler::lifecycle;
-use crate::wrangler::locate::Config;
+use crate::wrangler::locate::{Config, Origin};
 use crate::wrangler::scope;
+use crate::wrangler::typescript;
 use crate::write::{Action, Change, Content};
 
 pub use sandbox::Planned;
@@ -184,9 +188,11 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         .collect();
     let mut edits = inputs.draft.settings.clone();
     let mut made = lock.blocks.clone();
+    let mut links = Links::default();
     for scope in &scopes {
         let level = Level::new(scope);
         let mut more = entries::of_level(&level, &mut planning, &fate, config, &mut notes, findings);
+        links.reconcile(&level, &planning, &fate, config, findings);
         for own in Own::ALL {
             more.extend(own::edits(own, inputs, &level, &lifecycles, &mut notes, findings));
         }
@@ -197,7 +203,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     }
     // Add new blocks in reading order: containers, bindings, then migrations.
     let storage::Outcome { edits: more, tags, new, new_own, notes: renames, dead } =
-        storage::edits(&lifecycles, inputs, &fate, findings);
+        storage::edits(&lifecycles, inputs, &fate, &links, findings);
     leftovers::check(&scopes, &lifecycles, &dead, &edits, config, findings);
     let tidy = |more, scope| blocks::tidy(scope, config, more, &mut made);
     edits.extend(scopes.iter().fold(more, tidy));
@@ -239,7 +245,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         None => offered,
     };
     let guests = guests::files(images().flat_map(|(_, images)| images));
-    let changes = file_changes(inputs, &edits, new_lock, guests, offered.as_ref(), findings)?;
+    let changes = file_changes(inputs, &edits, new_lock, guests, offered.as_ref(), &mut notes, findings)?;
     Ok(Plan { changes, sandboxes: planned, offered, notes })
 }
 
@@ -290,6 +296,7 @@ fn file_changes(
     mut new_lock: Lock,
     guests: Vec<(PathBuf, Content)>,
     offered: Option<&Profiles>,
+    notes: &mut Vec<String>,
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
     let Inputs { project, config, lock, .. } = inputs;
@@ -311,15 +318,16 @@ fn file_changes(
         Cow::Owned(config.document.apply(edits))
     };
     let is_edited = text != config.document.text();
+    let is_changed = is_edited || matches!(config.origin, Origin::Template | Origin::Edited);
     // Read the bindings from the edited text, so that the next build finds the same ones.
     let edited = is_edited
         .then(|| Document::parse(config.document.format(), text.as_ref()).expect("what koze edited parses"));
     let bindings = bindings::all(edited.as_ref().unwrap_or(&config.document).value());
-    let config_change = if config.exists && !is_edited {
-        Ok(Change::none(config.target.clone(), config.shown.clone()))
-    } else {
+    let config_change = if is_changed {
         let content = text.into_owned().into_bytes().into();
         Change::of_named(config.target.clone(), config.shown.clone(), content)
+    } else {
+        Ok(Change::none(config.target.clone(), config.shown.clone()))
     };
     // A file without content stays as it is.
     let mut files: Vec<(PathBuf, Option<Content>)> = Vec::new();
@@ -337,6 +345,17 @@ fn file_changes(
         registry: project.registry,
     }) {
         files.push((generated.join(name), Some(content)));
+    }
+    let managed: Vec<&str> = sandboxes
+        .iter()
+        .filter(|sandbox| sandbox.attributes.backend() == Backend::Managed)
+        .map(|sandbox| sandbox.class.value.as_str())
+        .collect();
+    if typescript::exists(project) {
+        let root = edited.as_ref().unwrap_or(&config.document).value();
+        let module = typescript::render_containers(root, &managed, config.dir(), &project.dir);
+        notes.push(typescript::note(config, module.is_some()));
+        files.extend(module.map(|text| (generated.join(typescript::MODULE), Some(text.into_bytes().into()))));
     }
     new_lock.files = guests.iter().map(|(path, _)| paths::relative(path, &project.dir)).collect();
     changes.extend(guests::leftovers(project, lock, &new_lock, &files, findings)?);

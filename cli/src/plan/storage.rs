@@ -6,6 +6,7 @@ use koze_edit::Edit;
 
 use super::Inputs;
 use super::fate::Fate;
+use super::links::Links;
 use crate::draft::Storage;
 use crate::finding::Findings;
 use crate::lock::Tag;
@@ -34,6 +35,7 @@ pub(super) fn edits(
     lifecycles: &[Lifecycle],
     inputs: &Inputs,
     fate: &Fate,
+    links: &Links,
     findings: &mut Findings,
 ) -> Outcome {
     let declared: Vec<&str> =
@@ -52,7 +54,8 @@ pub(super) fn edits(
         let others = lifecycles.iter().enumerate().filter(|(other, _)| *other != index);
         let mut renames = fate.renames.clone();
         renames.extend(others.flat_map(|(_, other)| other.renamed()));
-        let changes = lifecycle.changes(&declared, &renames, &deleted);
+        let mut changes = lifecycle.changes(&declared, &renames, &deleted);
+        changes.links = links.of(lifecycle.environment.as_ref());
         // Each class of koze's own has its own tag, so that it can be added and removed independently.
         let own = Own::ALL.map(|own| {
             let class: &[&str] = if inputs.project.enables(own) { &[own.class()] } else { &[] };
@@ -78,7 +81,8 @@ pub(super) fn edits(
         let Unmade { edits: more, tags: unmade } =
             lifecycle.unmake(&unmade, inputs.lock, inputs.config, findings);
         if !more.is_empty() {
-            notes.extend(inputs.removed_classes(Storage::Never).map(|class| on_your_word(class, &at)));
+            let list = lifecycle.noun();
+            notes.extend(inputs.removed_classes(Storage::Never).map(|class| on_your_word(class, list, &at)));
         }
         edits.extend(more);
         if lifecycle.environment.is_none() {
@@ -133,9 +137,9 @@ fn never_deployed(class: &str, lifecycle: &Lifecycle, inputs: &Inputs) -> Option
 }
 
 /// Notes what was done on the user's word, because koze cannot check it.
-fn on_your_word(class: &str, at: &str) -> String {
+fn on_your_word(class: &str, list: &str, at: &str) -> String {
     format!(
-        "removed `{class}` from the migrations{at} because you stated that it was never deployed; if it was, Cloudflare rejects the next deployment and keeps its storage: in that case restore these files from version control"
+        "removed `{class}` from {list}{at} because you stated that it was never deployed; if it was, Cloudflare rejects the next deployment and keeps its storage: in that case restore these files from version control"
     )
 }
 
@@ -149,8 +153,6 @@ fn class_names<'a>(inputs: &Inputs<'a>, fate: &'a Fate) -> Vec<&'a str> {
 /// Reports problems with the storage of a class.
 fn check_lifecycle(lifecycle: &Lifecycle, names: &[&str], inputs: &Inputs, findings: &mut Findings) {
     lifecycle.check_exports(names, inputs.config, findings);
-    let declared = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
-    lifecycle.check_links(declared, inputs.config, findings);
     for class in names {
         if lifecycle.live.get(*class).is_some_and(|live| !live.sqlite) {
             let (who, remedy) = if Own::ALL.iter().any(|own| own.class() == *class) {

@@ -399,6 +399,29 @@ koze_model::rule_table! {
             => "Durable Object-managed Containers have no `max_instances`: koze limits the sandboxes of each session in its registry; add the line `registry = true` under `[package.metadata.koze]` in `Cargo.toml`, or remove `max_instances`",
             why "Only the limits of the account apply to these containers. A limit that nothing enforces would be a surprise on the bill.",
             eg "#[sandbox(backend = \"managed\", image = \"debian:12-slim\", max_instances = 10)]   // without registry = true";
+        // Exports.
+
+        /// The migrations cannot be converted to exports.
+        "K110" Error NotConvertible { why: String }
+            format!("these `migrations` cannot be converted to `exports`: {why}")
+            => "correct the configuration, then run `koze migrate --exports` again; or keep `migrations`, which wrangler still accepts",
+            why "`exports` declare the storage of every class. koze does not guess it, because Cloudflare rejects another storage than a class has.",
+            eg r#""migrations": [{ "tag": "v1", "transferred_classes": [{ "from": "A", "from_script": "other", "to": "A" }] }]"#;
+        /// There are no migrations to convert.
+        "K111" Error NothingToConvert { config: String }
+            format!("`{config}` has no `migrations`")
+            => "there is nothing to do: classes that `exports` declare stay there, and a project without classes chooses `exports` with an empty map, `\"exports\": {}`",
+            why "The command would change nothing.",
+            eg "koze migrate --exports   # for a second time";
+
+        // Cloudflare's configuration in TypeScript.
+
+        /// The project has only `cloudflare.config.ts`.
+        "K112" Error TypeScriptConfig {}
+            "`cloudflare.config.ts` configures this Worker, and koze does not edit TypeScript"
+            => "create a `wrangler.jsonc` beside it with `name`, `main` and `compatibility_date`, then run `koze build` again: koze manages the sandboxes there, `koze dev` and `koze deploy` use it, and for `backend = \"managed\"` koze also writes `src/generated/containers.ts`, which `cloudflare.config.ts` can import",
+            why "koze edits data, in which it can tell its entries from yours. A program may compute them in any way. Creating another configuration next to it without being asked would give the Worker two.",
+            eg "koze build   # in a package with only cloudflare.config.ts";
 
         // Problems of existing projects.
 

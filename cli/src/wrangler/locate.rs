@@ -36,10 +36,23 @@ pub struct Config {
     pub document: Document,
     /// Whether it was given explicitly and is not the one that wrangler would find.
     pub named: bool,
-    /// Whether the file exists. If not, the document is what will be created.
-    pub exists: bool,
+    /// Where the document comes from.
+    pub origin: Origin,
     /// The path in messages of the file that `koze.lock` belongs to, if that is another existing file.
     pub owner: Option<String>,
+}
+
+/// Where the document of a configuration comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The file does not exist: this run creates it.
+    Template,
+    /// A file that this run has created, in a staging directory.
+    Staged,
+    /// A file of the user.
+    File,
+    /// A file of the user, which the command has edited: the document differs from it.
+    Edited,
 }
 
 /// A configuration that is not looked for.
@@ -82,7 +95,7 @@ impl Config {
                 path,
                 document,
                 named: false,
-                exists: false,
+                origin: Origin::Template,
                 owner: None,
             });
         };
@@ -129,7 +142,27 @@ impl Config {
         }
         let named = given.is_some()
             && (find_redirect(project).is_some() || find_nearest(project).as_ref() != Some(&path));
-        Ok(Config { path, target, shown, document, named, exists: true, owner: None })
+        Ok(Config { path, target, shown, document, named, origin: Origin::File, owner: None })
+    }
+
+    /// Returns whether the file exists.
+    pub fn exists(&self) -> bool {
+        self.origin != Origin::Template
+    }
+
+    /// Returns whether this run creates the file, so that nothing was deployed from it and koze chooses its form.
+    pub fn is_new(&self) -> bool {
+        matches!(self.origin, Origin::Template | Origin::Staged)
+    }
+
+    /// Replaces the document by one that koze has edited.
+    ///
+    /// # Panics
+    /// Never: what koze edited parses.
+    pub fn replace_text(&mut self, text: &str) {
+        let document = Document::parse(self.document.format(), text).expect("what koze edited parses");
+        self.document = document.keep_last("env");
+        self.origin = Origin::Edited;
     }
 
     /// Determines which file `koze.lock` belongs to: the one that it names, or the one that wrangler finds.

@@ -13,3 +13,4 @@ pub mod lifecycle;
 pub mod locate;
 pub mod scope;
 pub mod settings;
+pub mod typescript;

@@ -19,6 +19,19 @@ pub struct Scope<'a> {
     exports: Option<&'a Map<String, Value>>,
 }
 
+/// A link in `exports` from a class to a container.
+#[derive(Debug, Clone)]
+pub struct Link<'a> {
+    /// The environment whose map has it; `None` is the top level.
+    pub environment: Option<String>,
+    /// The class.
+    pub class: &'a str,
+    /// The name of the container.
+    pub name: &'a str,
+    /// Its path in the configuration.
+    pub path: Path,
+}
+
 impl<'a> Scope<'a> {
     /// Creates the top level of a configuration.
     pub fn top(root: &'a Value) -> Self {
@@ -34,11 +47,37 @@ impl<'a> Scope<'a> {
     /// Returns the class of a container: its `class_name`, or the class that `exports` links to its name.
     pub fn container_class(&self, container: &'a Value) -> Option<&'a str> {
         let text = |key: &str| container.get(key).and_then(Value::as_str);
-        text("class_name").or_else(|| {
-            let name = text("name")?;
-            let links = |entry: &Value| entry.get("container").and_then(Value::as_str) == Some(name);
-            self.exports?.iter().find(|(_, entry)| links(entry)).map(|(class, _)| class.as_str())
-        })
+        text("class_name").or_else(|| Some(self.links_to(text("name")?).first()?.class))
+    }
+
+    /// Returns the classes of this level that `exports` declare as deleted, renamed or transferred.
+    pub fn tombstones(&self) -> Vec<&'a str> {
+        let is_tombstone = |entry: &Value| {
+            entry["type"] == "durable-object"
+                && matches!(entry["state"].as_str(), Some("deleted" | "renamed" | "transferred"))
+        };
+        let all = self.exports.into_iter().flatten();
+        all.filter(|(_, entry)| is_tombstone(entry)).map(|(class, _)| class.as_str()).collect()
+    }
+
+    /// Returns the link of a class that applies to this level.
+    pub fn link(&self, class: &str) -> Option<Link<'a>> {
+        let (class, entry) = self.exports?.get_key_value(class)?;
+        self.link_of(class, entry)
+    }
+
+    /// Returns the links to a container that apply to this level.
+    pub fn links_to(&self, name: &str) -> Vec<Link<'a>> {
+        let all = self.exports.into_iter().flatten().filter_map(|(class, entry)| self.link_of(class, entry));
+        all.filter(|link| link.name == name).collect()
+    }
+
+    fn link_of(&self, class: &'a str, entry: &'a Value) -> Option<Link<'a>> {
+        let name = entry.get("container").filter(|_| entry["type"] == "durable-object")?.as_str()?;
+        let environment = declared_exports(self.value).and(self.environment.clone());
+        let level = environment.iter().flat_map(|name| [Step::from("env"), Step::from(name.as_str())]);
+        let keys = [Step::from("exports"), Step::from(class), Step::from("container")];
+        Some(Link { class, name, path: level.chain(keys).collect(), environment })
     }
 
     /// Returns the path of a key at this level.

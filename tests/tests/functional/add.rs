@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::common::{SHELL, built, package, plain, refused_with, users_diff};
+use crate::common::{SHELL, built, existing_config, package, plain, refused_with, users_diff};
 
 #[test]
 fn the_first_sandbox() {
@@ -249,6 +249,7 @@ fn concurrent_commands_add_all_sandboxes() {
 #[test]
 fn the_name_of_a_renamed_sandbox_can_be_reused() {
     let project = package();
+    existing_config(&project);
     assert_eq!(project.koze(&["add", "shell"]).code, 0);
     assert_eq!(project.koze(&["rename", "shell", "bash"]).code, 0);
     let run = project.koze(&["add", "shell"]);

@@ -29,6 +29,11 @@ pub(crate) fn package() -> Project {
     project
 }
 
+/// Writes a configuration that koze did not create in this run. Its classes are declared in `migrations`.
+pub(crate) fn existing_config(project: &Project) {
+    project.write("wrangler.jsonc", koze_cli::wrangler::create::config("app"));
+}
+
 /// Creates a package with one sandbox file, `src/server/shell.sandbox.rs`, that contains this declaration.
 pub(crate) fn shell(declaration: &str) -> Project {
     let project = package();

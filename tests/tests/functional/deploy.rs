@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use insta::assert_snapshot;
 use koze_tests::{Project, Run, eventually, koze, sleeps};
 
-use crate::common::{SHELL, built, plain, sandbox, shell};
+use crate::common::{SHELL, built, existing_config, plain, sandbox, shell};
 
 /// Records its arguments and its working directory.
 const WRANGLER: &str = "#!/bin/sh
@@ -16,6 +16,7 @@ eval \"$DOES\"
 /// An up-to-date project with such a wrangler.
 fn project() -> Project {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    existing_config(&project);
     project.write("node_modules/wrangler/package.json", "{ \"version\": \"4.164.0\" }");
     program(&project, "node_modules/.bin/wrangler", WRANGLER);
     program(&project, "node_modules/.bin/node", "#!/bin/sh\necho v22.12.0\n");
@@ -205,6 +206,28 @@ fn an_environment_named_in_a_file() {
         assert_eq!(run(&project, args, "").code, 0);
         assert!(notes(&project).lines().any(|line| line == expected), "{}", notes(&project));
     }
+}
+
+/// Tombstones stay until the user removes them, and only a deployment tells when.
+#[test]
+fn tombstones_are_named_after_a_deployment() {
+    let project = project();
+    assert_eq!(project.koze(&["migrate", "--exports"]).code, 0);
+    assert_eq!(run(&project, &["deploy"], "").stderr, "");
+    plain(&project, SHELL, "BashSandbox");
+    built(&project);
+    assert_snapshot!(run(&project, &["deploy"], "").stderr, @r#"
+    note: `exports` in wrangler.jsonc has a tombstone of `ShellSandbox`
+      = help: once wrangler has listed it under "Safe to remove from `exports`" for every environment, remove the entry, and run `koze build`
+    "#);
+    // A deployment that failed tells nothing.
+    assert_eq!(run(&project, &["deploy"], "exit 1").stderr, "");
+    // An environment with exports of its own has its own tombstones.
+    let live = r#"{ "type": "durable-object", "storage": "sqlite" }"#;
+    let staging = format!(r#"{{ "env": {{ "staging": {{ "exports": {{ "BashSandbox": {live} }} }} }},"#);
+    project.write("wrangler.jsonc", project.read("wrangler.jsonc").replacen('{', &staging, 1));
+    built(&project);
+    assert_eq!(run(&project, &["deploy", "--env", "staging"], "").stderr, "");
 }
 
 #[test]

@@ -138,12 +138,12 @@ fn a_library_becomes_a_package_that_koze_builds() {
     +      }
     +    ]
     +  },
-    +  "migrations": [
-    +    {
-    +      "tag": "v1",
-    +      "new_sqlite_classes": ["ShellSandbox"]
+    +  "exports": {
+    +    "ShellSandbox": {
+    +      "type": "durable-object",
+    +      "storage": "sqlite"
     +    }
-    +  ]
+    +  }
     +}
     "#);
 }

@@ -171,16 +171,16 @@ fn contents_of_a_new_project() {
           }
         ]
       },
-      "migrations": [
-        {
-          "tag": "v1",
-          "new_sqlite_classes": ["ShellSandbox"]
+      "exports": {
+        "ShellSandbox": {
+          "type": "durable-object",
+          "storage": "sqlite"
         },
-        {
-          "tag": "v2",
-          "new_sqlite_classes": ["KozeSessions"]
+        "KozeSessions": {
+          "type": "durable-object",
+          "storage": "sqlite"
         }
-      ]
+      }
     }
     "#);
     for (path, content) in place.snapshot() {

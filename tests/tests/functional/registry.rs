@@ -3,13 +3,14 @@
 use insta::assert_snapshot;
 use koze_tests::Project;
 
-use crate::common::refused_with;
+use crate::common::{existing_config, refused_with};
 
 const ASKED: &str = "\n[package.metadata.koze]\nregistry = true\n";
 
 /// A project with one sandbox, after a build, then with `registry = true` if `asked`.
 fn project(asked: bool) -> Project {
     let project = Project::before_build("bare");
+    existing_config(&project);
     assert_eq!(project.koze(&["build"]).code, 0);
     if asked {
         ask(&project);

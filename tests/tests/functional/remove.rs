@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use koze_tests::{Project, Snapshot};
 
-use crate::common::{SHELL, built, package, plain, refused_with, users_diff};
+use crate::common::{SHELL, built, existing_config, package, plain, refused_with, users_diff};
 
 /// A project with two sandboxes after a build, of which one file was deleted.
 fn without_python() -> Project {
@@ -282,12 +282,13 @@ fn with_a_second_one(config: Option<(&str, &str)>) -> (Project, Snapshot) {
 #[test]
 fn a_sandbox_that_was_never_deployed() {
     let toml = "name = \"app\" # mine\r\nmain = \"src/generated/worker.mjs\"\r\ncompatibility_date = \"2026-04-21\"\r\n\r\n[env.staging]\r\n";
-    for config in [None, Some(("wrangler.toml", toml))] {
+    let existing = koze_cli::wrangler::create::config("app");
+    for config in [("wrangler.jsonc", existing.as_str()), ("wrangler.toml", toml)] {
         // Immediately, or after `--delete-storage`; by file name or by class.
         for (deleted, name) in
             [(false, "python"), (false, "PythonSandbox"), (true, "python"), (true, "PythonSandbox")]
         {
-            let (project, before) = with_a_second_one(config);
+            let (project, before) = with_a_second_one(Some(config));
             if deleted {
                 let run = project.koze(&["remove", "python", "--delete-storage"]);
                 assert_eq!(run.code, 0, "{}", run.stderr);
@@ -309,6 +310,7 @@ fn a_sandbox_that_was_never_deployed() {
 #[test]
 fn a_never_deployed_class_in_a_shared_migration() {
     let project = package();
+    existing_config(&project);
     for (file, class) in [("a", "A"), ("b", "B"), ("c", "C")] {
         plain(&project, &format!("src/{file}.sandbox.rs"), class);
     }
@@ -399,6 +401,7 @@ fn a_class_that_may_have_been_deployed_is_kept() {
     refused(&project, "python", "its storage was kept");
     // It was renamed by the user, or its former name is that of another class.
     let project = package();
+    existing_config(&project);
     plain(&project, SHELL, "ShellSandbox");
     built(&project);
     let renamed = r#"{ "tag": "v2", "renamed_classes": [{ "from": "ShellSandbox", "to": "BashSandbox" }] }"#;

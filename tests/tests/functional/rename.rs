@@ -3,10 +3,13 @@
 use insta::assert_snapshot;
 use koze_tests::Project;
 
-use crate::common::{SHELL, built, package, plain, refused_with, sandbox, shell, users_diff};
+use crate::common::{
+    SHELL, built, existing_config, package, plain, refused_with, sandbox, shell, users_diff,
+};
 
 fn built_shell() -> Project {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    existing_config(&project);
     built(&project);
     project
 }

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use koze_tests::{Project, diff};
 use serde_json::{Value, json};
 
-use crate::common::{document, refused_with};
+use crate::common::{document, existing_config, refused_with};
 
 const REGISTRY: &str = "\n[package.metadata.koze]\nregistry = true\n";
 const TABLE: &str = "\n[package.metadata.koze.script]\n";
@@ -32,6 +32,9 @@ fn project(asked: bool) -> Project {
 
 fn of_fixture(name: &str, asked: bool) -> Project {
     let project = Project::before_build(name);
+    if name == "bare" {
+        existing_config(&project);
+    }
     let manifest = project.read("Cargo.toml");
     let with_feature = "koze = { version = \"0.1.0\", features = [\"script\"] }";
     let manifest = manifest.replace("koze = \"0.1.0\"", with_feature);
@@ -769,7 +772,8 @@ fn a_package_without_sandboxes_needs_no_sdk() {
     let config = config(&project);
     assert_eq!(config.get("containers"), None);
     assert_eq!(config["durable_objects"]["bindings"].as_array().expect("bindings").len(), 2);
-    assert_eq!(config["migrations"][1]["new_sqlite_classes"][0], "KozeScripts");
+    let live = json!({ "type": "durable-object", "storage": "sqlite" });
+    assert_eq!(config["exports"], json!({ "KozeSessions": live, "KozeScripts": live }));
     let tools = project.read("src/generated/tools.rs");
     assert!(!tools.contains("Profile {") && tools.contains("::koze::Profiles::of_scripts()"), "{tools}");
     let definitions: Value = serde_json::from_str(&project.read("src/generated/tools.json")).expect("JSON");

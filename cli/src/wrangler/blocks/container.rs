@@ -93,6 +93,10 @@ impl Wanted<'_> {
         for (key, value) in wanted.iter().filter(|(key, _)| !is_replaced(key)) {
             let slot = former.slot(key, owned.contains(key.as_str()));
             let present = slot.present;
+            // The entry was found by a link in `exports`, which names its class.
+            if key == "class_name" && present.is_none() {
+                continue;
+            }
             let path = || [at(index), slot.steps()].concat();
             if let Some(limits) = limits.as_ref().filter(|_| key == "instance_type") {
                 if self.is_declared(key) && limits != value {

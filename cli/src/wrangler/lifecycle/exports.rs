@@ -42,7 +42,7 @@ pub(super) fn live(path: &[Step], exports: &Map<String, Value>) -> BTreeMap<Stri
 }
 
 /// Returns the renames in the tombstones, as pairs of old and new name.
-fn find_renames(exports: &Map<String, Value>) -> Vec<(String, String)> {
+pub(super) fn find_renames(exports: &Map<String, Value>) -> Vec<(String, String)> {
     let renamed = |(old, entry): (&String, &Value)| {
         (text_at(entry, "state")? == "renamed")
             .then_some((old.clone(), text_at(entry, "renamed_to")?.to_owned()))
@@ -72,9 +72,29 @@ pub(super) fn edits(path: &[Step], exports: &Map<String, Value>, changes: &Chang
             set(&old, json!({ "type": "durable-object", "state": "deleted" }));
         }
     }
-    let renamed = changes.renamed.iter().map(|(_, new)| new);
-    for class in renamed.chain(&changes.new) {
+    for (old, new) in &changes.renamed {
+        let mut live = json!({ "type": "durable-object", "storage": "sqlite" });
+        let link = match changes.links.get(old) {
+            Some(link) => link.as_deref(),
+            None => exports.get(old).and_then(|entry| text_at(entry, "container")),
+        };
+        if let Some(link) = link {
+            live["container"] = json!(link);
+        }
+        set(new, live);
+    }
+    for class in &changes.new {
         set(class, json!({ "type": "durable-object", "storage": "sqlite" }));
+    }
+    let is_replaced = |class: &String| {
+        changes.deleted.contains(class) || changes.renamed.iter().any(|(old, _)| old == class)
+    };
+    for (class, link) in changes.links.iter().filter(|(class, _)| !is_replaced(class)) {
+        let path = [path, &[Step::from(class.as_str()), Step::from("container")]].concat();
+        edits.push(match link {
+            Some(name) => Edit::Set { path, value: json!(name) },
+            None => Edit::Remove { path },
+        });
     }
     edits
 }

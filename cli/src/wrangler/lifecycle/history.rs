@@ -23,6 +23,11 @@ pub(super) struct Refused {
 }
 
 impl Refused {
+    /// Returns why the list cannot be read, and the path of the class relative to the list.
+    pub(super) fn into_reason(self) -> (String, Vec<Step>) {
+        (format!("wrangler rejects `{}`: {}", self.tag, self.what), self.steps)
+    }
+
     /// Returns the rule, and the path of the class relative to the list.
     pub(super) fn rule(self) -> (Rule, Vec<Step>) {
         let remedy = if self.lives {

@@ -2,12 +2,14 @@
 //!
 //! A list is replayed as wrangler does. Tags are only ever appended, and a build may only create or rename storage.
 
+mod convert;
 mod exports;
 mod history;
 mod migrations;
 mod unmake;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use koze_edit::{Edit, Path, Step};
 use serde_json::{Map, Value};
@@ -19,6 +21,7 @@ use crate::lock::{self, Lock, Tag};
 use crate::own::Own;
 use crate::rules::Rule;
 
+pub use convert::{Conversion, Obstacle};
 pub use unmake::{Unmade, deleted};
 
 /// Changes to classes.
@@ -30,6 +33,8 @@ pub struct Changes {
     pub renamed: Vec<(String, String)>,
     /// Classes whose storage is deleted.
     pub deleted: Vec<String>,
+    /// The containers that `exports` link to classes, by their names before the changes; `None` removes the link.
+    pub links: BTreeMap<String, Option<String>>,
 }
 
 impl Changes {
@@ -40,11 +45,12 @@ impl Changes {
         all.new.extend_from_slice(&others.new);
         all.renamed.extend_from_slice(&others.renamed);
         all.deleted.extend_from_slice(&others.deleted);
+        all.links.extend(others.links.clone());
         all
     }
 
     fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.renamed.is_empty() && self.deleted.is_empty()
+        self.new.is_empty() && self.renamed.is_empty() && self.deleted.is_empty() && self.links.is_empty()
     }
 }
 
@@ -78,7 +84,18 @@ enum Notation<'a> {
     Exports(&'a Map<String, Value>),
 }
 
+/// The exports of a configuration that has none yet.
+static NO_EXPORTS: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+
 /// Returns the lifecycles of a configuration: that of the top level, and those of environments that override it.
+///
+/// | a level has | its notation |
+/// |---|---|
+/// | a Durable Object in `exports` | `exports` |
+/// | that, and a list of migrations with entries | an error |
+/// | a list of migrations with entries | `migrations` |
+/// | neither, at the top level | `exports` if koze creates the file or the map is empty, otherwise `migrations` |
+/// | neither, in an environment | that of the top level, except that a map of its own replaces that of the top level |
 pub fn all<'a>(
     config: &Config,
     scopes: &[Scope<'a>],
@@ -99,7 +116,8 @@ pub fn all<'a>(
                 remedy: "wrangler accepts only one of them: keep the one that this project uses".to_owned(),
             };
             findings.add(rule, Some(config.place(&path("exports"))));
-        } else if let Some(exports) = exports {
+        } else if let Some(exports) = exports.or_else(|| undecided_exports(scope, config, lifecycles.first()))
+        {
             lifecycles.push(Lifecycle::of_exports(scope, path("exports"), exports));
         } else if let (Some((name, wrong)), None | Some([])) =
             (unknown_export(scope), migrations.map(Vec::as_slice))
@@ -123,6 +141,26 @@ pub fn all<'a>(
     }
     findings.checked()?;
     Ok(lifecycles)
+}
+
+/// Returns the map of a level that has no class yet, if its classes belong in `exports`. The lifecycle of the top level is
+/// `top` in an environment. koze never chooses this form for an existing file, because it cannot be undone.
+fn undecided_exports<'a>(
+    scope: &Scope<'a>,
+    config: &Config,
+    top: Option<&Lifecycle>,
+) -> Option<&'a Map<String, Value>> {
+    if scope.get("migrations").and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+        || unknown_export(scope).is_some()
+    {
+        return None;
+    }
+    let exports = scope.get("exports").and_then(Value::as_object);
+    match top {
+        Some(top) => exports.filter(|_| matches!(top.kind, Notation::Exports(_))),
+        None if config.is_new() => Some(exports.unwrap_or(&NO_EXPORTS)),
+        None => exports.filter(|exports| exports.is_empty()),
+    }
 }
 
 /// Returns an entry of `exports` whose type wrangler does not accept.
@@ -246,29 +284,23 @@ impl<'a> Lifecycle<'a> {
             let remedy = if Own::ALL.iter().any(|own| own.class() == *class) {
                 "a build does not undo this: remove this entry once a deployment has deleted the class, then run `koze build` again"
             } else {
-                "a build does not undo this: give the struct another name"
+                "a build does not undo this: give the struct another name, or remove this entry once every deployed environment has listed it under \"Safe to remove from `exports`\""
             };
             let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
             findings.add(rule, Some(config.place(&path)));
         }
     }
 
-    /// Reports a link from a class that stays to a container, which koze would have to update in every environment.
-    pub fn check_links<'c>(
-        &self,
-        classes: impl Iterator<Item = &'c str>,
-        config: &Config,
-        findings: &mut Findings,
-    ) {
-        let Notation::Exports(exports) = &self.kind else { return };
-        for class in classes.filter(|class| self.lives(class)) {
-            if exports.get(class).is_some_and(|entry| entry.get("container").is_some()) {
-                let message = format!("`exports` links the class `{class}` to a container by its name");
-                let remedy = "koze links them by class: add `class_name` to the container, and remove `container` here";
-                let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
-                let path = [self.path.clone(), vec![Step::from(class)]].concat();
-                findings.add(rule, Some(config.place(&path)));
-            }
+    /// Returns whether the classes are declared in `migrations`, even if there are none yet.
+    pub fn is_migrations(&self) -> bool {
+        matches!(self.kind, Notation::Migrations(_))
+    }
+
+    /// Returns what declares the classes, for messages.
+    pub fn noun(&self) -> &'static str {
+        match self.kind {
+            Notation::Migrations(_) => "the migrations",
+            Notation::Exports(_) => "`exports`",
         }
     }
 

@@ -6,7 +6,7 @@ use koze_edit::{Edit, Path, Step};
 use serde_json::Value;
 
 use super::migrations::strings;
-use super::{Lifecycle, Notation, elements_at, text_at};
+use super::{Lifecycle, Notation, elements_at, exports, previous_names, text_at};
 use crate::finding::Findings;
 use crate::lock::{self, Lock};
 use crate::rules::Rule;
@@ -58,7 +58,12 @@ impl Lifecycle<'_> {
         }
         match &self.kind {
             Notation::Exports(exports) => {
-                let there = classes.iter().filter(|class| exports.contains_key(**class));
+                let renames = exports::find_renames(exports);
+                let names: BTreeSet<&str> = classes
+                    .iter()
+                    .flat_map(|class| std::iter::once(*class).chain(previous_names(class, &renames)))
+                    .collect();
+                let there = names.iter().filter(|class| exports.contains_key(**class));
                 let remove = |class: &&str| Edit::Remove { path: self.path_at(&[Step::from(*class)]) };
                 unmade.edits.extend(there.map(remove));
             }
@@ -114,13 +119,13 @@ impl Lifecycle<'_> {
     fn deployment_evidence(&self, class: &str, lock: &Lock) -> Option<(String, Path)> {
         let list = match &self.kind {
             Notation::Migrations(list) => list,
+            // A rename is no evidence: koze writes its tombstone whether the class was deployed or not, and Cloudflare
+            // rejects a deployment whose `exports` lack a class that it has.
             Notation::Exports(exports) => {
-                let renamed = |(_, entry): &(&String, &Value)| text_at(entry, "renamed_to") == Some(class);
                 let state = text_at(exports.get(class)?, "state")
                     .filter(|state| !["created", "deleted"].contains(state));
-                let moved = state.is_some() || exports.iter().any(|entry| renamed(&entry));
                 let why = "it was renamed or transferred, so it was deployed";
-                return moved.then(|| (why.to_owned(), self.path_at(&[Step::from(class)])));
+                return state.map(|_| (why.to_owned(), self.path_at(&[Step::from(class)])));
             }
         };
         let formers = former_names(list, class);
