@@ -343,6 +343,7 @@ mod tests {
             backend: "sdk".to_owned(),
             container: "shell-sandbox".to_owned(),
             keys: vec!["name".to_owned()],
+            former_containers: Vec::new(),
             environments: BTreeMap::from([(
                 "staging".to_owned(),
                 Entry { container: "shell-sandbox-staging".to_owned(), keys: vec![] },

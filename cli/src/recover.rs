@@ -52,8 +52,7 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
                 class: class.to_owned(),
                 binding: names.binding,
                 migration: None,
-                backend: if base.starts_with("KozeNative") { Backend::Native } else { Backend::Sdk }
-                    .to_string(),
+                backend: backend_of(base).to_string(),
                 container: String::new(),
                 keys: Vec::new(),
                 former_containers: Vec::new(),
@@ -61,6 +60,12 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
             });
         }
     }
+}
+
+/// Returns the backend that a base class of the entry point is for.
+fn backend_of(base: &str) -> Backend {
+    let is_own = ["KozeNative", "KozeService"].iter().any(|own| base.starts_with(own));
+    if is_own { Backend::Native } else { Backend::Sdk }
 }
 
 /// Returns the binding of a class at the top level.

@@ -104,7 +104,7 @@ pub fn parts() -> impl Iterator<Item = PathBuf> {
 }
 
 /// The files that only some projects have, in [`KOZE`].
-pub const PARTS: [&str; 28] = [
+pub const PARTS: [&str; 31] = [
     "sdk/sdk.mjs",
     "sdk/sdk.d.mts",
     "sdk/placed.mjs",
@@ -114,6 +114,9 @@ pub const PARTS: [&str; 28] = [
     "native.d.mts",
     "container.mjs",
     "managed.mjs",
+    "intercept.mjs",
+    "service.mjs",
+    "service.d.mts",
     "guest.mjs",
     "trees.mjs",
     "egress.mjs",

@@ -6,6 +6,9 @@ import type { KozeSandbox as KozeBase } from "./koze/sdk/sdk.mjs";
 //#region native-base
 import type { KozeSandbox as KozeNative } from "./koze/native.mjs";
 //#endregion
+//#region service-base
+import type { KozeService } from "./koze/service.mjs";
+//#endregion
 //#region kept-base
 import type { DurableObject as KozeKept } from "cloudflare:workers";
 //#endregion
@@ -34,6 +37,11 @@ export declare class __KOZE_CLASS__<Env = unknown> extends KozeBase<Env> {}
 
 /** The sandbox that `__KOZE_SOURCE__` declares, bound as `__KOZE_BINDING__`. */
 export declare class __KOZE_NATIVE__<Env = unknown> extends KozeNative<Env> {}
+//#endregion
+//#region service
+
+/** The service in a container that `__KOZE_SOURCE__` declares, bound as `__KOZE_BINDING__`. */
+export declare class __KOZE_SERVICE__<Env = unknown> extends KozeService<Env> {}
 //#endregion
 //#region kept
 
