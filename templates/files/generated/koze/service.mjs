@@ -43,7 +43,7 @@ const USED = "koze:used";
  *
  * @typedef {object} Owned
  * @property {string} image the name of an image that wrangler builds, or an image of the platform
- * @property {ContainerStartupOptions["instance"]} instance the size
+ * @property {NonNullable<ContainerStartupOptions["instance"]>} instance the size
  */
 
 export class KozeService extends DurableObject {

@@ -8,4 +8,5 @@ mod engine;
 mod faults;
 mod images;
 mod project;
+mod service;
 mod sleep;

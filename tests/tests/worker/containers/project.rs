@@ -81,12 +81,51 @@ pub(super) fn rust_worker(engine: &Engine) -> Worker {
 /// architecture.
 pub(super) fn plain_worker(engine: &Engine) -> Worker {
     let worker = worker(engine);
-    let plain = fs_err::read(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
-    fs_err::write(worker.build_dir().join("index.js"), plain).expect("it in its place");
+    forward_calls(&worker);
     let project = &worker.project;
     project.write("src/server/bare.Dockerfile", "FROM scratch\nCOPY --chmod=0755 foreign /foreign\n");
     project.write("src/server/foreign", FOREIGN);
     project.write("src/server/bare.sandbox.rs", sandbox("", "BareSandbox"));
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    worker
+}
+
+/// Puts JavaScript in place of the Rust Worker that forwards the calls of a test.
+fn forward_calls(worker: &Worker) {
+    let plain = fs_err::read(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
+    fs_err::write(worker.build_dir().join("index.js"), plain).expect("it in its place");
+}
+
+/// Creates such a project with JavaScript instead, and three services next to the sandboxes: with the entrypoint of its
+/// image, in a container that the object owns, and one whose container ends at once.
+pub(super) fn service_worker(engine: &Engine, idle: &str) -> Worker {
+    let worker = worker(engine);
+    forward_calls(&worker);
+    let project = &worker.project;
+    let server = root().join("tests/tests/worker/containers/service.pl");
+    project.write("src/server/service.pl", fs_err::read(server).expect("the server"));
+    let image = format!("FROM {}\nCOPY service.pl /\n", engine.base().0);
+    let common = format!("port = 8080, sleep_after = \"{idle}\", env_vars(GREETING = \"hello\")");
+    for (name, class, more, entrypoint) in [
+        (
+            "blog",
+            "BlogContainer",
+            "health = \"/healthz\"",
+            "ENTRYPOINT [\"perl\", \"/service.pl\", \"8080\"]\n",
+        ),
+        (
+            "tool",
+            "ToolContainer",
+            "backend = \"managed\", entrypoint = [\"perl\", \"/service.pl\", \"8080\"]",
+            "",
+        ),
+        ("broken", "BrokenContainer", "entrypoint = [\"false\"]", ""),
+    ] {
+        project.write(format!("src/server/{name}.Dockerfile"), format!("{image}{entrypoint}"));
+        let text = format!("use koze::prelude::*;\n\n#[container({common}, {more})]\npub struct {class};\n");
+        project.write(format!("src/server/{name}.container.rs"), text);
+    }
     let run = project.koze(&["build"]);
     assert_eq!(run.code, 0, "{run:?}");
     worker
