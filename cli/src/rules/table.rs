@@ -321,7 +321,10 @@ koze_model::rule_table! {
 
         /// A sandbox with koze's own guest has no image.
         "K074" Error NoNativeImage { kind: Kind, class: String, base: String, backend: Backend }
-            format!("`{class}` has no image: with `backend = \"{backend}\"` there is no default image")
+            match kind {
+                Kind::Sandbox => format!("`{class}` has no image: with `backend = \"{backend}\"` there is no default image"),
+                Kind::Container => format!("`{class}` has no image"),
+            }
             => if *kind == Kind::Container {
                 format!("set `image` to that of the service, such as `image = \"wordpress:6.8-apache\"`, or add `{base}.Dockerfile` next to the source file")
             } else {
