@@ -79,8 +79,8 @@ pub struct Service<C> {
 }
 
 impl<C: ContainerClass> Service<C> {
-    /// Forwards a request to the service, and returns its response. Starts the container if it sleeps. Bodies and
-    /// WebSockets are streamed.
+    /// Forwards a request to the service, and returns its response, whose body may be a stream and which may be a
+    /// `WebSocket`. Starts the container if it sleeps.
     ///
     /// While the container cannot start, the response has the status 503 and a header `retry-after`; if the service does
     /// not answer, the status is 502.
@@ -101,6 +101,6 @@ impl<C> Clone for Service<C> {
 
 impl<C: ContainerClass> fmt::Debug for Service<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Service").field("class", &C::CLASS).field("key", &self.key).finish()
+        f.debug_struct("Service").field("class", &C::CLASS).field("key", &self.key).finish_non_exhaustive()
     }
 }
