@@ -176,8 +176,21 @@ pub struct Init {
 /// `koze add`.
 #[derive(Debug, Args)]
 pub struct Add {
-    /// The name of the sandbox: that of its file without `.sandbox.rs`
+    /// The name of the sandbox or container: that of its file without `.sandbox.rs` or `.container.rs`
     pub name: String,
+
+    /// Add a container that runs a service of its own image, without tools for agents. `--port` is required
+    #[arg(long, requires = "port", conflicts_with = "variant")]
+    pub container: bool,
+
+    /// The image of the container: a reference such as `wordpress:6.8-apache`, or the path of a Dockerfile relative to the
+    /// new file [default: the Dockerfile next to it]
+    #[arg(long, requires = "container")]
+    pub image: Option<String>,
+
+    /// The port of the service in the container
+    #[arg(long, requires = "container", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
 
     /// The backend of the sandbox: `native` is koze's own guest in an image of your own, with a Dockerfile to change;
     /// `managed` is the same in containers that the Durable Object starts, a public beta of Cloudflare; `sdk` is Cloudflare's
@@ -201,7 +214,7 @@ pub struct Add {
 /// `koze rename`.
 #[derive(Debug, Args)]
 pub struct Rename {
-    /// The sandbox: the name of its file without `.sandbox.rs`, or its class
+    /// The sandbox or container: the name of its file without `.sandbox.rs` or `.container.rs`, or its class
     pub old: String,
 
     /// The new name: a file name (`code-interpreter`), or a class name to rename only the class (`CodeInterpreter`)
@@ -351,7 +364,7 @@ pub struct Explain {
 )]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Remove {
-    /// The sandboxes: the names of their files without `.sandbox.rs`, or their classes
+    /// The sandboxes and containers: the names of their files without `.sandbox.rs` or `.container.rs`, or their classes
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use koze_model::Sandbox;
-use koze_model::names::{self, Names};
+use koze_model::names::Names;
+use koze_model::{Kind, Sandbox};
 
 use crate::discover::{Project, Sandboxes};
 use crate::draft::{Draft, Storage};
@@ -291,9 +291,10 @@ fn class_to_remove(
     // A class that was removed before its first deployment leaves only its former entry.
     let deleted =
         if storage == Storage::Never { lifecycle::deleted(config.document.value()) } else { BTreeSet::new() };
-    let names = Names::of_file(&format!("{}{}", name.replace('/', " "), names::SUFFIX)).ok();
-    let class_of_name = names.map(|names| koze_model::sandbox::class_of(&names));
-    let meant = |class: &&String| **class == name || Some(*class) == class_of_name.as_ref();
+    let file = |kind: Kind| format!("{}{}", name.replace('/', " "), kind.suffix());
+    let names = Kind::ALL.into_iter().filter_map(|kind| Names::of_file(&file(kind)).ok());
+    let classes_of_name: Vec<String> = names.map(|names| koze_model::sandbox::class_of(&names)).collect();
+    let meant = |class: &&String| **class == name || classes_of_name.contains(*class);
     let declared = |class: &str| sandboxes.list.iter().any(|sandbox| sandbox.class.value == class);
     known.extend(deleted.iter().filter(meant).filter(|class| !declared(class)).map(|class| (class, class)));
     let is_named =

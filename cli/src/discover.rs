@@ -1,11 +1,11 @@
-//! Finds the package and its sandbox files.
+//! Finds the package and the files of its sandboxes and containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use koze_model::{Report, Sandbox, project};
+use koze_model::{Kind, Report, Sandbox, project};
 use walkdir::{DirEntry, WalkDir};
 
 use crate::draft::Draft;
@@ -65,7 +65,7 @@ pub fn is_skipped(name: &str) -> bool {
 
 /// The relevant files below `src`.
 struct Sources {
-    /// The sandbox files, sorted by path.
+    /// The files of sandboxes and containers, sorted by path.
     files: Vec<PathBuf>,
     /// The Dockerfiles that may belong to them.
     dockerfiles: BTreeSet<PathBuf>,
@@ -124,7 +124,7 @@ impl Project {
         self.script.as_ref().filter(|script| script.worker)
     }
 
-    /// Reads every `src/**/*.sandbox.rs`, and validates the sandboxes one by one and together.
+    /// Reads every `src/**/*.sandbox.rs` and `src/**/*.container.rs`, and validates them one by one and together.
     ///
     /// Adds errors to `findings` without stopping; the caller checks them at the end of the stage.
     pub fn sandboxes(&self, draft: &Draft, findings: &mut Findings) -> Sandboxes {
@@ -176,7 +176,7 @@ impl Project {
                 Ok(entry) => {
                     links |= entry.path_is_symlink();
                     let name = entry.file_name().to_string_lossy().into_owned();
-                    if entry.file_type().is_file() && name.ends_with(koze_model::names::SUFFIX) {
+                    if entry.file_type().is_file() && Kind::of_file(&name).is_some() {
                         files.push(entry.into_path());
                     } else if entry.file_type().is_file() && name.ends_with(DOCKERFILE) {
                         dockerfiles.insert(entry.into_path());
@@ -198,7 +198,8 @@ impl Project {
             drafted.is_none_or(|file| file.is_some())
         };
         files.retain(stays);
-        files.extend(draft.ending(koze_model::names::SUFFIX).map(Path::to_owned));
+        let drafted = Kind::ALL.into_iter().flat_map(|kind| draft.ending(kind.suffix()));
+        files.extend(drafted.map(Path::to_owned));
         files.sort();
         files.dedup();
         dockerfiles.retain(stays);

@@ -6,9 +6,9 @@ mod offered;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use koze_model::Sandbox;
 use koze_model::dockerfile;
 use koze_model::image::{self, Image, ImageSource};
+use koze_model::{Kind, Sandbox};
 
 use crate::discover::{DOCKERFILE, Project, Sandboxes};
 use crate::draft::Draft;
@@ -88,8 +88,10 @@ pub fn resolve(sandbox: &Sandbox, around: Surroundings, findings: &mut Findings)
     }
     let source = if variant.is_some() { ImageSource::Variant } else { ImageSource::Default };
     let backend = attributes.backend();
+    let kind = sandbox.kind();
     if backend.has_own_guest() {
-        let rule = Rule::NoNativeImage { class: sandbox.class.value.clone(), base: base.to_owned(), backend };
+        let class = sandbox.class.value.clone();
+        let rule = Rule::NoNativeImage { kind, class, base: base.to_owned(), backend };
         findings.add(rule, Some(around.sandboxes.place(sandbox, sandbox.class.span)));
         return vec![Resolved::new(base, String::new(), source)];
     }
@@ -110,9 +112,12 @@ fn declared(
     match image {
         Image::Registry(reference) => {
             let from = From::Registry(reference);
-            let own = sandbox.attributes.backend().has_own_guest();
-            let guest = own.then(|| guest::of(sandbox, name, from, project, draft, findings));
-            Resolved { guest, ..Resolved::new(name, reference.clone(), source) }
+            let guest = sandbox.has_guest().then(|| guest::of(sandbox, name, from, project, draft, findings));
+            let reference = match sandbox.kind() {
+                Kind::Sandbox => reference.clone(),
+                Kind::Container => image::with_registry(reference),
+            };
+            Resolved { guest, ..Resolved::new(name, reference, source) }
         }
         Image::Dockerfile(path) => {
             let path = directory(sandbox, project).join(path);
@@ -132,7 +137,7 @@ fn built(
     findings: &mut Findings,
 ) -> Resolved {
     let Surroundings { project, config_dir, sdk, draft, .. } = around;
-    let guest = sandbox.attributes.backend().has_own_guest().then(|| {
+    let guest = sandbox.has_guest().then(|| {
         let beside = || paths::normal(path.parent().unwrap_or(path));
         let context = sandbox.attributes.image_build_context.as_ref();
         let context =
@@ -140,7 +145,7 @@ fn built(
         let from = From::Dockerfile(paths::normal(path), context);
         guest::of(sandbox, name, from, project, draft, findings)
     });
-    if let (None, Some(sdk)) = (&guest, sdk) {
+    if let (Kind::Sandbox, None, Some(sdk)) = (sandbox.kind(), &guest, sdk) {
         check_from(path, project, sdk, findings);
     }
     Resolved { guest, ..Resolved::new(name, paths::dotted(path, config_dir), source) }

@@ -62,11 +62,12 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
     }
 }
 
-/// Returns the backend of a class that extends this one.
+/// Returns the backend that a base class of the entry point is for.
 fn backend_of(base: &str) -> Backend {
-    if base.starts_with("KozeNative") {
+    let is_of = |name: &&str| base.starts_with(name);
+    if ["KozeNative", "KozeService"].iter().any(|name| is_of(&name)) {
         Backend::Native
-    } else if base.starts_with("KozeManaged") {
+    } else if is_of(&"KozeManaged") {
         Backend::Managed
     } else {
         Backend::Sdk

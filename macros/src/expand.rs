@@ -1,33 +1,34 @@
-//! Expands `#[sandbox]` to the struct and its implementation of `SandboxClass`, or to errors.
+//! Expands `#[sandbox]` and `#[container]` to the struct and its implementation of `SandboxClass` or `ContainerClass`, or
+//! to errors.
 
-use koze_model::{Diagnostic, Level, Names, Report, Rule, Sandbox, syntax};
+use koze_model::{Diagnostic, Kind, Level, Names, Report, Rule, Sandbox, syntax};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{Item, ItemStruct, Visibility, parse_quote};
 
 use crate::source::Source;
 
-pub(crate) fn sandbox(attribute: &TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn declare(kind: Kind, attribute: &TokenStream, item: TokenStream) -> TokenStream {
     let Ok(parsed) = syn::parse2::<Item>(item.clone()) else {
         // rustc reports what is not an item.
         return item;
     };
     let mut report = Report::new();
     let Item::Struct(item) = parsed else {
-        syntax::not_a_struct(&parsed, &mut report);
+        syntax::not_a_struct(&parsed, kind, &mut report);
         let errors = errors(&report);
         return quote!(#errors #item);
     };
 
     let source = Source::of(Span::call_site());
-    let fallback = Names::of_class(&item.ident.to_string());
+    let fallback = Names::of_class(kind, &item.ident.to_string());
     let (file, names) = match &source {
         Some(source) => (source.name.clone(), Names::of_file(&source.name).map_err(Rule::from)),
         None => (String::new(), Ok(fallback.clone())),
     };
     let exists = |path: &str| source.as_ref().is_none_or(|source| source.exists(path));
-    let sandbox = Sandbox::check(&file, &item, attribute, names, &exists, &mut report);
-    if let Some(rule) = source.as_ref().and_then(|source| source.misplaced(&item.ident)) {
+    let sandbox = Sandbox::check(&file, &item, attribute, kind, names, &exists, &mut report);
+    if let Some(rule) = source.as_ref().and_then(|source| source.misplaced(kind, &item.ident)) {
         report.add(rule, item.ident.span());
     }
 
@@ -37,7 +38,7 @@ pub(crate) fn sandbox(attribute: &TokenStream, item: TokenStream) -> TokenStream
         None => (&fallback, fallback.container.as_str()),
     };
     let errors = errors(&report);
-    if item.attrs.iter().any(syntax::is_sandbox) {
+    if item.attrs.iter().any(|attribute| syntax::declares(attribute, kind)) {
         // The attribute is there twice: the other one implements the trait.
         return quote!(#errors #item);
     }
@@ -50,17 +51,21 @@ fn implement(mut item: ItemStruct, names: &Names, container: &str, file: &str) -
         item.vis = parse_quote!(pub(crate));
     }
     if !item.attrs.iter().any(|attribute| attribute.path().is_ident("doc")) {
-        let text = format!("The sandbox `{container}`, bound as `{}`.", names.binding);
+        let text = format!("The {} `{container}`, bound as `{}`.", names.kind, names.binding);
         item.attrs.push(parse_quote!(#[doc = #text]));
     }
     let (ident, binding) = (&item.ident, &names.binding);
     let class = ident.to_string();
+    let class_trait = match names.kind {
+        Kind::Sandbox => quote!(SandboxClass),
+        Kind::Container => quote!(ContainerClass),
+    };
     let (impl_generics, type_generics, where_clause) = item.generics.split_for_impl();
     quote! {
         #item
 
         #[automatically_derived]
-        impl #impl_generics ::koze::__private::SandboxClass for #ident #type_generics #where_clause {
+        impl #impl_generics ::koze::__private::#class_trait for #ident #type_generics #where_clause {
             const BINDING: &'static str = #binding;
             const CLASS: &'static str = #class;
             const CONTAINER: &'static str = #container;

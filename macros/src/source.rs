@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use koze_model::Kind;
 use koze_model::paths::normal;
 use koze_model::rules::Rule;
+use koze_model::syntax::declares;
 use proc_macro2::Span;
 
 /// The file that contains an attribute.
@@ -33,13 +35,17 @@ impl Source {
         self.path.parent().is_some_and(|directory| directory.join(path).is_file())
     }
 
-    /// Returns why this struct is not the one sandbox of its file, if it is not.
+    /// Returns why this struct is not the one declaration of its file, if it is not.
     ///
     /// The compiler passes the macro one item at a time, so the file is read to find the others.
-    pub(crate) fn misplaced(&self, ident: &syn::Ident) -> Option<Rule> {
+    pub(crate) fn misplaced(&self, kind: Kind, ident: &syn::Ident) -> Option<Rule> {
         let file = koze_model::depth::parse_file(&std::fs::read_to_string(&self.path).ok()?).ok()?;
+        if Kind::of_file(&self.name).is_some_and(|of_file| of_file != kind) {
+            // That the file declares another kind is reported already.
+            return None;
+        }
         let mut sandboxes = file.items.iter().filter_map(|item| match item {
-            syn::Item::Struct(item) if item.attrs.iter().any(koze_model::syntax::is_sandbox) => {
+            syn::Item::Struct(item) if item.attrs.iter().any(|attribute| declares(attribute, kind)) => {
                 Some(&item.ident)
             }
             _ => None,
@@ -48,7 +54,7 @@ impl Source {
         match sandboxes.next() {
             Some(first) if first == ident => None,
             Some(first) if sandboxes.any(|other| other == ident) => {
-                Some(Rule::SecondSandbox { class, first: first.to_string() })
+                Some(Rule::SecondSandbox { kind, class, first: first.to_string() })
             }
             // Imported under another name, the attribute is invisible to the command line.
             _ if file
@@ -56,10 +62,10 @@ impl Source {
                 .iter()
                 .any(|item| matches!(item, syn::Item::Struct(item) if item.ident == *ident)) =>
             {
-                Some(Rule::NoSandbox { class })
+                Some(Rule::NoSandbox { kind, class })
             }
             // The file on disk may be older than the compiler's input; nothing can be said then.
-            _ if mentions(&file, ident) => Some(Rule::Nested { class }),
+            _ if mentions(&file, ident) => Some(Rule::Nested { kind, class }),
             _ => None,
         }
     }

@@ -170,6 +170,12 @@ pub fn is_default_repository(image: &str) -> bool {
     name.strip_prefix("cloudflare/sandbox").is_some_and(|rest| rest.starts_with([':', '@']))
 }
 
+/// Returns a reference with the registry of an official image of Docker Hub: without a host, wrangler uses the account's own
+/// registry.
+pub fn with_registry(reference: &str) -> String {
+    if reference.contains('/') { reference.to_owned() } else { format!("docker.io/library/{reference}") }
+}
+
 /// Returns whether an image is an official one of Docker Hub, such as `python:3.12-slim`, which only has what its name says.
 pub fn is_official(image: &str) -> bool {
     let hub = image.strip_prefix("docker.io/").or_else(|| image.strip_prefix("index.docker.io/"));
@@ -245,6 +251,14 @@ mod tests {
         }
         for image in ["docker.io/cloudflare/sandbox:0.12.10", "me/sandbox:1", "registry.example/python:3"] {
             assert!(!is_official(image), "{image}");
+        }
+    }
+
+    #[test]
+    fn official_images_get_their_registry() {
+        assert_eq!(with_registry("wordpress:6.8-apache"), "docker.io/library/wordpress:6.8-apache");
+        for image in ["docker.io/nginx:1", "me/app:1", "localhost:5000/app:1"] {
+            assert_eq!(with_registry(image), image);
         }
     }
 

@@ -4,19 +4,21 @@
 //! |---|---|---|---|---|
 //! | `shell.sandbox.rs` | `SHELL_SANDBOX` | `shell` | `shell-sandbox` | the struct's name |
 //! | `code-interpreter.sandbox.rs` | `CODE_INTERPRETER_SANDBOX` | `code_interpreter` | `code-interpreter-sandbox` | the struct's name |
+//! | `blog.container.rs` | `BLOG_CONTAINER` | `blog` | `blog-container` | the struct's name |
 
 pub mod accessor;
 
-/// The suffix of sandbox files.
-pub const SUFFIX: &str = ".sandbox.rs";
+use crate::kind::Kind;
 
 /// The form of a base name, as a regular expression for messages.
 pub const BASE_PATTERN: &str = "[a-z][a-z0-9]*([-_][a-z0-9]+)*";
 
-/// The names derived from the name of a sandbox file.
+/// The names derived from the name of a file that declares a sandbox or a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
-    /// The file's name without `.sandbox.rs`: `code-interpreter`.
+    /// What the file declares.
+    pub kind: Kind,
+    /// The file's name without its suffix: `code-interpreter`.
     pub base: String,
     /// The Durable Object binding: `CODE_INTERPRETER_SANDBOX`.
     pub binding: String,
@@ -33,13 +35,15 @@ pub struct Names {
 /// The reason why a file name has no derived names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidFileName {
-    /// The name does not end in `.sandbox.rs`.
+    /// The name does not end in the suffix of a kind.
     Suffix {
         /// The name.
         file: String,
     },
-    /// The part before `.sandbox.rs` is not a base name.
+    /// The part before the suffix is not a base name.
     Base {
+        /// What the file declares.
+        kind: Kind,
         /// The name.
         file: String,
         /// A base name that resembles it.
@@ -48,49 +52,58 @@ pub enum InvalidFileName {
 }
 
 impl Names {
-    /// Derives the names from a path or file name that ends in `.sandbox.rs`.
+    /// Derives the names from a path or file name that ends in the suffix of a kind.
     ///
     /// # Errors
     /// Returns an error if the suffix is missing, or if the rest is not a base name.
     pub fn of_file(path: &str) -> Result<Self, InvalidFileName> {
         let file = path.rsplit('/').next().unwrap_or(path);
-        let Some(base) = file.strip_suffix(SUFFIX) else {
+        let Some((kind, base)) = split_suffix(file) else {
             return Err(InvalidFileName::Suffix { file: file.to_owned() });
         };
         // `crate`, `self` and `super` cannot be raw identifiers, so no module can have these names.
         if !is_base_name(base) || matches!(base, "crate" | "self" | "super") {
-            return Err(InvalidFileName::Base { file: file.to_owned(), suggestion: suggest_base(base) });
+            let suggestion = suggest_base(base);
+            return Err(InvalidFileName::Base { kind, file: file.to_owned(), suggestion });
         }
-        Ok(Names::of_base(base))
+        Ok(Names::of_base(kind, base))
     }
 
     /// Derives the names from a valid base name.
-    pub fn of_base(base: &str) -> Self {
+    pub fn of_base(kind: Kind, base: &str) -> Self {
+        let word = kind.word();
         let snake = base.replace('-', "_");
         // `gen` is a keyword since the 2024 edition, but syn does not treat it as one.
         let keyword = snake == "gen" || syn::parse_str::<syn::Ident>(&snake).is_err();
         Names {
+            kind,
             base: base.to_owned(),
-            binding: format!("{}_SANDBOX", snake.to_ascii_uppercase()),
+            binding: format!("{snake}_{word}").to_ascii_uppercase(),
             variant: variant(base),
             module: if keyword { format!("r#{snake}") } else { snake.clone() },
-            accessor: format!("{snake}_sandbox"),
-            container: format!("{}-sandbox", base.replace('_', "-")),
+            accessor: format!("{snake}_{word}"),
+            container: format!("{}-{word}", base.replace('_', "-")),
         }
     }
 
     /// Derives the names of a struct whose file is unknown, as in some editors: `PythonSandbox` gives those of
     /// `python.sandbox.rs`.
-    pub fn of_class(class: &str) -> Self {
+    pub fn of_class(kind: Kind, class: &str) -> Self {
         use heck::ToKebabCase;
-        let stem = class.strip_suffix("Sandbox").filter(|stem| !stem.is_empty()).unwrap_or(class);
-        Names::of_base(&suggest_base(&stem.to_kebab_case()))
+        let stem = class.strip_suffix(kind.class_suffix()).filter(|stem| !stem.is_empty()).unwrap_or(class);
+        Names::of_base(kind, &suggest_base(&stem.to_kebab_case()))
     }
 }
 
 /// Returns the variant of the generated `Profile` for the base name of a file, or for the name of an image.
 pub fn variant(name: &str) -> String {
     name.split(['-', '_']).map(capital).collect()
+}
+
+/// Splits the name of a file into its kind and its base.
+fn split_suffix(file: &str) -> Option<(Kind, &str)> {
+    let kind = Kind::of_file(file)?;
+    Some((kind, file.strip_suffix(kind.suffix())?))
 }
 
 /// Capitalizes a word of a variant. A leading digit gets a separator, so that `a-1` and `a1` differ.
@@ -211,6 +224,7 @@ pub fn reserved_class(class: &str) -> Option<&'static str> {
         "KozeManaged",
         "KozeGuest",
         "KozeScripts",
+        "KozeService",
         "KozeSessions",
         "Object",
         "Sandbox",
@@ -247,8 +261,8 @@ mod tests {
         assert_eq!(Names::of_file("a_b.sandbox.rs").unwrap().container, "a-b-sandbox");
         assert_eq!(Names::of_file("type.sandbox.rs").unwrap().module, "r#type");
         assert_eq!(names.variant, "CodeInterpreter");
-        assert_eq!(Names::of_base("python-3-12").variant, "Python_3_12");
-        assert_ne!(Names::of_base("a-1").variant, Names::of_base("a1").variant);
+        assert_eq!(Names::of_base(Kind::Sandbox, "python-3-12").variant, "Python_3_12");
+        assert_ne!(Names::of_base(Kind::Sandbox, "a-1").variant, Names::of_base(Kind::Sandbox, "a1").variant);
     }
 
     #[test]
@@ -274,9 +288,22 @@ mod tests {
 
     #[test]
     fn a_class_without_a_file_has_names() {
-        assert_eq!(Names::of_class("PythonSandbox").base, "python");
-        assert_eq!(Names::of_class("Sandbox").base, "sandbox");
-        assert_eq!(Names::of_class("CodeInterpreter").binding, "CODE_INTERPRETER_SANDBOX");
+        let of_sandbox = |class: &str| Names::of_class(Kind::Sandbox, class);
+        assert_eq!(of_sandbox("PythonSandbox").base, "python");
+        assert_eq!(of_sandbox("Sandbox").base, "sandbox");
+        assert_eq!(of_sandbox("CodeInterpreter").binding, "CODE_INTERPRETER_SANDBOX");
+        assert_eq!(Names::of_class(Kind::Container, "BlogContainer").base, "blog");
+    }
+
+    #[test]
+    fn names_of_containers_end_in_their_kind() {
+        let names = Names::of_file("src/server/word_press.container.rs").unwrap();
+        assert_eq!(names.kind, Kind::Container);
+        assert_eq!(names.base, "word_press");
+        assert_eq!(names.binding, "WORD_PRESS_CONTAINER");
+        assert_eq!(names.module, "word_press");
+        assert_eq!(names.accessor, "word_press_container");
+        assert_eq!(names.container, "word-press-container");
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Checks all sandboxes of a project together.
+//! Checks all sandboxes and containers of a project together.
 
 use std::collections::HashMap;
 
 use proc_macro2::Span;
 
+use crate::kind::Kind;
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
 use crate::sandbox::Sandbox;
@@ -13,6 +14,8 @@ use crate::sandbox::Sandbox;
 /// The file indices in the diagnostics are indices into `sandboxes`.
 pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
     let mut bindings = Seen::new("binding", "it follows from both file names: rename one of the files");
+    let mut bases =
+        Seen::new("module", "a sandbox and a container have different names: rename one of the files");
     let mut classes =
         Seen::new("class", "a Durable Object class must be unique in a Worker: rename one of the structs");
     let mut containers = Seen::new(
@@ -37,21 +40,25 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
         let class = sandbox.class.span;
         let name = sandbox.attributes.name.as_ref().map_or(class, |name| name.span);
         // Two files with the same binding also share the module and container name: one diagnostic is enough.
-        if bindings.insert(&sandbox.names.binding, index, class, report) {
-            containers.insert(sandbox.container(), index, name, report);
+        let kind = sandbox.kind();
+        if bindings.insert(&sandbox.names.binding, index, kind, class, report)
+            && bases.insert(&sandbox.names.module, index, kind, class, report)
+        {
+            containers.insert(sandbox.container(), index, kind, name, report);
             let at = sandbox.attributes.images.as_ref().map_or(class, |images| images.span);
             for variant in &variants[index] {
-                images.insert(variant, index, at, report);
+                images.insert(variant, index, kind, at, report);
             }
         }
-        classes.insert(&sandbox.class.value, index, class, report);
+        classes.insert(&sandbox.class.value, index, kind, class, report);
         if let Some(name) = &workspaces[index] {
             let at = sandbox.attributes.workspace.as_ref().map_or(class, |workspace| workspace.span);
-            named.insert(name, index, at, report);
+            named.insert(name, index, kind, at, report);
         }
         // The generated code re-exports the struct next to the modules, and types and modules share a namespace.
         if let Some(other) = modules.get(sandbox.class.value.as_str()) {
             let rule = Rule::Collision {
+                kinds: [sandboxes[*other].kind(), kind],
                 what: "class and module",
                 name: sandbox.class.value.clone(),
                 remedy: "a struct's name is in upper camel case: rename the struct",
@@ -81,7 +88,7 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
 struct Seen<'a> {
     what: &'static str,
     remedy: &'static str,
-    places: HashMap<&'a str, (usize, Span)>,
+    places: HashMap<&'a str, (usize, Kind, Span)>,
 }
 
 impl<'a> Seen<'a> {
@@ -90,13 +97,18 @@ impl<'a> Seen<'a> {
     }
 
     /// Returns whether the value is new, and reports it otherwise.
-    fn insert(&mut self, value: &'a str, file: usize, span: Span, report: &mut Report) -> bool {
-        if let Some((first, at)) = self.places.get(value) {
-            let rule = Rule::Collision { what: self.what, name: value.to_owned(), remedy: self.remedy };
+    fn insert(&mut self, value: &'a str, file: usize, kind: Kind, span: Span, report: &mut Report) -> bool {
+        if let Some((first, other, at)) = self.places.get(value) {
+            let rule = Rule::Collision {
+                kinds: [*other, kind],
+                what: self.what,
+                name: value.to_owned(),
+                remedy: self.remedy,
+            };
             report.push(Diagnostic::at(rule, file, Some(span)).with(*first, Some(*at), "first here"));
             return false;
         }
-        self.places.insert(value, (file, span));
+        self.places.insert(value, (file, kind, span));
         true
     }
 }

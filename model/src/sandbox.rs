@@ -1,11 +1,13 @@
-//! Parses and checks a single sandbox: a struct, its attribute and the names derived from its file.
+//! Parses and checks a single sandbox or container: a struct, its attribute and the names derived from its file.
 
 use proc_macro2::{Span, TokenStream};
 use syn::ItemStruct;
 
 use crate::attrs::{self, Attributes};
+use crate::backend::Backend;
 use crate::depth;
 use crate::image::Image;
+use crate::kind::Kind;
 use crate::names::{self, Names};
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
@@ -13,7 +15,7 @@ use crate::syntax;
 use crate::value::Spanned;
 use koze_protocol::Family;
 
-/// A validated sandbox.
+/// A validated sandbox, or a container that runs a service: what a file declares.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     /// The source file, relative to the package, with `/`.
@@ -29,12 +31,22 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
+    /// Returns whether it is a sandbox or a container.
+    pub fn kind(&self) -> Kind {
+        self.names.kind
+    }
+
+    /// Returns whether koze's guest is in its image.
+    pub fn has_guest(&self) -> bool {
+        self.kind() == Kind::Sandbox && self.attributes.backend().has_own_guest()
+    }
+
     /// Returns the container application: the key `name`, or the name derived from the file.
     pub fn container(&self) -> &str {
         self.attributes.name.as_ref().map_or(&self.names.container, |name| &name.value)
     }
 
-    /// Parses a sandbox file. Adds errors to `report`; `exists` returns whether a path relative to the file exists.
+    /// Parses a file that declares a sandbox or a container. Adds errors to `report`; `exists` returns whether a path relative to the file exists.
     ///
     /// `file` is its path relative to the package, with `/`; `text` is its content, without a byte order mark.
     pub fn read(
@@ -43,6 +55,7 @@ impl Sandbox {
         exists: &dyn Fn(&str) -> bool,
         report: &mut Report,
     ) -> Option<Sandbox> {
+        let kind = Kind::of_file(file).unwrap_or_default();
         let names = Names::of_file(file).map_err(Rule::from);
         let parsed = match depth::parse_file(text) {
             Ok(parsed) => parsed,
@@ -60,8 +73,8 @@ impl Sandbox {
                 return None;
             }
         };
-        let suggestion = names.as_ref().map_or_else(|_| "ShellSandbox".to_owned(), class_of);
-        let found = syntax::find(&parsed, &suggestion, report);
+        let suggestion = names.as_ref().map_or_else(|_| kind.example_class().to_owned(), class_of);
+        let found = syntax::find(&parsed, kind, &suggestion, report);
         let Some(found) = found else {
             if let Err(rule) = names {
                 report.push(Diagnostic::at(rule, 0, None));
@@ -70,13 +83,13 @@ impl Sandbox {
         };
         if let Some(condition) = parsed.attrs.iter().find(|attribute| syntax::is_condition(attribute)) {
             let class = found.item.ident.to_string();
-            report.add(Rule::Conditional { class }, condition.path().segments[0].ident.span());
+            report.add(Rule::Conditional { kind, class }, condition.path().segments[0].ident.span());
             return None;
         }
         let mut item = found.item.clone();
         // The macro receives the item without its own attribute.
         item.attrs.remove(found.attribute);
-        Sandbox::check(file, &item, &found.tokens, names, exists, report)
+        Sandbox::check(file, &item, &found.tokens, kind, names, exists, report)
     }
 
     /// Checks one struct. Adds errors to `report`, and returns the sandbox only if there are none.
@@ -84,6 +97,7 @@ impl Sandbox {
         file: &str,
         item: &ItemStruct,
         tokens: &TokenStream,
+        kind: Kind,
         names: Result<Names, Rule>,
         exists: &dyn Fn(&str) -> bool,
         report: &mut Report,
@@ -93,11 +107,18 @@ impl Sandbox {
         let mut found = Report::new();
 
         let names = match names {
-            Ok(names) => Some(names),
+            Ok(names) if names.kind == kind => Some(names),
+            Ok(_) => {
+                found.add(
+                    Rule::NotASandboxFile { kind, file: file.to_owned(), class: Some(class.clone()) },
+                    span,
+                );
+                None
+            }
             Err(rule) => {
                 let rule = match rule {
                     Rule::NotASandboxFile { file, .. } => {
-                        Rule::NotASandboxFile { file, class: Some(class.clone()) }
+                        Rule::NotASandboxFile { kind, file, class: Some(class.clone()) }
                     }
                     other => other,
                 };
@@ -105,23 +126,24 @@ impl Sandbox {
                 None
             }
         };
-        if let Some(again) = item.attrs.iter().find(|attribute| syntax::is_sandbox(attribute)) {
-            found.add(
-                Rule::RepeatedKey { key: "#[sandbox]".to_owned() },
-                again.path().segments[0].ident.span(),
-            );
+        if let Some(again) = item.attrs.iter().find(|attribute| syntax::declares(attribute, kind)) {
+            found.add(Rule::RepeatedKey { key: format!("#[{kind}]") }, again.path().segments[0].ident.span());
         }
         if let Some(condition) = item.attrs.iter().find(|attribute| syntax::is_condition(attribute)) {
-            found.add(Rule::Conditional { class: class.clone() }, condition.path().segments[0].ident.span());
+            found.add(
+                Rule::Conditional { kind, class: class.clone() },
+                condition.path().segments[0].ident.span(),
+            );
         }
         if !item.generics.params.is_empty() {
-            found.add(Rule::Generic { class: class.clone() }, span);
+            found.add(Rule::Generic { kind, class: class.clone() }, span);
         }
         if let Some(why) = names::reserved_class(&class) {
             let class = class.trim_start_matches("r#").to_owned();
-            found.add(Rule::ReservedClass { class, why }, span);
+            found.add(Rule::ReservedClass { kind, class, why }, span);
         }
-        let attributes = attrs::parse(tokens, &mut found);
+        let attributes = attrs::parse(tokens, kind, &mut found);
+        check_service(&attributes, span, &mut found);
         if let Some(names) = &names {
             check_workspace(&attributes, names, span, &mut found);
         }
@@ -148,8 +170,11 @@ impl Sandbox {
         }
     }
 
-    /// Returns the variants of the generated `Profile`, one for each image.
+    /// Returns the variants of the generated `Profile`, one for each image. A service has none, because agents do not use it.
     pub(crate) fn image_variants(&self) -> Vec<String> {
+        if self.kind() == Kind::Container {
+            return Vec::new();
+        }
         self.image_names().into_iter().map(names::variant).collect()
     }
 
@@ -174,6 +199,23 @@ fn check_workspace(attributes: &Attributes, names: &Names, class: Span, report: 
         let span = attributes.workspace.as_ref().map_or(class, |workspace| workspace.span);
         let key = "workspace(name)".to_owned();
         report.add(Rule::BadValue { key, found: name, expected: attrs::NAME_FORM.to_owned() }, span);
+    }
+}
+
+/// Checks that a container has the keys that it needs; `class` is the span of its struct.
+fn check_service(attributes: &Attributes, class: Span, report: &mut Report) {
+    if attributes.kind != Kind::Container {
+        return;
+    }
+    let mut require = |key: &'static str, why: &'static str, span: Span| {
+        report.add(Rule::MissingKey { kind: Kind::Container, key, why }, span);
+    };
+    if attributes.port.is_none() {
+        require("port", "the class forwards requests to this port of the container", class);
+    }
+    if attributes.backend() == Backend::Managed && attributes.entrypoint.is_none() {
+        let why = "a Durable Object starts its container with a program and its arguments, and not with those of the image";
+        require("entrypoint", why, attributes.backend.as_ref().map_or(class, |backend| backend.span));
     }
 }
 
@@ -216,7 +258,7 @@ fn not_built(key: &str, image: &Image) -> Rule {
 /// Returns the class for the names of a file: `PythonSandbox` for `python.sandbox.rs`.
 pub fn class_of(names: &Names) -> String {
     use heck::ToUpperCamelCase;
-    format!("{}Sandbox", names.base.to_upper_camel_case())
+    format!("{}{}", names.base.to_upper_camel_case(), names.kind.class_suffix())
 }
 
 #[cfg(test)]

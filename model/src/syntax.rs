@@ -1,45 +1,49 @@
-//! Finds the `#[sandbox]` items of a file.
+//! Finds the items of a file that declare a sandbox or a container.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, Meta};
 
+use crate::kind::Kind;
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
 
-/// The sandbox struct of a file, and the tokens of its attribute.
+/// The struct of a file that declares a sandbox or a container, and the tokens of its attribute.
 #[derive(Debug)]
 pub struct Found<'a> {
     /// The struct.
     pub item: &'a syn::ItemStruct,
-    /// The index of `#[sandbox]` among its attributes.
+    /// The index of the attribute among those of the struct.
     pub attribute: usize,
     /// The tokens between the parentheses.
     pub tokens: TokenStream,
 }
 
-/// Returns the first `#[sandbox]` struct at the top level of a file. Adds errors to `report`.
+/// Returns the first struct at the top level of a file that declares this kind. Adds errors to `report`.
 ///
 /// `class` is the struct that the help suggests if the file has none.
-pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option<Found<'a>> {
+pub fn find<'a>(file: &'a syn::File, kind: Kind, class: &str, report: &mut Report) -> Option<Found<'a>> {
     let mut first: Option<Found<'a>> = None;
     let mut any = false;
     for item in &file.items {
-        let Some(attribute) = attributes(item).iter().position(is_sandbox) else {
-            any |= conditional(item, report);
-            let mut inner = Nested { report, any: &mut any };
+        let Some(attribute) = attributes(item).iter().position(|attribute| declares(attribute, kind)) else {
+            any |= conditional(item, kind, report);
+            let mut inner = Nested { kind, report, any: &mut any };
             inner.visit_item(item);
             continue;
         };
         any = true;
         let Item::Struct(found) = item else {
-            not_a_struct(item, report);
+            not_a_struct(item, kind, report);
             continue;
         };
         if let Some(first) = &first {
-            let rule =
-                Rule::SecondSandbox { class: found.ident.to_string(), first: first.item.ident.to_string() };
+            let rule = Rule::SecondSandbox {
+                kind,
+                class: found.ident.to_string(),
+                first: first.item.ident.to_string(),
+            };
             report.push(Diagnostic::new(rule, found.ident.span()).with(
                 0,
                 Some(first.item.ident.span()),
@@ -53,19 +57,19 @@ pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option
         }
     }
     if !any {
-        report.push(Diagnostic::at(Rule::NoSandbox { class: class.to_owned() }, 0, None));
+        report.push(Diagnostic::at(Rule::NoSandbox { kind, class: class.to_owned() }, 0, None));
     }
     first
 }
 
-/// Reports `#[cfg_attr(.., sandbox)]`, which only rustc can evaluate.
-fn conditional(item: &Item, report: &mut Report) -> bool {
+/// Reports an attribute in `#[cfg_attr(..)]`, which only rustc can evaluate.
+fn conditional(item: &Item, kind: Kind, report: &mut Report) -> bool {
     let Item::Struct(item) = item else { return false };
     let hides =
-        |attribute: &&Attribute| attribute.path().is_ident("cfg_attr") && mentions(attribute, "sandbox");
+        |attribute: &&Attribute| attribute.path().is_ident("cfg_attr") && mentions(attribute, kind.word());
     let Some(attribute) = item.attrs.iter().find(hides) else { return false };
     let span = attribute.path().segments[0].ident.span();
-    report.add(Rule::Conditional { class: item.ident.to_string() }, span);
+    report.add(Rule::Conditional { kind, class: item.ident.to_string() }, span);
     true
 }
 
@@ -83,8 +87,8 @@ fn mentions(attribute: &Attribute, word: &str) -> bool {
 }
 
 /// Reports an item that is not a struct, at its name.
-pub fn not_a_struct(item: &Item, report: &mut Report) {
-    let (kind, span) = match item {
+pub fn not_a_struct(item: &Item, kind: Kind, report: &mut Report) {
+    let (found, span) = match item {
         Item::Enum(item) => ("an enum", item.ident.span()),
         Item::Fn(item) => ("a function", item.sig.ident.span()),
         Item::Union(item) => ("a union", item.ident.span()),
@@ -97,7 +101,7 @@ pub fn not_a_struct(item: &Item, report: &mut Report) {
         Item::Use(item) => ("a use", item.use_token.span),
         other => ("something else", other.span()),
     };
-    report.add(Rule::NotAStruct { kind: kind.to_owned() }, span);
+    report.add(Rule::NotAStruct { kind, found: found.to_owned() }, span);
 }
 
 /// Returns the span of a parse error. At the end of its input syn has no span: use the last token.
@@ -112,10 +116,10 @@ pub fn error_span(error: &syn::Error, tokens: &TokenStream) -> Span {
     }
 }
 
-/// Returns whether an attribute is `#[sandbox]`, by name or path.
-pub fn is_sandbox(attribute: &Attribute) -> bool {
+/// Returns whether an attribute declares this kind, by name or path.
+pub fn declares(attribute: &Attribute, kind: Kind) -> bool {
     let segments = &attribute.path().segments;
-    let last = segments.last().is_some_and(|last| last.ident == "sandbox");
+    let last = segments.last().is_some_and(|last| last.ident == kind.word());
     last && (segments.len() == 1 || segments[0].ident == "koze")
 }
 
@@ -144,21 +148,24 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// A visitor that reports sandboxes below the top level.
+/// A visitor that reports declarations below the top level.
 struct Nested<'r> {
+    kind: Kind,
     report: &'r mut Report,
     any: &'r mut bool,
 }
 
 impl<'a> Visit<'a> for Nested<'_> {
     fn visit_item(&mut self, item: &'a Item) {
-        if attributes(item).iter().any(is_sandbox) {
+        let kind = self.kind;
+        if attributes(item).iter().any(|attribute| declares(attribute, kind)) {
             *self.any = true;
             match item {
                 Item::Struct(item) => {
-                    self.report.add(Rule::Nested { class: item.ident.to_string() }, item.ident.span());
+                    let class = item.ident.to_string();
+                    self.report.add(Rule::Nested { kind, class }, item.ident.span());
                 }
-                other => not_a_struct(other, self.report),
+                other => not_a_struct(other, kind, self.report),
             }
         }
         visit::visit_item(self, item);

@@ -17,6 +17,18 @@
 //! let sandbox = env.python_sandbox().get("user-42")?;
 //! let cache = env.cache()?; // the KV namespace `CACHE`
 //! ```
+//!
+//! A file `src/server/wordpress.container.rs` declares a service in a container, with an image of its own and without
+//! tools:
+//!
+//! ```text
+//! #[container(image = "wordpress:6.8-apache", port = 80)]
+//! pub struct WordpressContainer;
+//! ```
+//!
+//! ```text
+//! env.wordpress_container().get("user-42")?.fetch(request).await
+//! ```
 
 #[doc(hidden)]
 pub mod binding;
@@ -24,6 +36,7 @@ mod class;
 pub mod cloudflare;
 mod namespace;
 pub mod serve;
+mod service;
 
 pub use class::SandboxClass;
 pub use koze_core::{
@@ -33,18 +46,19 @@ pub use koze_core::{
 pub use koze_core::{
     error, handle, id, profiles, provider, sandbox, script, session, store, tool, workspace,
 };
-pub use koze_macros::sandbox;
+pub use koze_macros::{container, sandbox};
 pub use namespace::{Namespace, Stub};
+pub use service::{ContainerClass, Service, Services};
 
-/// The imports of a sandbox file.
+/// The imports of a file that declares a sandbox or a container.
 pub mod prelude {
-    pub use crate::{Namespace, SandboxClass, Stub, sandbox};
+    pub use crate::{ContainerClass, Namespace, SandboxClass, Service, Services, Stub, container, sandbox};
 }
 
 /// For generated code and macros only. Not covered by semantic versioning.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::{SandboxClass, binding};
+    pub use crate::{ContainerClass, SandboxClass, binding};
     pub use serde;
     pub use serde_json;
     pub use worker;

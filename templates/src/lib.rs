@@ -48,6 +48,15 @@ pub const NATIVE_TYPES: &str = include_str!("../files/generated/koze/native.d.mt
 /// The container of [`NATIVE`], `src/generated/koze/container.mjs`.
 pub const NATIVE_CONTAINER: &str = include_str!("../files/generated/koze/container.mjs");
 
+/// How the traffic of containers is passed to the egress policy, `src/generated/koze/intercept.mjs`.
+pub const INTERCEPT: &str = include_str!("../files/generated/koze/intercept.mjs");
+
+/// The base class of services in containers, `src/generated/koze/service.mjs`. It uses [`INTERCEPT`].
+pub const SERVICE: &str = include_str!("../files/generated/koze/service.mjs");
+
+/// The types of [`SERVICE`], `src/generated/koze/service.d.mts`.
+pub const SERVICE_TYPES: &str = include_str!("../files/generated/koze/service.d.mts");
+
 /// The base class of sandboxes with the backend `managed`, `src/generated/koze/managed.mjs`.
 pub const MANAGED: &str = include_str!("../files/generated/koze/managed.mjs");
 

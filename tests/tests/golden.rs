@@ -42,6 +42,7 @@ fixtures! {
     native "native"
     scripts "scripts"
     scripts_only "scripts-only"
+    service "service"
     thread "thread"
     toml "toml"
     two "two"

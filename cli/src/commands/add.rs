@@ -1,11 +1,11 @@
-//! `koze add`: creates a sandbox file and builds.
+//! `koze add`: creates the file of a sandbox or container, and builds.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use koze_model::image::PLATFORM_IMAGE;
-use koze_model::names::{InvalidFileName, Names, SUFFIX};
-use koze_model::{Backend, Sandbox, sandbox};
+use koze_model::names::{InvalidFileName, Names};
+use koze_model::{Backend, Kind, Sandbox, sandbox};
 use serde_json::Value;
 
 use super::{backend, drafted};
@@ -26,7 +26,8 @@ pub(super) const DIR: &str = "src/server";
 
 pub(super) fn run(args: &args::Add) -> ExitCode {
     drafted::run(&args.edit, |project, options, findings| {
-        let names = names(&args.name, findings)?;
+        let kind = if args.container { Kind::Container } else { Kind::Sandbox };
+        let names = names(kind, &args.name, findings)?;
         let sandboxes = project.sandboxes(&Draft::default(), findings);
         findings.checked()?;
         let dir = match &args.dir {
@@ -42,6 +43,11 @@ pub(super) fn run(args: &args::Add) -> ExitCode {
             };
             return findings.fail(rule, None);
         }
+        if kind == Kind::Container {
+            let config = build::config(project, options, findings)?;
+            create_container(args, &names, &dir, project, &config, &mut options.draft, findings)?;
+            return Ok(Vec::new());
+        }
         let mut keys: Vec<String> =
             args.variant.iter().map(|variant| format!("variant = {variant:?}")).collect();
         let class = sandbox::class_of(&names);
@@ -51,7 +57,7 @@ pub(super) fn run(args: &args::Add) -> ExitCode {
         keys.extend(name.map(|name| format!("name = {name:?}")));
         let wanted = Wanted { names: &names, class: &class, keys, backend };
         create_sandbox(project, &dir, wanted, &mut options.draft, findings)?;
-        let is_first = sandboxes.list.iter().all(|sandbox| sandbox.attributes.backend() != backend);
+        let is_first = sandboxes_only(&sandboxes.list).all(|sandbox| sandbox.attributes.backend() != backend);
         let words = match backend {
             Backend::Native => Some(backend::DOCKER),
             Backend::Managed => Some(backend::BETA),
@@ -86,7 +92,8 @@ pub(super) fn create_sandbox(
     if backend == Backend::Managed {
         keys.push(format!("image = \"{PLATFORM_IMAGE}\""));
     }
-    create(project, &format!("{dir}/{}{SUFFIX}", names.base), text(&keys, class), draft, findings)?;
+    let file = format!("{dir}/{}{}", names.base, Kind::Sandbox.suffix());
+    create(project, &file, text(Kind::Sandbox, &keys, class), draft, findings)?;
     if backend == Backend::Native {
         let path = project.dir.join(format!("{dir}/{}{DOCKERFILE}", names.base));
         if path.symlink_metadata().is_err() {
@@ -96,11 +103,38 @@ pub(super) fn create_sandbox(
     Ok(())
 }
 
-/// Derives the names of a sandbox from its base name.
-pub(super) fn names(base: &str, findings: &mut Findings) -> Result<Names, Stop> {
+/// Adds the file of a container to the draft. Fails if the file exists.
+fn create_container(
+    args: &args::Add,
+    names: &Names,
+    dir: &str,
+    project: &Project,
+    config: &Config,
+    draft: &mut Draft,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    let class = sandbox::class_of(names);
+    let scopes = scope::all(config, project, findings)?;
+    let mut keys: Vec<String> = args.image.iter().map(|image| format!("image = {image:?}")).collect();
+    keys.extend(args.port.map(|port| format!("port = {port}")));
+    keys.extend(args.backend.map(|backend| format!("backend = \"{}\"", Backend::from(backend))));
+    let name = container(names, &class, project, config, &scopes, findings)?;
+    keys.extend(name.map(|name| format!("name = {name:?}")));
+    let file = format!("{dir}/{}{}", names.base, Kind::Container.suffix());
+    create(project, &file, text(Kind::Container, &keys, &class), draft, findings)
+}
+
+/// Returns the sandboxes, without containers.
+pub(super) fn sandboxes_only(list: &[Sandbox]) -> impl Iterator<Item = &Sandbox> {
+    list.iter().filter(|sandbox| sandbox.kind() == Kind::Sandbox)
+}
+
+/// Derives the names of a sandbox or container from its base name.
+pub(super) fn names(kind: Kind, base: &str, findings: &mut Findings) -> Result<Names, Stop> {
     // Accept the name of the file, too.
-    let base = base.strip_suffix(SUFFIX).unwrap_or(base);
-    Names::of_file(&format!("{}{SUFFIX}", base.replace('/', " "))).or_else(|invalid| match invalid {
+    let suffix = kind.suffix();
+    let base = base.strip_suffix(suffix).unwrap_or(base);
+    Names::of_file(&format!("{}{suffix}", base.replace('/', " "))).or_else(|invalid| match invalid {
         InvalidFileName::Base { suggestion, .. } => {
             findings.fail(Rule::BadNewName { name: base.to_owned(), suggestion }, None)
         }
@@ -151,10 +185,10 @@ fn application_name(worker: &str, base: &str, longest: usize) -> String {
     format!("{worker}-{base}").trim_matches('-').to_owned()
 }
 
-/// Renders a sandbox file whose attribute has these keys.
-pub(super) fn text(keys: &[String], class: &str) -> String {
+/// Renders a file whose attribute has these keys.
+pub(super) fn text(kind: Kind, keys: &[String], class: &str) -> String {
     let keys = if keys.is_empty() { String::new() } else { format!("({})", keys.join(", ")) };
-    format!("use koze::prelude::*;\n\n#[sandbox{keys}]\npub struct {class};\n")
+    format!("use koze::prelude::*;\n\n#[{kind}{keys}]\npub struct {class};\n")
 }
 
 /// Adds a new file to the draft. Fails if the file exists.
@@ -192,7 +226,7 @@ pub(super) fn usual_dir(sandboxes: &[Sandbox]) -> String {
 
 /// Returns the backend that all sandboxes of a project have, or else that of an attribute without the key.
 fn usual_backend(sandboxes: &[Sandbox]) -> Backend {
-    let mut backends = sandboxes.iter().map(|sandbox| sandbox.attributes.backend());
+    let mut backends = sandboxes_only(sandboxes).map(|sandbox| sandbox.attributes.backend());
     let first = backends.next().unwrap_or_default();
     if backends.all(|backend| backend == first) { first } else { Backend::default() }
 }

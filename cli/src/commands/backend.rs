@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use koze_model::attrs::Attributes;
 use koze_model::image::{self, Image, ImageSource};
-use koze_model::{Backend, Sandbox, rules};
+use koze_model::{Backend, Kind, Sandbox, rules};
 
 use crate::build::{self, Build, Options};
 use crate::discover::Project;
@@ -33,8 +33,10 @@ pub(super) fn draft(
     options: &mut Options,
     findings: &mut Findings,
 ) -> Result<Vec<String>, Stop> {
-    let sandboxes = project.sandboxes(&Draft::default(), findings);
+    let mut sandboxes = project.sandboxes(&Draft::default(), findings);
     findings.checked()?;
+    // The application of a container keeps its policy, so its backend does not change.
+    sandboxes.list.retain(|sandbox| sandbox.kind() == Kind::Sandbox);
     let lock = Lock::read(project, findings)?;
     let is_meant = |sandbox: &&Sandbox| {
         name.is_none_or(|name| sandbox.names.base == name || sandbox.class.value == name)

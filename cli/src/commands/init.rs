@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use koze_edit::{Document, Edit, Format, path};
-use koze_model::{Backend, sandbox};
+use koze_model::{Backend, Kind, sandbox};
 use serde_json::Value;
 
 use super::{add, backend, drafted, runtime};
@@ -51,7 +51,7 @@ fn init_project(
     let sandboxes = project.sandboxes(&Draft::default(), findings);
     findings.checked()?;
     let mut backends: Vec<Backend> =
-        sandboxes.list.iter().map(|sandbox| sandbox.attributes.backend()).collect();
+        add::sandboxes_only(&sandboxes.list).map(|sandbox| sandbox.attributes.backend()).collect();
     let wanted = args.backend.map(Backend::from);
     let mut last = None;
     if sandboxes.list.is_empty() && Lock::read(project, findings)?.is_empty() {
@@ -98,7 +98,7 @@ fn first_sandbox(
     if !Legacy::find(scopes).containers.is_empty() {
         return findings.fail(Rule::LegacyFirst { config: config.shown.clone() }, None);
     }
-    let names = add::names("shell", findings)?;
+    let names = add::names(Kind::Sandbox, "shell", findings)?;
     let class = sandbox::class_of(&names);
     let name = add::container(&names, &class, project, config, scopes, findings)?;
     let keys = name.map(|name| format!("name = {name:?}")).into_iter().collect();

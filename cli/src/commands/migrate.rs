@@ -3,8 +3,7 @@
 
 use std::process::ExitCode;
 
-use koze_model::names::SUFFIX;
-use koze_model::sandbox;
+use koze_model::{Kind, sandbox};
 
 use super::{add, backend, drafted, rename};
 use crate::args;
@@ -46,14 +45,14 @@ fn migrate_containers(
     if legacy.containers.is_empty() {
         return findings.fail(Rule::NothingToMigrate { config: config.shown.clone() }, None);
     }
-    let names = add::names(name, findings)?;
+    let names = add::names(Kind::Sandbox, name, findings)?;
     let class = sandbox::class_of(&names);
     let sandboxes = project.sandboxes(&Draft::default(), findings);
     findings.checked()?;
     let dir = add::usual_dir(&sandboxes.list);
-    let file = format!("{dir}/{}{SUFFIX}", names.base);
+    let file = format!("{dir}/{}{}", names.base, Kind::Sandbox.suffix());
     let keys = carried::keys(&legacy, config.dir(), &project.dir.join(&dir));
-    let text = add::text(&keys, &class);
+    let text = add::text(Kind::Sandbox, &keys, &class);
     add::create(project, &file, text, &mut options.draft, findings)?;
     options.draft.renames.push((legacy::CLASS.to_owned(), class));
 

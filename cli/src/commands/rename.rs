@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use koze_model::names::{Names, SUFFIX, is_base_name, reserved_class};
-use koze_model::{Sandbox, rules, sandbox};
+use koze_model::names::{Names, is_base_name, reserved_class};
+use koze_model::{Kind, Sandbox, rules, sandbox};
 
 use super::{add, drafted};
 use crate::args;
@@ -45,8 +45,8 @@ fn rename_sandbox(
 
     let draft = &mut options.draft;
     if is_base_name(&args.new) && args.new != sandbox.names.base {
-        let names = add::names(&args.new, findings)?;
-        let to = sibling_path(&sandbox.file, &names.base, SUFFIX);
+        let names = add::names(sandbox.kind(), &args.new, findings)?;
+        let to = sibling_path(&sandbox.file, &names.base, sandbox.kind().suffix());
         add::create(project, &to, edited, draft, findings)?;
         draft.remove(path, text);
         take_dockerfile(project, sandbox, &names.base, draft, findings)?;
@@ -63,16 +63,19 @@ fn rename_sandbox(
 fn new_class(sandbox: &Sandbox, new: &str, findings: &mut Findings) -> Result<String, Stop> {
     if is_base_name(new) {
         let follows = sandbox.class.value == sandbox::class_of(&sandbox.names);
-        let names = add::names(new, findings)?;
+        let names = add::names(sandbox.kind(), new, findings)?;
         return Ok(if follows { sandbox::class_of(&names) } else { sandbox.class.value.clone() });
     }
     let is_type = new.starts_with(char::is_uppercase) && syn::parse_str::<syn::Ident>(new).is_ok();
     if !is_type {
-        let suggestion = Names::of_class(new).base;
+        let suggestion = Names::of_class(sandbox.kind(), new).base;
         return findings.fail(Rule::BadNewName { name: new.to_owned(), suggestion }, None);
     }
     match reserved_class(new) {
-        Some(why) => findings.fail(koze_model::Rule::ReservedClass { class: new.to_owned(), why }, None),
+        Some(why) => {
+            let rule = koze_model::Rule::ReservedClass { kind: sandbox.kind(), class: new.to_owned(), why };
+            findings.fail(rule, None)
+        }
         None => Ok(new.to_owned()),
     }
 }
@@ -125,7 +128,8 @@ fn remaining_mentions(project: &Project, sandbox: &Sandbox, new: &str, draft: &D
         words.push(sandbox.class.value.as_str());
     }
     if is_base_name(new) && new != names.base {
-        words.extend([names.accessor.as_str(), names.binding.as_str(), module.as_str(), image.as_str()]);
+        words.extend([names.accessor.as_str(), names.binding.as_str(), module.as_str()]);
+        words.extend((sandbox.kind() == Kind::Sandbox).then_some(image.as_str()));
     }
     // The draft contains the renamed file, whose comments and strings are unchanged.
     show(&words, &mentions::of(project, draft, &words))

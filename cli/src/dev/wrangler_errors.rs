@@ -1,5 +1,7 @@
 //! Explains errors of wrangler and Cloudflare whose own text does not say what to do in a koze project.
 
+use koze_model::Kind;
+
 use crate::plan::Planned;
 
 /// The beginning of wrangler's error about an application name that is taken.
@@ -31,16 +33,17 @@ fn explain_taken_name(name: &str, sandboxes: &[Planned], config: &str, worker: &
     let sandbox = sandboxes.iter().filter(is_of).max_by_key(|sandbox| sandbox.container.len());
     let base = sandbox.map_or("sandbox", |sandbox| {
         let file = sandbox.file.rsplit('/').next().unwrap_or_default();
-        file.strip_suffix(koze_model::names::SUFFIX).unwrap_or(file)
+        file.strip_suffix(sandbox.kind.suffix()).unwrap_or(file)
     });
     let own = format!("{worker}-{base}").to_lowercase().replace('_', "-");
     let other =
         if sandbox.is_some_and(|sandbox| sandbox.container == own) { format!("{own}-2") } else { own };
+    let kind = sandbox.map_or(Kind::Sandbox, |sandbox| sandbox.kind);
     let place = sandbox.map_or("the sandbox", |sandbox| sandbox.file.as_str());
     format!(
         "error: the container application `{name}` belongs to another Worker of this account, or to a class that is gone: an \
          application's name is unique in an account\n  \
-         = help: give this one another name, `#[sandbox(name = \"{other}\")]` in {place}, or change `name` in {config} where you \
+         = help: give this one another name, `#[{kind}(name = \"{other}\")]` in {place}, or change `name` in {config} where you \
          wrote it yourself; then run `koze build` and deploy again. If nothing uses the other application any more, delete it: `wrangler containers list`, `wrangler containers delete ID`\n"
     )
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use koze_edit::Step;
 use koze_model::image::{self, ImageSource};
-use koze_model::{Level, rules};
+use koze_model::{Kind, Level, rules};
 use serde_json::Value;
 
 use super::Check;
@@ -67,11 +67,12 @@ fn check_images(build: &Build) -> Option<Check> {
         let tag = sandbox.image.rsplit_once(':').map_or("", |(_, tag)| tag);
         image::is_default_repository(&sandbox.image) && !image::in_step(tag, version)
     };
-    let astray: Vec<&Planned> = build.sandboxes.iter().filter(astray).collect();
+    let sandboxes = || build.sandboxes.iter().filter(|planned| planned.kind == Kind::Sandbox);
+    let astray: Vec<&Planned> = sandboxes().filter(astray).collect();
     let Some(first) = astray.first() else {
-        let count = build.sandboxes.len();
+        let count = sandboxes().count();
         let default = |sandbox: &&Planned| image::is_default_repository(&sandbox.image);
-        let followed = build.sandboxes.iter().filter(default).count();
+        let followed = sandboxes().filter(default).count();
         return (count > 0).then(|| {
             Check::ok("images", format!("{followed} of {count} are the SDK's, of its version {version}"))
         });

@@ -106,7 +106,7 @@ pub fn parts() -> impl Iterator<Item = PathBuf> {
 }
 
 /// The files that only some projects have, in [`KOZE`].
-pub const PARTS: [&str; 29] = [
+pub const PARTS: [&str; 32] = [
     "sdk/sdk.mjs",
     "sdk/sdk.d.mts",
     "sdk/placed.mjs",
@@ -117,6 +117,9 @@ pub const PARTS: [&str; 29] = [
     "container.mjs",
     "managed.mjs",
     "managed.d.mts",
+    "intercept.mjs",
+    "service.mjs",
+    "service.d.mts",
     "guest.mjs",
     "trees.mjs",
     "egress.mjs",

@@ -1,8 +1,8 @@
-//! Generates `mod.rs` and `env.rs`: a module for every sandbox file, and a typed accessor for every sandbox and
-//! binding.
+//! Generates `mod.rs` and `env.rs`: a module for every file of a sandbox or container, and a typed accessor for each of
+//! them and for every binding.
 
 use koze_core::Profiles;
-use koze_model::Sandbox;
+use koze_model::{Kind, Sandbox};
 use koze_templates::{ENV, MODULE};
 
 use super::env;
@@ -15,13 +15,17 @@ pub(super) fn render(
     bindings: &Bindings,
     offered: Option<&Profiles>,
 ) -> [(&'static str, String); 2] {
-    let fills: Vec<Fill> = sandboxes.iter().map(sandbox_fill).collect();
+    let modules: Vec<Fill> = sandboxes.iter().map(sandbox_fill).collect();
+    let of = |kind: Kind| sandboxes.iter().filter(move |sandbox| sandbox.kind() == kind);
+    let [in_env, services] = Kind::ALL.map(|kind| of(kind).map(sandbox_fill).collect::<Vec<Fill>>());
     let accessors = env::fills(bindings, sandboxes);
     let standing = [Fill::default()];
     let once = |wanted: bool| if wanted { &standing[..] } else { &[] };
     [("mod.rs", MODULE), ("env.rs", ENV)].map(|(name, template)| {
         let text = Template::new(template).render(&Fill::default(), &|region| match region {
-            "sandbox" => fills.as_slice(),
+            "sandbox" if name == "mod.rs" => modules.as_slice(),
+            "sandbox" => in_env.as_slice(),
+            "service" => services.as_slice(),
             "binding" => accessors.as_slice(),
             "served" => once(offered.is_some()),
             "profiles" => once(offered.is_some_and(|offered| !offered.list().is_empty())),
@@ -40,6 +44,7 @@ fn sandbox_fill(sandbox: &Sandbox) -> Fill {
             // A newline in a directory name would end the comment or string.
             ("__KOZE_SOURCE__", sandbox.file.escape_debug().to_string()),
             ("__KOZE_PATH__", path.escape_debug().to_string()),
+            ("__KOZE_KIND__", sandbox.kind().word().to_owned()),
             ("__KOZE_MODULE__", sandbox.names.module.clone()),
             ("__KOZE_CLASS__", sandbox.class.value.clone()),
             ("__KOZE_ACCESSOR__", sandbox.names.accessor.clone()),

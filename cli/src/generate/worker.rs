@@ -1,11 +1,11 @@
 //! Generates `worker.mjs` and `worker.d.mts`, the Worker's entry point and its types, and the base classes.
 
 use koze_model::image::{Image, PLATFORM_IMAGE};
-use koze_model::{Backend, Sandbox};
+use koze_model::{Backend, Kind, Sandbox};
 use koze_templates::{
-    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, MANAGED, MANAGED_TYPES, NATIVE,
-    NATIVE_CONTAINER, NATIVE_TYPES, OPERATIONS, PLACED, SDK, SDK_TYPES, SESSIONS, SESSIONS_TYPES, TREES,
-    WAITING, WORKER, WORKER_TYPES,
+    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, INTERCEPT, MANAGED, MANAGED_TYPES,
+    NATIVE, NATIVE_CONTAINER, NATIVE_TYPES, OPERATIONS, PLACED, SDK, SDK_TYPES, SERVICE, SERVICE_TYPES,
+    SESSIONS, SESSIONS_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
 };
 use serde_json::{Map, Value, json};
 
@@ -16,6 +16,24 @@ use crate::write::Content;
 /// The Rust Worker that worker-build produces, relative to `src/generated`.
 const RUST_WORKER: &str = "../../build/index.js";
 
+/// The base class of a class.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Base {
+    Sdk,
+    Native,
+    Service,
+}
+
+impl Base {
+    fn of(sandbox: &Sandbox) -> Base {
+        match (sandbox.kind(), sandbox.has_guest()) {
+            (Kind::Container, _) => Base::Service,
+            (Kind::Sandbox, true) => Base::Native,
+            (Kind::Sandbox, false) => Base::Sdk,
+        }
+    }
+}
+
 /// Renders the entry point and its types, whose templates share regions.
 pub(super) fn render(
     sandboxes: &[Sandbox],
@@ -24,11 +42,10 @@ pub(super) fn render(
     scripts: bool,
 ) -> [(&'static str, String); 2] {
     let outer = Fill { holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())], regions: Vec::new() };
-    let of = |own: bool| {
-        sandboxes.iter().filter(move |sandbox| sandbox.attributes.backend().has_own_guest() == own)
-    };
-    let uses = |backend| sandboxes.iter().any(|sandbox| sandbox.attributes.backend() == backend);
-    let [classes, native] = [false, true].map(|own| of(own).map(class_fill).collect::<Vec<Fill>>());
+    let of = |base: Base| sandboxes.iter().filter(move |sandbox| Base::of(sandbox) == base);
+    let [classes, native, services] =
+        [Base::Sdk, Base::Native, Base::Service].map(|base| of(base).map(class_fill).collect::<Vec<Fill>>());
+    let uses = |backend| of(Base::Native).any(|sandbox| sandbox.attributes.backend() == backend);
     let kept: Vec<Fill> = kept
         .iter()
         .map(|class| Fill { holes: vec![("__KOZE_KEPT__", (*class).to_owned())], regions: Vec::new() })
@@ -40,14 +57,16 @@ pub(super) fn render(
             "base" => once(!classes.is_empty()),
             "native-base" => once(uses(Backend::Native)),
             "managed-base" => once(uses(Backend::Managed)),
+            "service-base" => once(!services.is_empty()),
             "kept-base" => once(!kept.is_empty()),
             "guest" => once(sandboxes.iter().any(sends_guest)),
-            "egress" => once(of(false).any(has_policy)),
-            "native-egress" => once(of(true).any(has_policy)),
+            "egress" => once(of(Base::Sdk).any(has_policy)),
+            "native-egress" => once(of(Base::Native).chain(of(Base::Service)).any(has_policy)),
             "registry" => once(registry),
             "scripts" => once(scripts),
             "class" => &classes,
             "native" => &native,
+            "service" => &services,
             "kept" => &kept,
             other => unreachable!("the template has a region {other} that nobody fills"),
         });
@@ -58,15 +77,15 @@ pub(super) fn render(
 /// Returns the files of the base classes, one per backend, and the egress policy, which scripts use too. They are the same for
 /// all projects.
 pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, Content)> {
-    let uses_own_guest = |own| sandboxes.iter().any(|one| one.attributes.backend().has_own_guest() == own);
+    let uses = |base| sandboxes.iter().any(|one| Base::of(one) == base);
     let mut files = Vec::new();
-    if uses_own_guest(false) {
+    if uses(Base::Sdk) {
         files.extend([("sdk/sdk.mjs", SDK), ("sdk/sdk.d.mts", SDK_TYPES), ("sdk/placed.mjs", PLACED)]);
     }
-    if uses_own_guest(false) || sandboxes.iter().any(sends_guest) {
+    if uses(Base::Sdk) || sandboxes.iter().any(sends_guest) {
         files.push(("koze-guest.mjs", GUEST_MODULE));
     }
-    if uses_own_guest(true) {
+    if uses(Base::Native) {
         files.extend([
             ("native.mjs", NATIVE),
             ("native.d.mts", NATIVE_TYPES),
@@ -80,6 +99,12 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
         files.extend([("operations.mjs", OPERATIONS), ("guest.mjs", GUEST_CONNECTION), ("trees.mjs", TREES)]);
     }
     let any = !files.is_empty();
+    if uses(Base::Service) {
+        files.extend([("service.mjs", SERVICE), ("service.d.mts", SERVICE_TYPES)]);
+    }
+    if uses(Base::Native) || uses(Base::Service) {
+        files.push(("intercept.mjs", INTERCEPT));
+    }
     if scripts || sandboxes.iter().any(has_policy) {
         files.extend([("egress.mjs", EGRESS), ("egress.d.mts", EGRESS_TYPES)]);
     }
@@ -108,6 +133,9 @@ fn has_policy(sandbox: &Sandbox) -> bool {
 /// Returns whether containers of a sandbox may start without koze's guest, or with an older one on a saved disk, so that the
 /// class has to send it.
 fn sends_guest(sandbox: &Sandbox) -> bool {
+    if !sandbox.has_guest() {
+        return false;
+    }
     let attributes = &sandbox.attributes;
     let keeps_files = attributes.keep_files.as_ref().is_some_and(|keep| keep.value);
     let several = attributes.images.iter().flat_map(|images| &images.value).map(|(_, image)| image);
@@ -130,12 +158,6 @@ fn managed_fill(sandbox: &Sandbox, fill: &mut Fill) {
             [(sandbox.names.base.clone(), image)].into_iter().collect()
         }
     };
-    let instance = match &attributes.instance {
-        Some(own) => json!({
-            "vcpu": own.value.vcpu, "memoryMib": own.value.memory_mib, "diskMb": own.value.disk_mb,
-        }),
-        None => json!(attributes.instance_type.as_ref().map_or("lite", |kind| &kind.value)),
-    };
     let words = attributes.entrypoint.as_ref().map_or(&[][..], |words| &words.value);
     let keeps_files = attributes.keep_files.as_ref().is_some_and(|keep| keep.value);
     fill.regions.push("managed");
@@ -144,10 +166,47 @@ fn managed_fill(sandbox: &Sandbox, fill: &mut Fill) {
     }
     fill.holes.extend([
         ("__KOZE_IMAGES__", images_literal(&images)),
-        ("__KOZE_INSTANCE__", to_literal(&instance)),
+        ("__KOZE_INSTANCE__", to_literal(&instance_size(sandbox))),
         ("__KOZE_WORDS__", to_literal(&json!(words))),
         ("__KOZE_KEEP_FILES__", keeps_files.to_string()),
     ]);
+}
+
+/// Fills in the service of a container.
+fn service_fill(sandbox: &Sandbox, fill: &mut Fill) {
+    let attributes = &sandbox.attributes;
+    let port = attributes.port.as_ref().map_or(0, |port| port.value);
+    fill.holes.push(("__KOZE_PORT__", port.to_string()));
+    if let Some(health) = &attributes.health {
+        fill.regions.push("health");
+        fill.holes.push(("__KOZE_HEALTH__", to_literal(&json!(health.value))));
+    }
+    if let Some(words) = &attributes.entrypoint {
+        fill.regions.push("entrypoint");
+        fill.holes.push(("__KOZE_WORDS__", to_literal(&json!(words.value))));
+    }
+    if attributes.backend() == Backend::Managed {
+        let image = match attributes.image.as_ref().map(|image| &image.value) {
+            Some(Image::Platform) => PLATFORM_IMAGE,
+            _ => &sandbox.names.base,
+        };
+        fill.regions.push("owned");
+        fill.holes.extend([
+            ("__KOZE_IMAGE__", to_literal(&json!(image))),
+            ("__KOZE_INSTANCE__", to_literal(&instance_size(sandbox))),
+        ]);
+    }
+}
+
+/// Returns the size that a class passes to each start.
+fn instance_size(sandbox: &Sandbox) -> Value {
+    let attributes = &sandbox.attributes;
+    match &attributes.instance {
+        Some(own) => json!({
+            "vcpu": own.value.vcpu, "memoryMib": own.value.memory_mib, "diskMb": own.value.disk_mb,
+        }),
+        None => json!(attributes.instance_type.as_ref().map_or("lite", |kind| &kind.value)),
+    }
 }
 
 /// Renders names that need not be JavaScript identifiers.
@@ -165,6 +224,7 @@ fn class_fill(sandbox: &Sandbox) -> Fill {
     let mut fill = Fill {
         holes: vec![
             ("__KOZE_CLASS__", sandbox.class.value.clone()),
+            ("__KOZE_SERVICE__", sandbox.class.value.clone()),
             ("__KOZE_NATIVE__", sandbox.class.value.clone()),
             ("__KOZE_BASE__", base.to_owned()),
             // A directory name could otherwise end the comment.
@@ -195,8 +255,10 @@ fn class_fill(sandbox: &Sandbox) -> Fill {
     if has_policy(sandbox) {
         fill.regions.push("egress");
     }
-    if is_managed {
-        managed_fill(sandbox, &mut fill);
+    match sandbox.kind() {
+        Kind::Container => service_fill(sandbox, &mut fill),
+        Kind::Sandbox if attributes.backend() == Backend::Managed => managed_fill(sandbox, &mut fill),
+        Kind::Sandbox => {}
     }
     fill
 }

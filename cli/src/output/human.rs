@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use koze_model::Level;
 use koze_model::rules::listed;
+use koze_model::{Kind, Level};
 
 use crate::build::{Build, Scripts};
 use crate::finding::Findings;
@@ -59,8 +59,7 @@ pub fn sandboxes(build: &Build) -> String {
 
 fn render_table(build: &Build, environments: bool) -> String {
     let mut text = String::new();
-    let count = build.sandboxes.len();
-    let _ = write!(text, "{count} {}", if count == 1 { "sandbox" } else { "sandboxes" });
+    text.push_str(&count_of(build));
     if let Some(config) = &build.config {
         let _ = write!(text, " in {config}");
     }
@@ -82,13 +81,34 @@ fn render_table(build: &Build, environments: bool) -> String {
         for (name, image) in sandbox.images.iter().skip(1) {
             let _ = write!(text, ", {image} as `{name}`");
         }
-        text.push_str(if sandbox.backend.has_own_guest() { ", with koze's guest\n" } else { "\n" });
+        if sandbox.has_guest() {
+            text.push_str(", with koze's guest");
+        }
+        if let Some(port) = sandbox.port {
+            let _ = write!(text, ", a service at port {port}");
+        }
+        text.push('\n');
         for (name, image) in sandbox.environments.iter().filter(|_| environments) {
             let _ = writeln!(text, "    env.{name}  {image}");
         }
     }
     text.extend(describe_scripts(build));
     text
+}
+
+/// Counts the sandboxes, and the containers if there are any.
+fn count_of(build: &Build) -> String {
+    let count = |kind: Kind| build.sandboxes.iter().filter(|planned| planned.kind == kind).count();
+    let sandboxes = match count(Kind::Sandbox) {
+        1 => "1 sandbox".to_owned(),
+        count => format!("{count} sandboxes"),
+    };
+    let containers = match count(Kind::Container) {
+        0 => return sandboxes,
+        1 => "1 container".to_owned(),
+        count => format!("{count} containers"),
+    };
+    if count(Kind::Sandbox) == 0 { containers } else { format!("{sandboxes} and {containers}") }
 }
 
 /// Says where scripts run, if the project serves them.

@@ -31,7 +31,7 @@ struct Document<'a> {
     config: Option<&'a str>,
     /// The version of `@cloudflare/sandbox`; null if it was not determined.
     sdk: Option<Sdk<'a>>,
-    /// The sandboxes, in the order of their files.
+    /// The sandboxes and containers, in the order of their files.
     sandboxes: Vec<Sandbox<'a>>,
     /// The scripts of agents; null if the project does not serve the tools `script`.
     scripts: Option<Scripts>,
@@ -62,10 +62,12 @@ struct Sdk<'a> {
     source: &'a str,
 }
 
-/// A sandbox.
+/// A sandbox, or a container that runs a service.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 struct Sandbox<'a> {
+    /// What its file declares.
+    kind: Kind,
     /// Its file, relative to the package.
     file: &'a str,
     /// Its binding in the Worker's environment.
@@ -95,6 +97,17 @@ struct Scripts {
     binding: Option<&'static str>,
     /// Whether the Worker runs them in a dynamic Worker, where it has a binding for it.
     isolated: bool,
+}
+
+/// What a file declares.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// A sandbox, with the tools of agents.
+    Sandbox,
+    /// A container that runs a service, without koze's guest and without tools.
+    Container,
 }
 
 /// The backend of a class.
@@ -231,6 +244,10 @@ fn to_diagnostics(findings: &Findings) -> Vec<Diagnostic<'_>> {
 
 fn to_sandbox(sandbox: &Planned) -> Sandbox<'_> {
     Sandbox {
+        kind: match sandbox.kind {
+            koze_model::Kind::Sandbox => Kind::Sandbox,
+            koze_model::Kind::Container => Kind::Container,
+        },
         file: &sandbox.file,
         binding: &sandbox.binding,
         class: &sandbox.class,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use koze_edit::{Edit, Step};
-use koze_model::names;
 use koze_model::rules::listed;
+use koze_model::{Kind, names};
 
 use super::fate::Fate;
 use super::sandbox::Planning;
@@ -125,10 +125,19 @@ fn unique_names(
             }
             (None, None) => continue,
         };
+        let kind = wanted.sandbox.kind();
         let rule = koze_model::Rule::Collision {
+            kinds: [kind; 2],
             what: "container name",
             name: name.to_owned(),
-            remedy: "an application's name must be unique in the account: set another one with `#[sandbox(name = \"…\")]`",
+            remedy: match kind {
+                Kind::Sandbox => {
+                    "an application's name must be unique in the account: set another one with `#[sandbox(name = \"…\")]`"
+                }
+                Kind::Container => {
+                    "an application's name must be unique in the account: set another one with `#[container(name = \"…\")]`"
+                }
+            },
         };
         findings.push(Finding { rule: rule.into(), place: Some(wanted.place.clone()), also: vec![also] });
     }

@@ -260,6 +260,7 @@ fn check_backend(inputs: &Inputs, sandbox: &Sandbox, locked: &Locked, findings: 
     }
     let span = attributes.backend.as_ref().map_or(class.span, |backend| backend.span);
     let rule = Rule::BackendChanged {
+        kind: sandbox.kind(),
         class: class.value.clone(),
         name: sandbox.names.base.clone(),
         from: locked.backend.clone(),

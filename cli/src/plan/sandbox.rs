@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use koze_core::provider::Profile;
 use koze_model::image::{self, ImageSource};
-use koze_model::{Backend, Sandbox};
+use koze_model::{Backend, Kind, Sandbox};
 use serde_json::{Map, Value};
 
 use crate::images::{self, Resolved};
@@ -12,9 +12,13 @@ use crate::lock::{self, Locked};
 use crate::wrangler::blocks::Wanted;
 use crate::wrangler::lifecycle::Lifecycle;
 
-/// A sandbox in the finished plan.
+/// A sandbox or container in the finished plan.
 #[derive(Debug, Clone)]
 pub struct Planned {
+    /// Whether it is a sandbox or a container.
+    pub kind: Kind,
+    /// The port of its service, if it is a container.
+    pub port: Option<u16>,
     /// Its file, relative to the package.
     pub file: String,
     /// Its binding.
@@ -38,11 +42,16 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// Returns whether koze's guest is in its image.
+    pub fn has_guest(&self) -> bool {
+        self.kind == Kind::Sandbox && self.backend.has_own_guest()
+    }
+
     /// Returns whether wrangler builds the image.
     pub fn is_built(&self) -> bool {
         match self.backend {
-            Backend::Native => true,
-            Backend::Sdk => self.dockerfile().is_some(),
+            Backend::Native if self.kind == Kind::Sandbox => true,
+            Backend::Sdk | Backend::Native => self.dockerfile().is_some(),
             Backend::Managed => self.images.iter().any(|(_, image)| image != image::PLATFORM_IMAGE),
         }
     }
@@ -110,6 +119,8 @@ impl<'a> Planning<'a> {
         let image = &images[0];
         let made = || container(&locked.class).unwrap_or_default();
         Planned {
+            kind: sandbox.kind(),
+            port: sandbox.attributes.port.as_ref().map(|port| port.value),
             file: sandbox.file.clone(),
             binding: sandbox.names.binding.clone(),
             class: sandbox.class.value.clone(),

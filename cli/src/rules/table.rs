@@ -2,8 +2,8 @@
 
 use std::io;
 
-use koze_model::Backend;
 use koze_model::rules::listed;
+use koze_model::{Backend, Kind};
 
 use super::{join_with_or, way_out};
 use crate::own::Own;
@@ -320,9 +320,14 @@ koze_model::rule_table! {
         // The backend.
 
         /// A sandbox with koze's own guest has no image.
-        "K074" Error NoNativeImage { class: String, base: String, backend: Backend }
-            format!("`{class}` has no image: with `backend = \"{backend}\"` there is no default image")
-            => {
+        "K074" Error NoNativeImage { kind: Kind, class: String, base: String, backend: Backend }
+            match kind {
+                Kind::Sandbox => format!("`{class}` has no image: with `backend = \"{backend}\"` there is no default image"),
+                Kind::Container => format!("`{class}` has no image"),
+            }
+            => if *kind == Kind::Container {
+                format!("set `image` to that of the service, such as `image = \"wordpress:6.8-apache\"`, or add `{base}.Dockerfile` next to the source file")
+            } else {
                 let built = format!("set `image` to any Linux image, such as `image = \"debian:12-slim\"` or `image = \"python:3.12-slim\"`, or add `{base}.Dockerfile` next to the source file");
                 match backend {
                     Backend::Managed => format!("{built}; or set `image = \"{}\"`, which needs no build", koze_model::image::PLATFORM_IMAGE),
@@ -332,9 +337,13 @@ koze_model::rule_table! {
             why "The SDK comes with an image. koze's own guest runs in any Linux image, so you choose it.",
             eg r#"#[sandbox(backend = "native")]   // and no Dockerfile next to the source"#;
         /// The backend of a class was changed in the source only.
-        "K075" Error BackendChanged { class: String, name: String, from: String, to: Backend }
+        "K075" Error BackendChanged { kind: Kind, class: String, name: String, from: String, to: Backend }
             format!("`{class}` was built with the backend `{from}`, but its attribute now says `{to}`")
-            => format!("new containers replace the running ones, and files in them are lost: run `koze migrate --backend {to} {name}`, which lists the changes, or set the attribute back to `{from}`"),
+            => if *kind == Kind::Container {
+                format!("Cloudflare cannot change who starts the containers of an application: set it back to `{from}`, or declare another container and remove this one with `koze remove {name}`")
+            } else {
+                format!("new containers replace the running ones, and files in them are lost: run `koze migrate --backend {to} {name}`, which lists the changes, or set the attribute back to `{from}`")
+            },
             why "Changing the backend replaces the program in the container, so it is a command of its own that shows what will be lost.",
             eg r#"#[sandbox(backend = "native", image = "debian:12-slim")]   // where koze.lock says `backend = "sdk"`"#;
         /// A `.dockerignore` excludes koze's guest from the build of an image.
@@ -394,7 +403,7 @@ koze_model::rule_table! {
             eg "koze migrate --backend native shell   # where koze.lock says `backend = \"managed\"`";
 
         /// Nothing would enforce `max_instances`.
-        "K103" Error UnlimitedInstances { class: String }
+        "K104" Error UnlimitedInstances { class: String }
             format!("nothing limits the instances of `{class}`")
             => "Durable Object-managed Containers have no `max_instances`: koze limits the sandboxes of each session in its registry; add the line `registry = true` under `[package.metadata.koze]` in `Cargo.toml`, or remove `max_instances`",
             why "Only the limits of the account apply to these containers. A limit that nothing enforces would be a surprise on the bill.",

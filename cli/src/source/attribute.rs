@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use koze_model::{Report, depth, syntax};
+use koze_model::{Kind, Report, depth, syntax};
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::parse::Parser as _;
@@ -36,7 +36,7 @@ struct Argument {
 
 fn apply_change(text: &str, change: &Change) -> Option<String> {
     let file = depth::parse_file(text).ok()?;
-    let found = syntax::find(&file, "", &mut Report::new())?;
+    let found = syntax::find(&file, Kind::Sandbox, "", &mut Report::new())?;
     let attribute = &found.item.attrs[found.attribute];
     let entries = parse_entries(&found.tokens)?;
     let at = |key: &str| entries.iter().position(|entry| entry.key == key);

@@ -1,4 +1,6 @@
-//! The keys of the attribute, with the examples that messages quote.
+//! The keys of the attributes, with the examples that messages quote.
+
+use crate::kind::Kind;
 
 /// A key of the attribute.
 #[derive(Debug)]
@@ -11,7 +13,7 @@ pub struct Key {
     pub meaning: &'static str,
 }
 
-/// The keys, in the order of the documentation.
+/// The keys of `#[sandbox]`, in the order of the documentation.
 pub const KEYS: &[Key] = &[
     Key {
         name: "image",
@@ -146,3 +148,84 @@ pub const KEYS: &[Key] = &[
         meaning: "whether the container's logs are kept",
     },
 ];
+
+/// The keys of `#[container]` that `#[sandbox]` does not have, or that have another meaning there.
+const OWN_OF_CONTAINERS: &[Key] = &[
+    Key { name: "port", example: "port = 80", meaning: "the port of the service in the container; required" },
+    Key {
+        name: "health",
+        example: "health = \"/healthz\"",
+        meaning: "the path that has to answer with a status from 200 to 499 before the first request is forwarded; by \
+                  default, the port has to accept connections",
+    },
+    Key {
+        name: "entrypoint",
+        example: "entrypoint = [\"node\", \"server.js\"]",
+        meaning: "the program and its arguments, instead of those of the image; required with `backend = \"managed\"`",
+    },
+    Key {
+        name: "backend",
+        example: "backend = \"native\"",
+        meaning: "who starts the container: Cloudflare's scheduler with `native` (default), or the Durable Object with \
+                  `managed`",
+    },
+    Key {
+        name: "name",
+        example: "name = \"my-worker-blog\"",
+        meaning: "container application, unique in the account; default `<base>-container`",
+    },
+    Key {
+        name: "internet",
+        example: "internet = true",
+        meaning: "whether the service reaches the internet; default `false`",
+    },
+    Key {
+        name: "allowed_hosts",
+        example: "allowed_hosts = [\"api.example.com\", \"*.example.org\"]",
+        meaning: "the hosts the service may reach, at ports 80 and 443 unless an entry names one",
+    },
+    Key {
+        name: "denied_hosts",
+        example: "denied_hosts = [\"*.example.com\"]",
+        meaning: "hosts the service may not reach",
+    },
+    Key {
+        name: "max_instances",
+        example: "max_instances = 10",
+        meaning: "how many containers may run at once, at least 1; not with `backend = \"managed\"`",
+    },
+];
+
+/// The keys of `#[container]` that are those of `#[sandbox]`.
+const SHARED: &[&str] = &[
+    "image",
+    "image_build_context",
+    "image_vars",
+    "env_vars",
+    "sleep_after",
+    "instance_type",
+    "instance",
+    "renamed_from",
+    "constraints",
+    "rollout_step_percentage",
+    "rollout_active_grace_period",
+    "observability",
+];
+
+impl Key {
+    /// Returns the keys of an attribute, in the order of the documentation.
+    pub fn all(kind: Kind) -> Vec<&'static Key> {
+        match kind {
+            Kind::Sandbox => KEYS.iter().collect(),
+            Kind::Container => {
+                let shared = KEYS.iter().filter(|key| SHARED.contains(&key.name));
+                OWN_OF_CONTAINERS.iter().chain(shared).collect()
+            }
+        }
+    }
+
+    /// Returns a key of any attribute.
+    pub fn find(name: &str) -> Option<&'static Key> {
+        KEYS.iter().chain(OWN_OF_CONTAINERS).find(|key| key.name == name)
+    }
+}

@@ -135,6 +135,28 @@ pub(super) fn integer<T: TryFrom<u64>>(
     }
 }
 
+/// Parses `key = 80`, a TCP port.
+pub(super) fn port(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<u16>> {
+    let expected = "a port from 1 to 65535";
+    let number = integer_of(key, expected, value(key, expected, meta, report)?, report)?;
+    match u16::try_from(number.value) {
+        Ok(port) if port > 0 => Some(Spanned::new(port, number.span)),
+        _ => bad_value(key, &number.value.to_string(), expected, number.span, report),
+    }
+}
+
+/// Parses `key = "/healthz"`, the path of a URL with an optional query.
+pub(super) fn url_path(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
+    let path = text(key, meta, report)?;
+    let is_path = path.value.starts_with('/') && !path.value.starts_with("//");
+    let is_plain = path.value.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'#' | b'\\'));
+    if is_path && is_plain {
+        return Some(path);
+    }
+    let expected = "the path of a URL, such as `/healthz`";
+    bad_value(key, &path.value, expected, path.span, report)
+}
+
 /// Parses `key = 0.5` or `key = 1`, greater than zero.
 pub(super) fn number(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<f64>> {
     let expected = "a number above 0";

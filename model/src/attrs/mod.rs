@@ -1,7 +1,7 @@
-//! The grammar of `#[sandbox(..)]`.
+//! The grammar of `#[sandbox(..)]` and `#[container(..)]`.
 //!
-//! [`parse`] takes the tokens between the parentheses. [`KEYS`] lists each key once, with the example that messages
-//! quote; `literal` parses single values, `nested` the keys with nested keys.
+//! [`parse`] takes the tokens between the parentheses. [`Key::all`] lists each key once, with the example that
+//! messages quote; `literal` parses single values, `nested` the keys with nested keys.
 
 pub(crate) mod keys;
 mod literal;
@@ -19,6 +19,7 @@ use crate::Family;
 use crate::backend::Backend;
 use crate::image::{self, Image};
 use crate::instance::{self, Size};
+use crate::kind::Kind;
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
 use crate::value::Spanned;
@@ -28,15 +29,17 @@ pub use literal::{HOST_FORM, is_host};
 pub use nested::{Constraints, Instance, Observability};
 pub use workspace::{Code, NAME_FORM, Shell, Snapshot, Workspace, is_name};
 
-/// Returns the names that the error for an unknown key lists.
-fn known() -> Vec<&'static str> {
-    KEYS.iter().map(|key| key.name).collect()
+/// Returns the names of the keys of an attribute.
+fn known(kind: Kind) -> Vec<&'static str> {
+    Key::all(kind).into_iter().map(|key| key.name).collect()
 }
 
 /// A parsed attribute. Keys that were not given are `None` or empty.
 #[derive(Debug, Clone, Default)]
-#[allow(missing_docs, reason = "each field is the key of the same name: see KEYS")]
+#[allow(missing_docs, reason = "each other field is the key of the same name: see Key::all")]
 pub struct Attributes {
+    /// Whose attribute it is.
+    pub kind: Kind,
     pub image: Option<Spanned<Image>>,
     pub variant: Option<Spanned<String>>,
     pub instance_type: Option<Spanned<String>>,
@@ -64,6 +67,8 @@ pub struct Attributes {
     pub rollout_step_percentage: Option<Spanned<Rollout>>,
     pub rollout_active_grace_period: Option<Spanned<u32>>,
     pub observability: Option<Spanned<Observability>>,
+    pub port: Option<Spanned<u16>>,
+    pub health: Option<Spanned<String>>,
 }
 
 /// The steps of a rollout, in percent.
@@ -75,11 +80,12 @@ pub enum Rollout {
     Steps(Vec<u32>),
 }
 
-/// Parses the tokens between the parentheses of `#[sandbox(..)]`; no tokens give the defaults.
+/// Parses the tokens between the parentheses of an attribute; no tokens give the defaults.
 ///
 /// Adds errors to `report` and returns the valid parts, so that one mistake does not hide the next.
-pub fn parse(tokens: &TokenStream, report: &mut Report) -> Attributes {
-    let mut attributes = Attributes::default();
+pub fn parse(tokens: &TokenStream, kind: Kind, report: &mut Report) -> Attributes {
+    let mut attributes = Attributes { kind, ..Attributes::default() };
+    let known = known(kind);
     let metas = match Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens.clone()) {
         Ok(metas) => metas,
         Err(error) => {
@@ -99,6 +105,11 @@ pub fn parse(tokens: &TokenStream, report: &mut Report) -> Attributes {
                 Some(*first),
                 "first given here",
             ));
+            continue;
+        }
+        if !known.contains(&key.as_str()) {
+            let of = format!("`#[{kind}]`");
+            report.add(Rule::UnknownKey { key, of, known: known.clone() }, span);
             continue;
         }
         seen.push((key.clone(), span));
@@ -146,21 +157,21 @@ impl Attributes {
                 self.rollout_active_grace_period = literal::integer(key, meta, 0, report);
             }
             "observability" => self.observability = nested::observability(meta, report),
-            _ => report.add(
-                Rule::UnknownKey { key: key.to_owned(), of: "`#[sandbox]`".to_owned(), known: known() },
-                span,
-            ),
+            "port" => self.port = literal::port(key, meta, report),
+            "health" => self.health = literal::url_path(key, meta, report),
+            other => unreachable!("the key {other} is listed, but not parsed"),
         }
     }
 
-    /// Returns whether the sandbox serves a family of tools.
+    /// Returns whether the sandbox serves a family of tools. A container serves none.
     pub fn serves(&self, family: Family) -> bool {
-        self.tools.as_ref().map_or(family == Family::Agent, |tools| tools.value.contains(&family))
+        let by_default = self.kind == Kind::Sandbox && family == Family::Agent;
+        self.tools.as_ref().map_or(by_default, |tools| tools.value.contains(&family))
     }
 
     /// Returns the backend.
     pub fn backend(&self) -> Backend {
-        self.backend.as_ref().map_or(Backend::default(), |backend| backend.value)
+        self.backend.as_ref().map_or(self.kind.default_backend(), |backend| backend.value)
     }
 
     /// Returns the idle time before the sandbox sleeps, if the attribute sets one.
@@ -242,6 +253,11 @@ impl Attributes {
             });
         };
         match backend {
+            Backend::Sdk if self.kind == Kind::Container => {
+                let span = place("backend").unwrap_or_else(Span::call_site);
+                let expected = "`native` or `managed`: the SDK is for sandboxes";
+                literal::bad_value::<()>("backend", backend.word(), expected, span, report);
+            }
             Backend::Sdk => {
                 let why = "the SDK's image has its own program: remove `entrypoint`, or write `backend = \"native\"`";
                 refuse("entrypoint", why);
@@ -275,6 +291,11 @@ impl Attributes {
                         ),
                     );
                 }
+                if self.kind == Kind::Container {
+                    let why = "Cloudflare does not limit the number of Durable Object-managed Containers of a class: remove `max_instances`";
+                    refuse("max_instances", why);
+                    self.check_managed_image(report);
+                }
                 self.check_managed_size(report);
             }
         }
@@ -285,6 +306,21 @@ impl Attributes {
                 key: format!("image = \"{}\"", image::PLATFORM_IMAGE),
                 backend,
                 why: "only Durable Object-managed Containers start this image: write `backend = \"managed\"`, or choose another image".to_owned(),
+            };
+            report.add(rule, image.span);
+        }
+    }
+
+    /// Checks that wrangler builds the image of a service that a Durable Object starts.
+    fn check_managed_image(&self, report: &mut Report) {
+        let Some(image) = &self.image else { return };
+        if let Image::Registry(reference) = &image.value {
+            let rule = Rule::NotOfBackend {
+                key: format!("image = \"{reference}\""),
+                backend: Backend::Managed,
+                why: format!(
+                    "Durable Object-managed Containers start only images that wrangler builds: add a Dockerfile with the line `FROM {reference}` next to the source file, and remove `image`"
+                ),
             };
             report.add(rule, image.span);
         }

@@ -1,9 +1,13 @@
 use super::*;
 
-/// Parses an attribute, or returns the codes and messages of its errors.
 fn read(text: &str) -> Result<Attributes, Vec<String>> {
+    read_of(Kind::Sandbox, text)
+}
+
+/// Parses an attribute, or returns the codes and messages of its errors.
+fn read_of(kind: Kind, text: &str) -> Result<Attributes, Vec<String>> {
     let mut report = Report::new();
-    let attributes = parse(&text.parse().unwrap(), &mut report);
+    let attributes = parse(&text.parse().unwrap(), kind, &mut report);
     if report.iter().next().is_none() {
         return Ok(attributes);
     }
@@ -241,8 +245,67 @@ fn the_size_comes_from_the_type_or_the_custom_size() {
     ] {
         // A deprecated type is a warning.
         let mut report = Report::new();
-        let attributes = parse(&attribute.parse().unwrap(), &mut report);
+        let attributes = parse(&attribute.parse().unwrap(), Kind::Sandbox, &mut report);
         assert!(!report.has_errors(), "{attribute}");
         assert_eq!(attributes.size(), Size { memory_mib, disk_mb }, "{attribute}");
+    }
+}
+
+fn first_error_of_container(text: &str) -> String {
+    read_of(Kind::Container, text).expect_err(text).remove(0)
+}
+
+#[test]
+fn every_key_of_a_container_accepts_its_example() {
+    for key in Key::all(Kind::Container) {
+        let attributes = read_of(Kind::Container, key.example);
+        assert!(attributes.is_ok(), "{}: {attributes:?}", key.name);
+    }
+}
+
+#[test]
+fn a_container_serves_no_tools() {
+    let attributes = read_of(Kind::Container, "image = \"wordpress:6.8-apache\", port = 80").unwrap();
+    assert_eq!(attributes.backend(), Backend::Native);
+    assert!(Family::OF_SANDBOXES.into_iter().all(|family| !attributes.serves(family)));
+    for key in ["tools = [\"agent\"]", "workspace(name = \"a\")", "default", "variant = \"python\""] {
+        let error = first_error_of_container(key);
+        assert!(error.starts_with("K010 `#[container]` has no key"), "{error}");
+    }
+    for key in ["port = 80", "health = \"/\""] {
+        let error = first_error(key);
+        assert!(error.starts_with("K010 `#[sandbox]` has no key"), "{error}");
+    }
+}
+
+#[test]
+fn ports_and_health_paths_are_checked() {
+    let read = |text: &str| read_of(Kind::Container, text).unwrap();
+    assert_eq!(read("port = 65535").port.unwrap().value, 65535);
+    assert_eq!(read("health = \"/a?b=c\"").health.unwrap().value, "/a?b=c");
+    for (text, code) in [
+        ("port = 0", "K013"),
+        ("port = 65536", "K013"),
+        ("port = -1", "K013"),
+        ("port = \"80\"", "K012"),
+        ("health = \"healthz\"", "K013"),
+        ("health = \"//other.example\"", "K013"),
+        ("health = \"/a b\"", "K013"),
+        ("health = \"/\\\\other\"", "K013"),
+        ("health = \"/#a\"", "K013"),
+        ("health = true", "K012"),
+    ] {
+        assert!(first_error_of_container(text).starts_with(code), "{text}");
+    }
+}
+
+#[test]
+fn backends_of_containers_are_checked() {
+    let managed = |more: &str| format!("backend = \"managed\", entrypoint = [\"a\"], {more}");
+    assert!(read_of(Kind::Container, &managed("image = \"./a.Dockerfile\", port = 80")).is_ok());
+    assert!(first_error_of_container("backend = \"sdk\"").starts_with("K013 `sdk`"));
+    for more in ["image = \"nginx:1.27\"", "max_instances = 2", "constraints(regions = [\"WEUR\"])"] {
+        let error = first_error_of_container(&managed(more));
+        assert!(error.starts_with("K073"), "{error}");
     }
 }

@@ -10,14 +10,17 @@ mod table;
 pub use koze_protocol::words::nearest;
 pub use table::Rule;
 
-use crate::attrs::keys::KEYS;
+use crate::attrs::keys::Key;
+use crate::kind::Kind;
 use crate::names::InvalidFileName;
 
 impl From<InvalidFileName> for Rule {
     fn from(invalid: InvalidFileName) -> Self {
         match invalid {
-            InvalidFileName::Suffix { file } => Rule::NotASandboxFile { file, class: None },
-            InvalidFileName::Base { file, suggestion } => Rule::BadFileName { file, suggestion },
+            InvalidFileName::Suffix { file } => {
+                Rule::NotASandboxFile { kind: Kind::Sandbox, file, class: None }
+            }
+            InvalidFileName::Base { kind, file, suggestion } => Rule::BadFileName { kind, file, suggestion },
         }
     }
 }
@@ -68,9 +71,7 @@ pub fn listed(words: &[&str]) -> String {
 
 /// Returns the example for a key.
 pub(super) fn example(key: &str) -> String {
-    KEYS.iter()
-        .find(|known| known.name == key)
-        .map_or_else(|| format!("{key} = \"value\""), |known| known.example.to_owned())
+    Key::find(key).map_or_else(|| format!("{key} = \"value\""), |known| known.example.to_owned())
 }
 
 #[cfg(test)]

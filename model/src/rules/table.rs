@@ -2,6 +2,7 @@
 
 use super::{example, listed, nearest};
 use crate::backend::Backend;
+use crate::kind::Kind;
 
 crate::rule_table! {
     /// A rule, with the data for its message.
@@ -15,54 +16,57 @@ crate::rule_table! {
             why "koze build reads the source without compiling it. It cannot find a struct in a file that is not Rust.",
             eg "#[sandbox]\npub struct ShellSandbox";
         /// A sandbox file declares no sandbox.
-        "K002" Error NoSandbox { class: String }
-            "no `#[sandbox]` struct in this file"
-            => format!("declare one: `#[sandbox] pub struct {class};`, or rename the file so that it does not end in `.sandbox.rs`"),
+        "K002" Error NoSandbox { kind: Kind, class: String }
+            format!("no `#[{kind}]` struct in this file")
+            => format!("declare one: `#[{kind}] pub struct {class};`, or rename the file so that it does not end in `{}`", kind.suffix()),
             why "The ending `.sandbox.rs` promises a sandbox. If koze ignored the file, a forgotten attribute would remove a sandbox from the configuration.",
             eg "// src/server/shell.sandbox.rs\npub struct ShellSandbox;";
         /// A sandbox file declares more than one sandbox.
-        "K003" Error SecondSandbox { class: String, first: String }
-            format!("`{class}` is the second `#[sandbox]` of this file, after `{first}`")
-            => format!("a file declares exactly one sandbox: move `{class}` to its own `.sandbox.rs` file"),
+        "K003" Error SecondSandbox { kind: Kind, class: String, first: String }
+            format!("`{class}` is the second `#[{kind}]` of this file, after `{first}`")
+            => format!("a file declares exactly one {kind}: move `{class}` to its own `{}` file", kind.suffix()),
             why "The name of the file determines the names of the binding and the container, so that one can be found from the other. A second struct would have no names.",
             eg "#[sandbox]\npub struct ShellSandbox;\n#[sandbox]\npub struct PythonSandbox;";
         /// `#[sandbox]` is on an item that is not a struct.
-        "K004" Error NotAStruct { kind: String }
-            format!("`#[sandbox]` is on {kind}, not on a struct")
-            => "declare a struct: `#[sandbox] pub struct ShellSandbox;`",
+        "K004" Error NotAStruct { kind: Kind, found: String }
+            format!("`#[{kind}]` is on {found}, not on a struct")
+            => format!("declare a struct: `#[{kind}] pub struct {};`", kind.example_class()),
             why "The attribute generates a Durable Object class with the name of the struct. Only a struct without fields has all that it needs.",
             eg "#[sandbox]\npub enum ShellSandbox {}";
         /// A sandbox struct has generic parameters.
-        "K005" Error Generic { class: String }
-            format!("the sandbox `{class}` is generic")
+        "K005" Error Generic { kind: Kind, class: String }
+            format!("the {kind} `{class}` is generic")
             => format!("a Durable Object class cannot be generic: declare `pub struct {class};` without parameters"),
             why "Cloudflare creates objects by the name of their class, and JavaScript has no type parameters.",
             eg "#[sandbox]\npub struct ShellSandbox<T>(T);";
         /// `#[sandbox]` is inside a module, function or macro.
-        "K006" Error Nested { class: String }
-            format!("the sandbox `{class}` is not at the top level of its file")
+        "K006" Error Nested { kind: Kind, class: String }
+            format!("the {kind} `{class}` is not at the top level of its file")
             => "move the struct to the top level of the file, where the generated code expects it",
             why "The generated code refers to the struct by the path of its file. koze does not evaluate modules, functions or macros.",
             eg "mod inner {\n    #[sandbox]\n    pub struct ShellSandbox;\n}";
         /// No names can be derived from the name of a sandbox file.
-        "K007" Error BadFileName { file: String, suggestion: String }
-            format!("`{file}` is not a valid name for a sandbox file")
-            => format!("the part before `.sandbox.rs` must match `{}` and be a valid module name: rename the file to `{suggestion}.sandbox.rs`", crate::names::BASE_PATTERN),
+        "K007" Error BadFileName { kind: Kind, file: String, suggestion: String }
+            format!("`{file}` is not a valid name for a {kind} file")
+            => format!("the part before `{suffix}` must match `{}` and be a valid module name: rename the file to `{suggestion}{suffix}`", crate::names::BASE_PATTERN, suffix = kind.suffix()),
             why "The name of the file becomes a module in Rust, a binding in the Worker and a container in the configuration. Each has its own rules, and this pattern satisfies all of them.",
             eg "src/server/My Tool.sandbox.rs";
         /// `#[sandbox]` is in a file that `koze build` does not read.
-        "K008" Error NotASandboxFile { file: String, class: Option<String> }
-            format!("`#[sandbox]` is in `{file}`, which `koze build` does not read")
+        "K008" Error NotASandboxFile { kind: Kind, file: String, class: Option<String> }
+            format!("`#[{kind}]` is in `{file}`, {}", not_read(*kind, file))
             => {
-                let names = crate::names::Names::of_class(class.as_deref().unwrap_or("ShellSandbox"));
-                format!("move the struct to its own file below `src`, such as `src/server/{}.sandbox.rs`", names.base)
+                let names = crate::names::Names::of_class(*kind, class.as_deref().unwrap_or(kind.example_class()));
+                format!("move the struct to its own file below `src`, such as `src/server/{}{}`", names.base, kind.suffix())
             },
             why "koze finds sandboxes by the names of their files. A struct elsewhere would compile, but have no container and no storage.",
             eg "// src/lib.rs\n#[sandbox]\npub struct ShellSandbox;";
         /// A struct's name cannot be the name of a Durable Object class.
-        "K009" Error ReservedClass { class: String, why: &'static str }
-            format!("`{class}` cannot be the class of a sandbox: the name is {why}")
-            => format!("rename the struct, for example to `{}Sandbox`", heck::AsUpperCamelCase(class.strip_suffix("Sandbox").filter(|stem| !stem.is_empty()).unwrap_or("Shell"))),
+        "K009" Error ReservedClass { kind: Kind, class: String, why: &'static str }
+            format!("`{class}` cannot be the class of a {kind}: the name is {why}")
+            => match class.strip_suffix(kind.class_suffix()).filter(|stem| !stem.is_empty()) {
+                Some(stem) => format!("rename the struct, for example to `{}{}`", heck::AsUpperCamelCase(stem), kind.class_suffix()),
+                None => format!("rename the struct, for example to `{}`", kind.example_class()),
+            },
             why "The generated Worker entry exports the class by this name, next to the classes of koze and of the SDK.",
             eg "#[sandbox]\npub struct Sandbox;";
 
@@ -138,9 +142,9 @@ crate::rule_table! {
             why "The backend determines the class, the image and the storage of a sandbox, so koze does not fall back to another one.",
             eg r#"#[sandbox(backend = "docker")]"#;
         /// Conditional compilation decides whether a sandbox exists.
-        "K022" Error Conditional { class: String }
-            format!("the sandbox `{class}` is conditionally compiled")
-            => "the wrangler configuration is the same for every build: remove `cfg`, or declare the sandbox in another package",
+        "K022" Error Conditional { kind: Kind, class: String }
+            format!("the {kind} `{class}` is conditionally compiled")
+            => format!("the wrangler configuration is the same for every build: remove `cfg`, or declare the {kind} in another package"),
             why "The configuration lists every class that has storage. If a feature removed the class, a deployment without the feature would look like a request to delete the storage.",
             eg "#[cfg(feature = \"shell\")]\n#[sandbox]\npub struct ShellSandbox;";
         /// The attribute declares a workspace, but the sandbox does not serve the tools for it.
@@ -165,8 +169,8 @@ crate::rule_table! {
         // The project.
 
         /// Two sandboxes have the same binding, class or container name.
-        "K025" Error Collision { what: &'static str, name: String, remedy: &'static str }
-            format!("two sandboxes have the {what} `{name}`")
+        "K025" Error Collision { kinds: [Kind; 2], what: &'static str, name: String, remedy: &'static str }
+            format!("{} have the {what} `{name}`", two_of(*kinds))
             => remedy,
             why "Bindings, classes and container names are unique in a Worker: Cloudflare would reject the deployment.",
             eg "src/server/my-tool.sandbox.rs\nsrc/server/my_tool.sandbox.rs";
@@ -185,11 +189,34 @@ crate::rule_table! {
             => why,
             why "The backends run different programs in the container. A key that only one of them supports would have no effect with the other.",
             eg r#"#[sandbox(backend = "native", variant = "python")]"#;
+        /// A container lacks a key that has no default.
+        "K103" Error MissingKey { kind: Kind, key: &'static str, why: &'static str }
+            format!("`#[{kind}]` lacks the key `{key}`")
+            => format!("{why}: add it, for example `{}`", example(key)),
+            why "koze does not read the image, so it cannot know the port and the program of the service in it.",
+            eg r#"#[container(image = "wordpress:6.8-apache")]   // without `port`"#;
         /// The image of a sandbox with the backend `sdk` is not one of the SDK's.
         "K098" Error NotASandboxImage { image: String }
             format!("`{image}` does not contain the program of the sandbox SDK")
             => "write `backend = \"native\"`, with which any Linux image works, or add a Dockerfile next to the source file that is based on `docker.io/cloudflare/sandbox`",
             why "With the backend `sdk`, the Worker talks to this program in the container. An official image of Docker Hub does not have it, so each call would fail.",
             eg r#"#[sandbox(image = "python:3.12-slim")]"#;
+    }
+}
+
+/// Names two files by what they declare.
+fn two_of(kinds: [Kind; 2]) -> &'static str {
+    match kinds {
+        [Kind::Sandbox, Kind::Sandbox] => "two sandboxes",
+        [Kind::Container, Kind::Container] => "two containers",
+        _ => "a sandbox and a container",
+    }
+}
+
+/// Says why `koze build` does not find an attribute in a file.
+fn not_read(kind: Kind, file: &str) -> String {
+    match Kind::of_file(file) {
+        Some(other) if other != kind => format!("which declares a {other}"),
+        _ => "which `koze build` does not read".to_owned(),
     }
 }

@@ -59,3 +59,24 @@ fn spans_are_byte_ranges_of_the_text() {
     let range = report.iter().next().unwrap().at.span.unwrap().byte_range();
     assert_eq!(&text[range], "nme");
 }
+
+#[test]
+fn a_container_is_declared_in_its_own_kind_of_file() {
+    let attribute = "#[container(image = \"wordpress:6.8-apache\", port = 80)]";
+    let container = read("src/blog.container.rs", &format!("{attribute} pub struct BlogContainer;")).unwrap();
+    assert_eq!(container.kind(), Kind::Container);
+    assert_eq!(container.container(), "blog-container");
+    assert!(!container.has_guest() && container.workspace().is_none());
+    for (file, text, codes) in [
+        ("a.container.rs", "struct A;".to_owned(), ["K002"]),
+        ("a.container.rs", "#[sandbox] struct A;".to_owned(), ["K002"]),
+        ("a.sandbox.rs", format!("{attribute} struct A;"), ["K002"]),
+        ("A.container.rs", format!("{attribute} struct A;"), ["K007"]),
+        ("a.container.rs", format!("{attribute} enum A {{}}"), ["K004"]),
+        ("a.container.rs", format!("{attribute} struct KozeService;"), ["K009"]),
+        ("a.container.rs", "#[container(image = \"a:1\")] struct A;".to_owned(), ["K103"]),
+        ("a.container.rs", "#[container(port = 1, backend = \"managed\")] struct A;".to_owned(), ["K103"]),
+    ] {
+        assert_eq!(read(file, &text).unwrap_err(), codes, "{file}: {text}");
+    }
+}

@@ -45,6 +45,24 @@ impl Env {
     }
     //#endregion
     //#endregion
+    //#region service
+    //#region public
+
+    /// Returns the services of `__KOZE_SOURCE__`, bound as `__KOZE_BINDING__`.
+    #[must_use]
+    pub fn __KOZE_ACCESSOR__(&self) -> ::koze::Services<super::__KOZE_CLASS__> {
+        ::koze::Services::new(&self.0)
+    }
+    //#endregion
+    //#region private
+
+    /// Returns the services of `__KOZE_SOURCE__`, bound as `__KOZE_BINDING__`.
+    #[must_use]
+    pub(crate) fn __KOZE_ACCESSOR__(&self) -> ::koze::Services<super::__KOZE_CLASS__> {
+        ::koze::Services::new(&self.0)
+    }
+    //#endregion
+    //#endregion
     //#region binding
 
     /// __KOZE_DOC__

@@ -18,7 +18,7 @@ pub use __tools::{definitions, handle_tool_call, profiles, serve};
 //#endregion
 //#region sandbox
 
-/// The sandbox of `__KOZE_SOURCE__`.
+/// The __KOZE_KIND__ of `__KOZE_SOURCE__`.
 #[path = "__KOZE_PATH__"]
 pub mod __KOZE_MODULE__;
 //#region public

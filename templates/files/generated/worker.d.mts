@@ -9,6 +9,9 @@ import type { KozeSandbox as KozeNative } from "./koze/native.mjs";
 //#region managed-base
 import type { KozeSandbox as KozeManaged } from "./koze/managed.mjs";
 //#endregion
+//#region service-base
+import type { KozeService } from "./koze/service.mjs";
+//#endregion
 //#region kept-base
 import type { DurableObject as KozeKept } from "cloudflare:workers";
 //#endregion
@@ -37,6 +40,11 @@ export declare class __KOZE_CLASS__<Env = unknown> extends KozeBase<Env> {}
 
 /** The sandbox that `__KOZE_SOURCE__` declares, bound as `__KOZE_BINDING__`. */
 export declare class __KOZE_NATIVE__<Env = unknown> extends __KOZE_BASE__<Env> {}
+//#endregion
+//#region service
+
+/** The service in a container that `__KOZE_SOURCE__` declares, bound as `__KOZE_BINDING__`. */
+export declare class __KOZE_SERVICE__<Env = unknown> extends KozeService<Env> {}
 //#endregion
 //#region kept
 

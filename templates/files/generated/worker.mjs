@@ -11,6 +11,9 @@ import { KozeSandbox as KozeNative } from "./koze/native.mjs";
 //#region managed-base
 import { KozeSandbox as KozeManaged } from "./koze/managed.mjs";
 //#endregion
+//#region service-base
+import { KozeService } from "./koze/service.mjs";
+//#endregion
 //#region guest
 import { PROGRAM as KozeGuest } from "./koze/koze-guest.mjs";
 //#endregion
@@ -82,6 +85,44 @@ export class __KOZE_NATIVE__ extends __KOZE_BASE__ {
     guest: KozeGuest,
     //#endregion
   };
+  //#endregion
+  //#region env_vars
+  /** @type {Record<string, string>} @override */
+  envVars = __KOZE_ENV_VARS__;
+  //#endregion
+  //#region sleep_after
+  /** @override */
+  sleepAfterMs = __KOZE_SLEEP_AFTER_MS__;
+  //#endregion
+  /** @override */
+  enableInternet = __KOZE_INTERNET__;
+  //#region allowed_hosts
+  /** @type {string[]} @override */
+  allowedHosts = __KOZE_ALLOWED_HOSTS__;
+  //#endregion
+  //#region denied_hosts
+  /** @type {string[]} @override */
+  deniedHosts = __KOZE_DENIED_HOSTS__;
+  //#endregion
+}
+//#endregion
+//#region service
+
+/** The service in a container that `__KOZE_SOURCE__` declares. */
+export class __KOZE_SERVICE__ extends KozeService {
+  /** @override */
+  port = __KOZE_PORT__;
+  //#region health
+  /** @override */
+  health = __KOZE_HEALTH__;
+  //#endregion
+  //#region entrypoint
+  /** @type {string[]} @override */
+  entrypoint = __KOZE_WORDS__;
+  //#endregion
+  //#region owned
+  /** @type {KozeService["owned"]} @override */
+  owned = { image: __KOZE_IMAGE__, instance: __KOZE_INSTANCE__ };
   //#endregion
   //#region env_vars
   /** @type {Record<string, string>} @override */

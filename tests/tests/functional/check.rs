@@ -141,6 +141,7 @@ fn json_of_a_build() {
         "config": "wrangler.jsonc",
         "sdk": { "version": "0.12.10", "source": "package.json" },
         "sandboxes": [{
+            "kind": "sandbox",
             "file": SHELL,
             "binding": "SHELL_SANDBOX",
             "class": "ShellSandbox",

@@ -13,6 +13,7 @@ mod common;
 mod completions;
 mod concurrent;
 mod config;
+mod containers;
 mod contradictions;
 mod cp;
 mod crash;

@@ -36,6 +36,7 @@ pub(crate) struct Worker {
 
 /// A sandbox in the output of `koze list`.
 pub(crate) struct Sandbox {
+    pub(crate) kind: String,
     pub(crate) binding: String,
     pub(crate) class: String,
     pub(crate) container: String,
@@ -145,6 +146,7 @@ impl Worker {
         let text = |value: &Value| value.as_str().expect("a text").to_owned();
         list.iter()
             .map(|sandbox| Sandbox {
+                kind: text(&sandbox["kind"]),
                 binding: text(&sandbox["binding"]),
                 class: text(&sandbox["class"]),
                 container: text(&sandbox["container"]),

@@ -55,8 +55,9 @@ fn usage(worker: &Worker) -> String {
     }
     text += "}\nexport async function use(env: Env): Promise<number[]> {\n  const codes: number[] = [];\n";
     for sandbox in &sandboxes {
-        let call = match sandbox.backend.as_str() {
-            "native" | "managed" => "koze({ status: {} })).ok ? 0 : 1",
+        let call = match (sandbox.kind.as_str(), sandbox.backend.as_str()) {
+            ("container", _) => "fetch(\"http://service/\")).status",
+            (_, "native" | "managed") => "koze({ status: {} })).ok ? 0 : 1",
             _ => "exec(\"true\")).exitCode",
         };
         let _ = writeln!(
@@ -104,7 +105,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 25] = [
+const TEMPLATES: [&str; 28] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -117,6 +118,9 @@ const TEMPLATES: [&str; 25] = [
     "koze/managed.d.mts",
     "koze/waiting.mjs",
     "koze/container.mjs",
+    "koze/intercept.mjs",
+    "koze/service.mjs",
+    "koze/service.d.mts",
     "koze/guest.mjs",
     "koze/trees.mjs",
     "koze/egress.mjs",

@@ -94,6 +94,9 @@ fn create_project(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
         format: args::Format::Human,
     };
     let wanted = args::Add {
+        container: false,
+        image: None,
+        port: None,
         name: "python".to_owned(),
         backend: None,
         variant: None,

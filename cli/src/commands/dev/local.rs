@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use koze_core::provider::Profile;
 use koze_core::{Code, Error};
+use koze_model::Kind;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -128,7 +129,8 @@ impl Run {
     fn on_build(&mut self, built: &Build) -> Result<(), ExitCode> {
         let Some(plan) = &built.plan else { return Ok(()) };
         let (_, config) = opened(&self.place)?;
-        let classes = plan.sandboxes.iter();
+        // A service needs a container, so its class stays the one of the entry point, which says so.
+        let classes = plan.sandboxes.iter().filter(|planned| planned.kind == Kind::Sandbox);
         let classes = classes
             .flat_map(|planned| planned.provided.iter().map(|one| (planned.class.clone(), one.clone())))
             .collect();

@@ -10,7 +10,6 @@ use std::process::ExitCode;
 use std::thread;
 
 use koze_model::image::ImageSource;
-use koze_model::names::SUFFIX;
 
 use super::with_wrangler::{environment, environment_argument, opened, place, ready};
 use super::{build, show, watch};
@@ -93,7 +92,7 @@ fn in_containers(started: &Started) -> Result<ExitCode, ExitCode> {
 fn explain_pulls(built: &Build) -> String {
     let mut text = String::new();
     for sandbox in built.sandboxes.iter().filter(|sandbox| !sandbox.is_built()) {
-        let dockerfile = sandbox.file.replace(SUFFIX, DOCKERFILE);
+        let dockerfile = sandbox.file.replace(sandbox.kind.suffix(), DOCKERFILE);
         let first = match sandbox.image_source {
             ImageSource::Attribute => "; remove `image` from its attribute",
             ImageSource::Variant => "; remove `variant` from its attribute",
@@ -102,7 +101,8 @@ fn explain_pulls(built: &Build) -> String {
         };
         let _ = writeln!(
             text,
-            "koze dev: wrangler pulls `{image}` of {file} only with a Cloudflare login (`npx wrangler login`). A Dockerfile next to the sandbox does not need one: echo 'FROM {image}' > {dockerfile}{first}",
+            "koze dev: wrangler pulls `{image}` of {file} only with a Cloudflare login (`npx wrangler login`). A Dockerfile next to the {kind} does not need one: echo 'FROM {image}' > {dockerfile}{first}",
+            kind = sandbox.kind,
             image = sandbox.image,
             file = sandbox.file,
         );

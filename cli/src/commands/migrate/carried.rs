@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use koze_model::{Report, attrs, image};
+use koze_model::{Kind, Report, attrs, image};
 use proc_macro2::TokenStream;
 use serde_json::Value;
 
@@ -72,6 +72,6 @@ fn size_key(legacy: &Legacy) -> Option<String> {
 /// Returns whether an attribute accepts these keys.
 fn is_valid(keys: &str) -> bool {
     let mut report = Report::new();
-    let parsed = keys.parse::<TokenStream>().map(|tokens| attrs::parse(&tokens, &mut report));
+    let parsed = keys.parse::<TokenStream>().map(|tokens| attrs::parse(&tokens, Kind::Sandbox, &mut report));
     parsed.is_ok() && !report.has_errors()
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use koze_model::attrs::Rollout;
+use koze_model::image::PLATFORM_IMAGE;
 use serde_json::{Map, Value, json};
 
 use super::Wanted;
@@ -41,15 +42,24 @@ impl Wanted<'_> {
 
     /// Returns the entry of an image that wrangler builds. The platform's own image has none.
     fn named_image(&self, image: &Resolved, config_dir: &Path) -> Option<(String, Value)> {
-        let guest = image.guest.as_ref()?;
+        if image.image == PLATFORM_IMAGE {
+            return None;
+        }
         let mut built = Map::new();
         built.insert("dockerfile".to_owned(), json!(image.entry(config_dir)));
-        if let Some(context) = &guest.context {
+        let attributes = &self.sandbox.attributes;
+        let context = match &image.guest {
+            Some(guest) => guest.context.clone(),
+            // wrangler's default is the directory of the Dockerfile.
+            None => attributes.image_build_context.as_ref().map(|path| self.source_dir.join(&path.value)),
+        };
+        let is_dockerfile = image.guest.as_ref().is_none_or(|guest| guest.context.is_some());
+        if let Some(context) = &context {
             built.insert("build_context".to_owned(), json!(paths::dotted(context, config_dir)));
-            if let Some(vars) = &self.sandbox.attributes.image_vars {
-                let vars = vars.value.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-                built.insert("build_vars".to_owned(), vars);
-            }
+        }
+        if let Some(vars) = attributes.image_vars.as_ref().filter(|_| is_dockerfile) {
+            let vars = vars.value.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+            built.insert("build_vars".to_owned(), vars);
         }
         Some((image.name.clone(), Value::Object(built)))
     }

@@ -4,6 +4,7 @@
 
 import { Fault, HOME, notUp, offline } from "./calls.mjs";
 import { Connection, Foreign, PORT, Refused, Silent } from "./guest.mjs";
+import { NO_EGRESS, intercept } from "./intercept.mjs";
 
 /** The timeout of a call that waits for a container. */
 const REACH_MS = 45_000;
@@ -41,10 +42,6 @@ const SOON_BACKOFF_MS = 40;
 
 /** The directories that every sandbox has. */
 const DIRECTORIES = [HOME, "/workspace"];
-
-/** The certificate authority of intercepted HTTPS, and the variables that point programs to it. */
-const AUTHORITY = "/etc/cloudflare/certs/cloudflare-containers-ca.crt";
-const AUTHORITIES = ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"];
 
 /** The storage key for the token of the running container's guest. */
 const TOKEN = "koze:guest";
@@ -348,19 +345,9 @@ export class Container {
 
   /** Intercepts the traffic if there is an egress policy. Returns the variables that programs need. */
   async #intercept() {
-    const { allowedHosts: allowed, deniedHosts: denied, enableInternet: internet } = this.#setup;
-    if (!allowed && !denied) return {};
-    const exported = /** @type {Record<string, ((options: object) => Fetcher) | undefined>} */ (
-      /** @type {unknown} */ (this.#ctx.exports)
-    );
-    if (!exported?.["KozeEgress"]) {
-      throw new Fault("unsupported", "the Worker has no KozeEgress: let wrangler's `main` be the entry that `koze build` writes");
-    }
-    const [containerId, className] = [this.#ctx.id.toString(), this.#setup.constructor.name];
-    const gate = exported["KozeEgress"]({ props: { allowed, denied, internet, containerId, className } });
-    await this.#container.interceptOutboundHttps("*", gate);
-    await this.#container.interceptAllOutboundHttp(gate);
-    return Object.fromEntries(AUTHORITIES.map((name) => [name, AUTHORITY]));
+    const authority = await intercept(this.#ctx, this.#setup.constructor.name, this.#setup);
+    if (!authority) throw new Fault("unsupported", NO_EGRESS);
+    return authority;
   }
 
   async #kill() {

@@ -9,4 +9,5 @@ mod faults;
 mod images;
 mod managed;
 mod project;
+mod service;
 mod sleep;

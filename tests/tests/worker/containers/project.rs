@@ -81,8 +81,7 @@ pub(super) fn rust_worker(engine: &Engine) -> Worker {
 /// architecture.
 pub(super) fn plain_worker(engine: &Engine) -> Worker {
     let worker = worker(engine);
-    let plain = fs_err::read(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
-    fs_err::write(worker.build_dir().join("index.js"), plain).expect("it in its place");
+    forward_calls(&worker);
     let project = &worker.project;
     project.write("src/server/bare.Dockerfile", "FROM scratch\nCOPY --chmod=0755 foreign /foreign\n");
     project.write("src/server/foreign", FOREIGN);
@@ -95,9 +94,8 @@ pub(super) fn plain_worker(engine: &Engine) -> Worker {
 /// Creates a project with JavaScript in place of the Rust Worker, and containers that Durable Objects start.
 pub(super) fn managed_worker(engine: &Engine) -> Worker {
     let worker = project::made("managed");
+    forward_calls(&worker);
     let project = &worker.project;
-    let plain = fs_err::read(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
-    fs_err::write(worker.build_dir().join("index.js"), plain).expect("it in its place");
     for written in ["wrangler.jsonc", "koze.lock", "src/server/shell.sandbox.rs"] {
         fs_err::remove_file(project.path(written)).expect("a file of `koze new`");
     }
@@ -128,6 +126,46 @@ pub(super) fn managed_worker(engine: &Engine) -> Worker {
         ("lost", "LostSandbox", "image = \"./lost.Dockerfile\""),
     ] {
         project.write(format!("src/server/{name}.sandbox.rs"), managed(attributes, class));
+    }
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    worker
+}
+
+/// Puts JavaScript in place of the Rust Worker that forwards the calls of a test.
+fn forward_calls(worker: &Worker) {
+    let plain = fs_err::read(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
+    fs_err::write(worker.build_dir().join("index.js"), plain).expect("it in its place");
+}
+
+/// Creates such a project with JavaScript instead, and three services next to the sandboxes: with the entrypoint of its
+/// image, in a container that the object owns, and one whose container ends at once.
+pub(super) fn service_worker(engine: &Engine, idle: &str) -> Worker {
+    let worker = worker(engine);
+    forward_calls(&worker);
+    let project = &worker.project;
+    let server = root().join("tests/tests/worker/containers/service.pl");
+    project.write("src/server/service.pl", fs_err::read(server).expect("the server"));
+    let image = format!("FROM {}\nCOPY service.pl /\n", engine.base().0);
+    let common = format!("port = 8080, sleep_after = \"{idle}\", env_vars(GREETING = \"hello\")");
+    for (name, class, more, entrypoint) in [
+        (
+            "blog",
+            "BlogContainer",
+            "health = \"/healthz\"",
+            "ENTRYPOINT [\"perl\", \"/service.pl\", \"8080\"]\n",
+        ),
+        (
+            "tool",
+            "ToolContainer",
+            "backend = \"managed\", entrypoint = [\"perl\", \"/service.pl\", \"8080\"]",
+            "",
+        ),
+        ("broken", "BrokenContainer", "entrypoint = [\"false\"]", ""),
+    ] {
+        project.write(format!("src/server/{name}.Dockerfile"), format!("{image}{entrypoint}"));
+        let text = format!("use koze::prelude::*;\n\n#[container({common}, {more})]\npub struct {class};\n");
+        project.write(format!("src/server/{name}.container.rs"), text);
     }
     let run = project.koze(&["build"]);
     assert_eq!(run.code, 0, "{run:?}");
