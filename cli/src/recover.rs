@@ -64,10 +64,9 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
 
 /// Returns the backend that a base class of the entry point is for.
 fn backend_of(base: &str) -> Backend {
-    let is_of = |name: &&str| base.starts_with(name);
-    if ["KozeNative", "KozeService"].iter().any(|name| is_of(&name)) {
+    if ["KozeNative", "KozeService"].iter().any(|own| base.starts_with(own)) {
         Backend::Native
-    } else if is_of(&"KozeManaged") {
+    } else if base.starts_with("KozeManaged") {
         Backend::Managed
     } else {
         Backend::Sdk

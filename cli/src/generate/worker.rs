@@ -149,14 +149,11 @@ fn managed_fill(sandbox: &Sandbox, fill: &mut Fill) {
         Image::Platform => json!(PLATFORM_IMAGE),
         _ => Value::Null,
     };
-    let images: Map<String, Value> = match &attributes.images {
-        Some(images) => {
-            images.value.iter().map(|(name, image)| (name.clone(), platform(&image.value))).collect()
-        }
-        None => {
-            let image = attributes.image.as_ref().map_or(Value::Null, |image| platform(&image.value));
-            [(sandbox.names.base.clone(), image)].into_iter().collect()
-        }
+    let images: Map<String, Value> = if let Some(images) = &attributes.images {
+        images.value.iter().map(|(name, image)| (name.clone(), platform(&image.value))).collect()
+    } else {
+        let image = attributes.image.as_ref().map_or(Value::Null, |image| platform(&image.value));
+        [(sandbox.names.base.clone(), image)].into_iter().collect()
     };
     let words = attributes.entrypoint.as_ref().map_or(&[][..], |words| &words.value);
     let keeps_files = attributes.keep_files.as_ref().is_some_and(|keep| keep.value);

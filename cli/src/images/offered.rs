@@ -30,7 +30,7 @@ pub fn offered<'a>(
     let served: Vec<_> = sandboxes.filter(|(sandbox, _)| serves(sandbox)).collect();
     let declared = served.iter().find(|(sandbox, _)| sandbox.attributes.default.is_some());
     let first = || served.iter().find(|(sandbox, _)| Some(sandbox.names.base.as_str()) == first);
-    let (_, images) = declared.or_else(|| first())?;
+    let (_, images) = declared.or_else(first)?;
     let default = images.first()?.name.as_str();
     let profiles = |(sandbox, images): &(&Sandbox, Vec<Resolved>)| {
         images.iter().map(|image| provided(sandbox, image)).collect::<Vec<_>>()
@@ -78,12 +78,11 @@ fn workspace_config(sandbox: &Sandbox) -> Option<WorkspaceConfig> {
 }
 
 fn named_sizes(sandbox: &Sandbox) -> Vec<NamedSize> {
-    let names = sandbox.attributes.sizes.iter().flat_map(|sizes| &sizes.value);
-    let named = |name: &String| {
+    let to_size = |name: &String| {
         let instance::Size { memory_mib, disk_mb } = instance::size(name);
         NamedSize { name: name.clone(), size: Size { memory_mib, disk_mb } }
     };
-    names.map(named).collect()
+    sandbox.attributes.sizes.iter().flat_map(|sizes| &sizes.value).map(to_size).collect()
 }
 
 fn max_instances(sandbox: &Sandbox) -> Option<u32> {

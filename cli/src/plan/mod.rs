@@ -172,16 +172,8 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
             let locked = locked.get(class).or_else(|| locked.get(old?)).copied();
             let kept = lock.kept.iter().find(|kept| kept.class == class || Some(kept.class.as_str()) == old);
             let place = inputs.sandboxes.place(sandbox, sandbox.class.span);
-            if let Some(most) = &sandbox.attributes.max_instances
-                && sandbox.attributes.backend() == Backend::Managed
-                && !project.registry
-            {
-                let rule = Rule::UnlimitedInstances { class: class.to_owned() };
-                findings.add(rule, Some(inputs.sandboxes.place(sandbox, most.span)));
-            }
-            if let Some(locked) = locked {
-                check_backend(inputs, sandbox, locked, findings);
-            }
+            check_max_instances(inputs, sandbox, findings);
+            check_backend(inputs, sandbox, locked, findings);
             let source_dir = images::directory(sandbox, project);
             Planning::new(Wanted { sandbox, images, source_dir, locked, kept, old, place }, &managed)
         })
@@ -249,9 +241,19 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     Ok(Plan { changes, sandboxes: planned, offered, notes })
 }
 
+/// Reports a limit that neither the platform nor the registry enforces.
+fn check_max_instances(inputs: &Inputs, sandbox: &Sandbox, findings: &mut Findings) {
+    let Some(most) = &sandbox.attributes.max_instances else { return };
+    if sandbox.attributes.backend() == Backend::Managed && !inputs.project.registry {
+        let rule = Rule::UnlimitedInstances { class: sandbox.class.value.clone() };
+        findings.add(rule, Some(inputs.sandboxes.place(sandbox, most.span)));
+    }
+}
+
 /// Reports a class whose backend was changed in the source only. Changing it removes the containers, so it takes a
 /// command.
-fn check_backend(inputs: &Inputs, sandbox: &Sandbox, locked: &Locked, findings: &mut Findings) {
+fn check_backend(inputs: &Inputs, sandbox: &Sandbox, locked: Option<&Locked>, findings: &mut Findings) {
+    let Some(locked) = locked else { return };
     let (class, attributes) = (&sandbox.class, &sandbox.attributes);
     let to = attributes.backend();
     let draft = inputs.draft;

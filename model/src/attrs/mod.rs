@@ -26,7 +26,7 @@ use crate::value::Spanned;
 
 pub use keys::{KEYS, Key};
 pub use literal::{HOST_FORM, is_host};
-pub use nested::{Constraints, Instance, Observability};
+pub use nested::{Constraints, Instance, NamedImages, Observability};
 pub use workspace::{Code, NAME_FORM, Shell, Snapshot, Workspace, is_name};
 
 /// Returns the names of the keys of an attribute.
@@ -55,7 +55,7 @@ pub struct Attributes {
     pub workspace: Option<Spanned<Workspace>>,
     pub default: Option<Span>,
     pub backend: Option<Spanned<Backend>>,
-    pub images: Option<Spanned<Vec<(String, Spanned<Image>)>>>,
+    pub images: Option<Spanned<NamedImages>>,
     pub sizes: Option<Spanned<Vec<String>>>,
     pub keep_files: Option<Spanned<bool>>,
     pub ssh: Option<Spanned<bool>>,

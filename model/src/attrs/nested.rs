@@ -62,6 +62,9 @@ impl Instance {
     }
 }
 
+/// The images of `images(..)`, in their order.
+pub type NamedImages = Vec<(String, Spanned<Image>)>;
+
 /// The constraints on where containers may run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Constraints {
@@ -165,7 +168,7 @@ pub(super) fn instance(meta: &Meta, report: &mut Report) -> Option<Spanned<Insta
 
 /// Parses `images(python = "python:3.12-slim", node = "./node.Dockerfile")`, keeping the order: the first one is the
 /// default.
-pub(super) fn images(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<(String, Spanned<Image>)>>> {
+pub(super) fn images(meta: &Meta, report: &mut Report) -> Option<Spanned<NamedImages>> {
     let mut images = Vec::new();
     for (name, span, entry) in entries("images", meta, report)? {
         if !matches!(&entry, Meta::NameValue(_)) {

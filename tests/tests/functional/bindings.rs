@@ -171,7 +171,7 @@ fn invalid_rust_names_get_a_prefix() {
     let project = configured(
         r#"  "vars": { "TYPE": "a", "self": "a", "2FA": "a", "INNER": "a", "shell-sandbox": "a", "my-var": "a", "a`\n*/": "a", "": "a" }"#,
     );
-    assert_snapshot!(accessors(&project), @"
+    assert_snapshot!(accessors(&project), @r"
     inner -> &worker::Env: Returns the untyped bindings.
     shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
     var_2fa -> worker::Result<::std::string::String>: The variable `2FA`.

@@ -101,7 +101,7 @@ fn a_limit_that_nothing_enforces() {
         "#[sandbox(backend = \"managed\", image = \"debian:12-slim\", max_instances = 3)]\npub struct ShellSandbox;",
     );
     assert_snapshot!(refused(&project), @r#"
-    error[K103]: nothing limits the instances of `ShellSandbox`
+    error[K104]: nothing limits the instances of `ShellSandbox`
      --> src/server/shell.sandbox.rs:3:74
       |
     3 | #[sandbox(backend = "managed", image = "debian:12-slim", max_instances = 3)]

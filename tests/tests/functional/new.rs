@@ -45,7 +45,7 @@ fn a_project_in_an_empty_directory() {
     hello/src/generated/koze/container.mjs
     hello/src/generated/koze/contract.d.ts
     hello/src/generated/koze/guest.mjs
-    hello/src/generated/koze/managed.mjs
+    hello/src/generated/koze/intercept.mjs
     hello/src/generated/koze/native.d.mts
     hello/src/generated/koze/native.mjs
     hello/src/generated/koze/operations.mjs
@@ -111,7 +111,7 @@ fn contents_of_a_new_project() {
     #[sandbox(name = "my-agent-shell", backend = "native")]
     pub struct ShellSandbox;
     "#);
-    assert_snapshot!(place.read("My_Agent/src/server/shell.Dockerfile"), @"
+    assert_snapshot!(place.read("My_Agent/src/server/shell.Dockerfile"), @r"
     # The image of the sandbox: add the programs that the agent needs. `koze build` adds koze's guest to it.
     FROM node:24-trixie-slim
 
