@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use super::calls::{MAX_CALL, bash, exec_for, one, open, sandbox, works};
 use super::engine::engine;
-use super::project::{plain_worker, start};
+use super::project::{managed_worker, plain_worker, start};
 use crate::dev::run::Client;
+use crate::project::Worker;
 
 /// The time until it is known that an image cannot start, which is shorter than the time after which a call must be
 /// retried.
@@ -82,28 +83,37 @@ fn meanwhile(dev: &Client, engine: &Engine, counter: &Counter, object: &str, hap
 #[test]
 fn containers_that_end_or_stop() {
     let Some(engine) = engine() else { return };
-    let worker = plain_worker(&engine);
-    let running = start(&worker, &engine);
+    end_or_stop_containers(&plain_worker(&engine), &engine);
+}
+
+#[test]
+fn managed_containers_that_end_or_stop() {
+    let Some(engine) = engine() else { return };
+    end_or_stop_containers(&managed_worker(&engine), &engine);
+}
+
+fn end_or_stop_containers(worker: &Worker, engine: &Engine) {
+    let running = start(worker, engine);
     let dev = running.client();
     let counter = Counter::start();
 
     let killed = |container: &str| drop(engine.podman(&["kill", container]));
-    meanwhile(&dev, &engine, &counter, "killed", killed);
+    meanwhile(&dev, engine, &counter, "killed", killed);
     works(&dev, "killed");
 
     let stopped = |container: &str| drop(engine.podman(&["stop", container]));
-    meanwhile(&dev, &engine, &counter, "stopped", stopped);
+    meanwhile(&dev, engine, &counter, "stopped", stopped);
     works(&dev, "stopped");
 
     let guest_killed = |container: &str| {
         signal(engine.first_process(container).expect("the guest"), Signal::KILL);
     };
-    meanwhile(&dev, &engine, &counter, "guest-killed", guest_killed);
+    meanwhile(&dev, engine, &counter, "guest-killed", guest_killed);
     works(&dev, "guest-killed");
 
     // Without a call in progress; the next call comes immediately: while the container is ending, and after it has
     // ended.
-    let container = sandbox(&dev, &engine, "idle");
+    let container = sandbox(&dev, engine, "idle");
     for end in [&["stop", "--time", "1"][..], &["kill"], &["rm", "--force", "--time", "0"]] {
         engine.podman(&[end, &[&*container]].concat());
         works(&dev, "idle");
@@ -111,7 +121,7 @@ fn containers_that_end_or_stop() {
 
     // Calls fail while the container is silent; after a time, a new one is started.
     let paused = |container: &str| drop(engine.podman(&["pause", container]));
-    meanwhile(&dev, &engine, &counter, "paused", paused);
+    meanwhile(&dev, engine, &counter, "paused", paused);
     eventually("another container", || {
         one(&dev, "paused", &bash("echo and on"))["value"]["stdout"]["base64"] == "YW5kIG9uCg=="
     });
