@@ -1,21 +1,22 @@
 // Measures a sandbox in a real container through koze's guest, and through the platform's own `exec` in the same
-// container, interleaved. Prints the times as JSON for `cargo xtask bench`.
+// container, interleaved; and sandboxes whose objects start the container, next to them. Prints the times as JSON for
+// `cargo xtask bench`.
 //
-// Usage: node native.mjs PROJECT IMAGE SIDECAR RUNS, with DOCKER_HOST in the environment
+// Usage: node native.mjs PROJECT IMAGE MANAGED-IMAGE SIDECAR RUNS, with DOCKER_HOST in the environment
 
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Miniflare, convertV4MiniflareOptions } from "miniflare";
 
-const [project, imageName, sidecar, runs] = process.argv.slice(2);
+const [project, imageName, managedImage, sidecar, runs] = process.argv.slice(2);
 
 /** The amount of data to read and write, in pieces of the maximum size. */
 const SIZE = 64 << 20;
 const PIECE = 8 << 20;
 
 const ENTRY = `
-import { ShellSandbox as Base } from "./src/generated/worker.mjs";
-export class ShellSandbox extends Base {
+import { ManagedSandbox as Managed, ShellSandbox as Native } from "./src/generated/worker.mjs";
+const measured = (Base) => class extends Base {
   #container;
   constructor(ctx, env) {
     super(ctx, env);
@@ -33,7 +34,14 @@ export class ShellSandbox extends Base {
   async end() {
     await this.#container.destroy();
   }
-}
+  // What the alarm does after the idle time, which is over.
+  async sleep() {
+    await this.alarm();
+    if (this.#container.running) throw new Error("it does not sleep");
+  }
+};
+export class ShellSandbox extends measured(Native) {}
+export class ManagedSandbox extends measured(Managed) {}
 const value = (reply) => {
   if (!reply.ok) throw new Error(JSON.stringify(reply));
   return reply.value;
@@ -44,6 +52,12 @@ const work = {
   exec: (box) => box.exec(TRUE),
   coldGuest: (box) => box.koze({ open: { sleepAfterMs: null } }).then(() => work.guest(box)),
   coldExec: (box) => box.start().then(() => box.exec(TRUE)),
+  // It may sleep at once.
+  begin: (box) => box.koze({ open: { sleepAfterMs: 1 } }).then(() => work.guest(box)),
+  sleep: (box) => new Promise((done) => setTimeout(done, 20)).then(() => box.sleep()),
+  small: (box) => box.koze({ read: { root: "/", path: "/tmp/small", offset: 0, limit: 1000 } }).then(value),
+  writeSmall: (box) =>
+    box.koze({ write: { root: "/", path: "/tmp/small", bytes: new Uint8Array(1000), append: false } }).then(value),
   destroy: (box) => box.koze({ destroy: {} }).then(value),
   end: (box) => box.end(),
   async write(box) {
@@ -67,7 +81,7 @@ const work = {
 export default {
   async fetch(request, env) {
     const [name, what, times] = await request.json();
-    const box = env.SHELL_SANDBOX.getByName(name);
+    const box = (name.startsWith("managed") ? env.MANAGED_SANDBOX : env.SHELL_SANDBOX).getByName(name);
     try {
       for (let time = 0; time < times; time++) await work[what](box);
     } catch (error) {
@@ -103,7 +117,14 @@ const miniflare = new Miniflare(
         ],
         compatibilityDate: "2026-04-21",
         compatibilityFlags: ["nodejs_compat"],
-        durableObjects: { SHELL_SANDBOX: { className: "ShellSandbox", useSQLite: true, container: { imageName } } },
+        durableObjects: {
+          SHELL_SANDBOX: { className: "ShellSandbox", useSQLite: true, container: { imageName } },
+          MANAGED_SANDBOX: {
+            className: "ManagedSandbox",
+            useSQLite: true,
+            container: { images: [{ name: "managed", image: managedImage }] },
+          },
+        },
       },
     ],
   }),
@@ -146,9 +167,33 @@ try {
   await compare("warm", count, ["bash -c true, warm", ["guest", 20]], ["exec", ["exec", 2]]);
   await compare("warm", cold, ["64 MiB written", ["write", 1]], [undefined, []]);
   await compare("warm", cold, ["64 MiB read", ["read", 1]], ["exec cat", ["cat", 1]]);
+
+  /** Compares a managed sandbox with a native one. */
+  async function compareManaged(what, count, [operation, times], before, after) {
+    const row = { case: `managed: ${what}`, us: [], peer: "native", peer_us: [] };
+    for (let run = 0; run < count; run++) {
+      for (const [kind, list] of [["managed", row.us], ["native", row.peer_us]]) {
+        const at = before ? `${kind}-${run}` : `${kind}-warm`;
+        for (const step of before ?? []) await time(at, step);
+        list.push(await time(at, operation, times));
+        for (const step of after ?? []) await time(at, step);
+      }
+    }
+    rows.push(row);
+  }
+  const speeds = rows.slice(2);
+  await compareManaged("first call, cold container", cold, ["coldGuest", 1], [], ["destroy"]);
+  for (const kind of ["managed", "native"]) {
+    for (const step of ["coldGuest", "writeSmall"]) await time(`${kind}-warm`, step);
+    await time(`${kind}-warm`, "guest", 20);
+  }
+  await compareManaged("bash -c true, warm", count, ["guest", 20]);
+  await compareManaged("1 kB read, warm", count, ["small", 50]);
+  // The native one begins with an empty disk.
+  await compareManaged("first call after sleep, with files", cold, ["guest", 1], ["begin", "writeSmall", "sleep"], ["destroy"]);
   const median = (times) => times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)];
   const speed = ({ case: what, us }) => `${what}: ${Math.round(SIZE / median(us))} MB/s`;
-  const notes = [...rows.slice(2).map(speed), "what exec is to read from its input never arrives with this engine, so nothing is written by it"];
+  const notes = [...speeds.map(speed), "what exec is to read from its input never arrives with this engine, so nothing is written by it"];
   console.log(JSON.stringify({ rows, notes }));
 } finally {
   await miniflare.dispose();
