@@ -7,7 +7,7 @@ use fs_err as fs;
 use koze_tests::run;
 
 use crate::project::{self, STUB, Sandbox, TIMEOUT, Worker};
-use crate::wrangler::{self, Resolved};
+use crate::wrangler::{self, Container, Resolved};
 
 /// The build command of a configuration that koze created. It prevents deploying outdated entries.
 const BUILD: &str = "koze build --check && worker-build --release";
@@ -18,7 +18,9 @@ pub(crate) fn dry_run(worker: &Worker, config: &Resolved) -> Output {
     command.args(["deploy", "--dry-run", "--outdir", "dist"]);
     // Pass it even if it is empty. Otherwise wrangler warns if the configuration has environments.
     command.arg(format!("--env={}", config.environment));
-    if config.containers.iter().any(|container| container.image.starts_with('/')) {
+    // Those that their objects own have Dockerfiles in `images`.
+    let is_built = |container: &Container| container.image.is_empty() || container.image.starts_with('/');
+    if config.containers.iter().any(is_built) {
         // Otherwise wrangler would build the Dockerfile with Docker.
         command.arg("--containers-rollout=none");
     }
