@@ -33,12 +33,12 @@ pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<R
     let mut build = Command::new(koze);
     build.args(["build", "--project"]).arg(project.dir());
     process::stdout(&mut build, "see what it said above")?;
-    let built = |name: &str, image: &str| -> Result<_> {
+    let image_of = |name: &str, image: &str| -> Result<_> {
         let dockerfile = format!("src/generated/native/{name}.Dockerfile");
         Ok(engine.build(image, &fs::read_to_string(project.dir().join(dockerfile))?, &server))
     };
-    let image = built("shell", IMAGE)?;
-    let managed = built("managed", MANAGED_IMAGE)?;
+    let image = image_of("shell", IMAGE)?;
+    let managed = image_of("managed", MANAGED_IMAGE)?;
     let tests = root.join("tests");
     let mut node = Command::new(tests.join("node_modules/.bin/node"));
     node.arg("bench/native.mjs").arg(project.dir()).arg(&image.0).arg(&managed.0).arg(&engine.sidecar().0);
