@@ -221,8 +221,7 @@ fn check_service(attributes: &Attributes, class: Span, report: &mut Report) {
 
 /// Checks that the Dockerfiles named in the attribute exist, and that keys of their builds apply to an image.
 fn check_paths(file: &str, attributes: &Attributes, exists: &dyn Fn(&str) -> bool, report: &mut Report) {
-    let several = attributes.images.iter().flat_map(|images| &images.value).map(|(_, image)| image);
-    let images: Vec<&Spanned<Image>> = attributes.image.iter().chain(several).collect();
+    let images: Vec<&Spanned<Image>> = attributes.declared_images().collect();
     for Spanned { value, span } in &images {
         if let Image::Dockerfile(path) = value
             && !exists(path)

@@ -43,19 +43,31 @@ pub(super) fn run(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
     let environment = environment(&args.run, &project)?;
     check_environment(environment.as_deref(), &config, &project)?;
     ready(&project, &config, environment.as_deref())?;
-    let Wrangler { program, path } = Wrangler::of(&project.dir);
-    let mut command = Command::new(program);
-    command.arg("deploy").env("PATH", path).current_dir(&project.dir);
-    command.args(
-        config.named.then(|| ["--config".into(), config.path.clone().into_os_string()]).into_iter().flatten(),
-    );
-    command.arg(environment_argument(environment.as_deref())).args(&args.run.wrangler);
+    let mut command = wrangler_command(&["deploy"], &config, &project, environment.as_deref());
+    command.args(&args.run.wrangler);
     let code = run_wrangler(command, &built, &config, &project)?;
     if code == ExitCode::SUCCESS {
         warn_of_former_containers(&config, &project, environment.as_deref());
         name_tombstones(&config, environment.as_deref());
     }
     Ok(code)
+}
+
+/// Returns a command of wrangler for the configuration and environment of a project.
+fn wrangler_command(
+    words: &[&str],
+    config: &Config,
+    project: &Project,
+    environment: Option<&str>,
+) -> Command {
+    let Wrangler { program, path } = Wrangler::of(&project.dir);
+    let mut command = Command::new(program);
+    command.args(words).env("PATH", path).current_dir(&project.dir);
+    if config.named {
+        command.arg("--config").arg(&config.path);
+    }
+    command.arg(environment_argument(environment));
+    command
 }
 
 /// Warns about applications that sandboxes had before their backend became `managed`, if they still exist. A deployment does
@@ -66,13 +78,12 @@ fn warn_of_former_containers(config: &Config, project: &Project, environment: Op
     if former.is_empty() {
         return;
     }
-    let Wrangler { program, path } = Wrangler::of(&project.dir);
-    let mut list = Command::new(program);
-    list.args(["containers", "list", "--json", "--per-page", "1000"]).env("PATH", path);
-    list.args(
-        config.named.then(|| ["--config".into(), config.path.clone().into_os_string()]).into_iter().flatten(),
+    let mut list = wrangler_command(
+        &["containers", "list", "--json", "--per-page", "1000"],
+        config,
+        project,
+        environment,
     );
-    list.arg(environment_argument(environment)).current_dir(&project.dir);
     let output = list.output().ok().filter(|output| output.status.success());
     let applications = output.and_then(|output| serde_json::from_slice::<Vec<Value>>(&output.stdout).ok());
     let Some(applications) = applications else {

@@ -25,7 +25,7 @@ enum Base {
 }
 
 impl Base {
-    fn of(sandbox: &Sandbox) -> Base {
+    fn for_sandbox(sandbox: &Sandbox) -> Base {
         match (sandbox.kind(), sandbox.has_guest()) {
             (Kind::Container, _) => Base::Service,
             (Kind::Sandbox, true) => Base::Native,
@@ -42,7 +42,7 @@ pub(super) fn render(
     scripts: bool,
 ) -> [(&'static str, String); 2] {
     let outer = Fill { holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())], regions: Vec::new() };
-    let of = |base: Base| sandboxes.iter().filter(move |sandbox| Base::of(sandbox) == base);
+    let of = |base: Base| sandboxes.iter().filter(move |sandbox| Base::for_sandbox(sandbox) == base);
     let [classes, native, services] =
         [Base::Sdk, Base::Native, Base::Service].map(|base| of(base).map(class_fill).collect::<Vec<Fill>>());
     let uses = |backend| of(Base::Native).any(|sandbox| sandbox.attributes.backend() == backend);
@@ -77,7 +77,8 @@ pub(super) fn render(
 /// Returns the files of the base classes, one per backend, and the egress policy, which scripts use too. They are the same for
 /// all projects.
 pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, Content)> {
-    let uses = |base| sandboxes.iter().any(|one| Base::of(one) == base);
+    let uses = |base| sandboxes.iter().any(|one| Base::for_sandbox(one) == base);
+    let is_managed = |one: &Sandbox| one.has_guest() && one.attributes.backend() == Backend::Managed;
     let mut files = Vec::new();
     if uses(Base::Sdk) {
         files.extend([("sdk/sdk.mjs", SDK), ("sdk/sdk.d.mts", SDK_TYPES), ("sdk/placed.mjs", PLACED)]);
@@ -92,7 +93,7 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
             ("container.mjs", NATIVE_CONTAINER),
         ]);
     }
-    if sandboxes.iter().any(|sandbox| sandbox.attributes.backend() == Backend::Managed) {
+    if sandboxes.iter().any(is_managed) {
         files.extend([("managed.mjs", MANAGED), ("managed.d.mts", MANAGED_TYPES)]);
     }
     if !files.is_empty() {
@@ -137,9 +138,7 @@ fn sends_guest(sandbox: &Sandbox) -> bool {
         return false;
     }
     let attributes = &sandbox.attributes;
-    let keeps_files = attributes.keep_files.as_ref().is_some_and(|keep| keep.value);
-    let several = attributes.images.iter().flat_map(|images| &images.value).map(|(_, image)| image);
-    keeps_files || attributes.image.iter().chain(several).any(|image| image.value == Image::Platform)
+    attributes.keeps_files() || attributes.declared_images().any(|image| image.value == Image::Platform)
 }
 
 /// Fills in what the class of a sandbox with the backend `managed` passes to each start.
@@ -156,7 +155,6 @@ fn managed_fill(sandbox: &Sandbox, fill: &mut Fill) {
         [(sandbox.names.base.clone(), image)].into_iter().collect()
     };
     let words = attributes.entrypoint.as_ref().map_or(&[][..], |words| &words.value);
-    let keeps_files = attributes.keep_files.as_ref().is_some_and(|keep| keep.value);
     fill.regions.push("managed");
     if sends_guest(sandbox) {
         fill.regions.push("send-guest");
@@ -165,7 +163,7 @@ fn managed_fill(sandbox: &Sandbox, fill: &mut Fill) {
         ("__KOZE_IMAGES__", images_literal(&images)),
         ("__KOZE_INSTANCE__", to_literal(&instance_size(sandbox))),
         ("__KOZE_WORDS__", to_literal(&json!(words))),
-        ("__KOZE_KEEP_FILES__", keeps_files.to_string()),
+        ("__KOZE_KEEP_FILES__", attributes.keeps_files().to_string()),
     ]);
 }
 

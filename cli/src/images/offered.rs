@@ -105,7 +105,7 @@ pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
         env: attributes.env_vars.clone(),
         sleep_after: attributes.idle(),
         sizes: named_sizes(sandbox),
-        keep_files: attributes.keep_files.as_ref().is_some_and(|keep| keep.value),
+        keep_files: attributes.keeps_files(),
         tools: served_families(sandbox),
         workspace: workspace_config(sandbox),
         ..Profile::new(&image.name, &image.image, Size { memory_mib, disk_mb })

@@ -20,7 +20,7 @@ pub(super) struct Links(BTreeMap<(Option<String>, String), Option<String>>);
 
 impl Links {
     /// Returns the links to change in the map of one level.
-    pub(super) fn of(&self, environment: Option<&String>) -> BTreeMap<String, Option<String>> {
+    pub(super) fn changes_at(&self, environment: Option<&String>) -> BTreeMap<String, Option<String>> {
         let is_here = |((owner, _), _): &(&(Option<String>, String), _)| owner.as_ref() == environment;
         self.0.iter().filter(is_here).map(|((_, class), name)| (class.clone(), name.clone())).collect()
     }

@@ -349,12 +349,12 @@ fn file_changes(
     }) {
         files.push((generated.join(name), Some(content)));
     }
-    let managed: Vec<&str> = sandboxes
-        .iter()
-        .filter(|sandbox| sandbox.attributes.backend() == Backend::Managed)
-        .map(|sandbox| sandbox.class.value.as_str())
-        .collect();
     if typescript::exists(project) {
+        let managed: Vec<&str> = sandboxes
+            .iter()
+            .filter(|sandbox| sandbox.attributes.backend() == Backend::Managed)
+            .map(|sandbox| sandbox.class.value.as_str())
+            .collect();
         let root = edited.as_ref().unwrap_or(&config.document).value();
         let module = typescript::render_containers(root, &managed, config.dir(), &project.dir);
         notes.push(typescript::note(config, module.is_some()));

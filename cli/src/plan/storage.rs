@@ -55,7 +55,7 @@ pub(super) fn edits(
         let mut renames = fate.renames.clone();
         renames.extend(others.flat_map(|(_, other)| other.renamed()));
         let mut changes = lifecycle.changes(&declared, &renames, &deleted);
-        changes.links = links.of(lifecycle.environment.as_ref());
+        changes.links = links.changes_at(lifecycle.environment.as_ref());
         // Each class of koze's own has its own tag, so that it can be added and removed independently.
         let own = Own::ALL.map(|own| {
             let class: &[&str] = if inputs.project.enables(own) { &[own.class()] } else { &[] };

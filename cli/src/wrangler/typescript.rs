@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::blocks::policy::DURABLE_OBJECT;
 use super::locate::Config;
 use super::scope::Scope;
 use crate::discover::Project;
@@ -50,8 +51,7 @@ pub fn render_containers(
     let mut body = String::new();
     let mut names = Vec::new();
     for class in classes {
-        let Some(entry) = of_class(class).filter(|entry| entry["scheduling_policy"] == "durable_object")
-        else {
+        let Some(entry) = of_class(class).filter(|entry| entry["scheduling_policy"] == DURABLE_OBJECT) else {
             continue;
         };
         let value = to_definition(entry, &rebase);

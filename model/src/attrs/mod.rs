@@ -30,7 +30,7 @@ pub use nested::{Constraints, Instance, NamedImages, Observability};
 pub use workspace::{Code, NAME_FORM, Shell, Snapshot, Workspace, is_name};
 
 /// Returns the names of the keys of an attribute.
-fn known(kind: Kind) -> Vec<&'static str> {
+fn key_names(kind: Kind) -> Vec<&'static str> {
     Key::all(kind).into_iter().map(|key| key.name).collect()
 }
 
@@ -85,7 +85,7 @@ pub enum Rollout {
 /// Adds errors to `report` and returns the valid parts, so that one mistake does not hide the next.
 pub fn parse(tokens: &TokenStream, kind: Kind, report: &mut Report) -> Attributes {
     let mut attributes = Attributes { kind, ..Attributes::default() };
-    let known = known(kind);
+    let known = key_names(kind);
     let metas = match Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens.clone()) {
         Ok(metas) => metas,
         Err(error) => {
@@ -172,6 +172,17 @@ impl Attributes {
     /// Returns the backend.
     pub fn backend(&self) -> Backend {
         self.backend.as_ref().map_or(self.kind.default_backend(), |backend| backend.value)
+    }
+
+    /// Returns whether the disk is saved before the container sleeps.
+    pub fn keeps_files(&self) -> bool {
+        self.keep_files.as_ref().is_some_and(|keep| keep.value)
+    }
+
+    /// Returns the images that the attribute itself declares, with `image` or `images`.
+    pub fn declared_images(&self) -> impl Iterator<Item = &Spanned<Image>> {
+        let several = self.images.iter().flat_map(|images| &images.value).map(|(_, image)| image);
+        self.image.iter().chain(several)
     }
 
     /// Returns the idle time before the sandbox sleeps, if the attribute sets one.

@@ -255,23 +255,18 @@ async fn outcome<F: Families>(
         ));
     }
     let legacy = version.is_none_or(|version| version.has_initialize());
+    let introduce = || mcp::server(catalog.families(), &Files::in_worker(session.profiles()));
     match method.as_str() {
         "initialize" => {
             let wanted = taken::<Initialize>(&method, params)?.protocol_version;
             let known = wanted.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(&wanted);
-            let mut server = mcp::server(catalog.families(), &Files::in_worker(session.profiles()));
+            let mut server = introduce();
             server.protocol_version = if known { wanted } else { ProtocolVersion::LATEST_WITH_INITIALIZE };
             Ok(Outcome::Initialize(server.into()))
         }
         "server/discover" => {
             let versions = ProtocolVersion::KNOWN_VERSIONS.to_vec();
-            Ok(Outcome::Discover(
-                DiscoverResult::from_server_info(
-                    versions,
-                    mcp::server(catalog.families(), &Files::in_worker(session.profiles())),
-                )
-                .into(),
-            ))
+            Ok(Outcome::Discover(DiscoverResult::from_server_info(versions, introduce()).into()))
         }
         "ping" if legacy => Ok(Outcome::Empty(EmptyResult {})),
         "tools/list" => {

@@ -289,12 +289,18 @@ fn with_image(image: &Map<String, Value>, entry: &Value, path: &Path, config: &C
 
 /// Returns whether a key's value is equivalent to koze's. Paths can be written in several ways.
 fn is_equivalent(key: &str, present: &Value, value: &Value, config: &Config) -> bool {
-    let path = |value: &Value| value.as_str().map(|path| paths::normal(&config.dir().join(path)));
-    let is_path = key == "image" || key == "image_build_context";
-    let is_nested = matches!(key, "images") && is_same_images(present, value, config);
     present == value
-        || is_nested
-        || (is_path && path(present).is_some_and(|present| Some(present) == path(value)))
+        || match key {
+            "image" | "image_build_context" => is_same_path(present, value, config),
+            "images" => is_same_images(present, value, config),
+            _ => false,
+        }
+}
+
+/// Returns whether two values are the same path, relative to the configuration.
+fn is_same_path(present: &Value, value: &Value, config: &Config) -> bool {
+    let path = |value: &Value| value.as_str().map(|path| paths::normal(&config.dir().join(path)));
+    path(present).is_some_and(|present| Some(present) == path(value))
 }
 
 /// Returns whether two values of `images` are equivalent.
@@ -306,9 +312,10 @@ fn is_same_images(present: &Value, value: &Value, config: &Config) -> bool {
             return false;
         };
         let is_same_key = |(key, value): (&String, &Value)| {
-            let path = |value: &Value| value.as_str().map(|path| paths::normal(&config.dir().join(path)));
             let is_path = key == "dockerfile" || key == "build_context";
-            there.get(key).is_some_and(|there| there == value || (is_path && path(there) == path(value)))
+            there
+                .get(key)
+                .is_some_and(|there| there == value || (is_path && is_same_path(there, value, config)))
         };
         there.len() == image.len() && image.iter().all(is_same_key)
     };

@@ -6,7 +6,7 @@ mod binding;
 mod container;
 mod entry;
 pub(crate) mod former;
-mod policy;
+pub(crate) mod policy;
 
 use std::path::PathBuf;
 

@@ -10,7 +10,7 @@ use crate::rules::Rule;
 use crate::wrangler::locate::Config;
 
 /// The policy under which the Durable Object starts its container, with an image and a size of its choice.
-pub(super) const DURABLE_OBJECT: &str = "durable_object";
+pub(crate) const DURABLE_OBJECT: &str = "durable_object";
 
 /// The keys of an entry with this policy, all that wrangler 4.164.0 accepts.
 const KEYS: [&str; 8] = [

@@ -67,22 +67,20 @@ impl Tool for SandboxCreate {
 
 /// Lists the profiles in the schema.
 pub(super) fn name_profiles(definitions: &mut [Definition], profiles: &Profiles) {
-    // Several profiles may have the same image.
-    let mut seen = BTreeSet::new();
-    let all = profiles.list().iter().flat_map(|profile| [profile.name.as_str(), profile.reference.as_str()]);
-    let names: Vec<&str> = all.filter(|name| seen.insert(*name)).collect();
+    // Several profiles may have the same image, and the same sizes.
+    let images =
+        profiles.list().iter().flat_map(|profile| [profile.name.as_str(), profile.reference.as_str()]);
+    let sizes = profiles.list().iter().flat_map(|profile| &profile.sizes).map(|size| size.name.as_str());
     let ours = definitions.iter_mut().find(|definition| definition.name == SandboxCreate::NAME);
     let Some(properties) = ours.and_then(|ours| ours.schema.get_mut("properties")) else { return };
     properties["image"] = json!({
         "type": "string",
         "description": "The image to run.",
-        "enum": names,
+        "enum": unique(images),
         "default": profiles.default_profile().name,
     });
     // The key exists only where there is a choice.
-    let sizes = profiles.list().iter().flat_map(|profile| &profile.sizes).map(|size| size.name.as_str());
-    let mut seen = BTreeSet::new();
-    let sizes: Vec<&str> = sizes.filter(|name| seen.insert(*name)).collect();
+    let sizes = unique(sizes);
     if !sizes.is_empty() {
         properties["size"] = json!({
             "type": "string",
@@ -95,6 +93,12 @@ pub(super) fn name_profiles(definitions: &mut [Definition], profiles: &Profiles)
         properties["sleep_after_ms"]["default"] =
             u64::try_from(SLEEP_AFTER.as_millis()).unwrap_or_default().into();
     }
+}
+
+/// Returns each name once, in the order of their first places.
+fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = BTreeSet::new();
+    names.filter(|name| seen.insert(*name)).collect()
 }
 
 /// Lists the sandboxes.

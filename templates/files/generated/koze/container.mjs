@@ -406,7 +406,7 @@ const KILLED = [128 + 9, 128 + 15];
 /** The platform's messages about a lack of capacity and other temporary failures. */
 const PASSES = /no container instance|number of running container instances|network connection lost/i;
 
-/** The platform's messages about containers that never start, with the default policy as well as with `managed`. */
+/** The platform's messages about containers of objects that own them, and that never start. */
 const REFUSALS = /** @type {[RegExp, string][]} */ ([
   [/instance type|vcpu|memory|disk size/i, "the platform does not have its size: change `instance_type` or `instance(..)`"],
   [/no such image|image.*not found|manifest unknown|pull access denied/i, "its image is missing: run `koze deploy`"],

@@ -38,7 +38,7 @@ export class KozeSandbox extends KozeNative {
  */
 const DISK = "koze:disk";
 
-/** What the running container was started with, under one key. @typedef {{ guest: Guest, size: string }} Started */
+/** The guest of the running container, under one key. @typedef {{ guest: Guest }} Started */
 const STARTED = "koze:started";
 
 /** The directory of the guest, and its path in images that wrangler builds. */
@@ -102,7 +102,7 @@ class OwnStarts {
     const isPresent = present?.digest === digest;
     const guest = isPresent ? present : sent;
     this.#unsent = isPresent ? undefined : guest;
-    await this.#ctx.storage.put(STARTED, /** @type {Started} */ ({ guest, size: JSON.stringify(size) }));
+    await this.#ctx.storage.put(STARTED, /** @type {Started} */ ({ guest }));
     const own = [guest.path, ...(words.length > 0 ? ["--", ...words] : [])];
     const entrypoint = isPresent ? own : ["/bin/sh", "-c", WAIT, ...own];
     const rest = { ...common, entrypoint, instance: size };

@@ -18,6 +18,9 @@ class Full extends Error {}
 export class KozeSessions extends DurableObject {
   #sql = this.ctx.storage.sql;
 
+  /** Whether the table of sandboxes is as this version of koze needs it. */
+  #isPrepared = false;
+
   /** @param {Request} request @override */
   async fetch(request) {
     const ask = /** @type {Ask} */ (await request.json());
@@ -32,14 +35,7 @@ export class KozeSessions extends DurableObject {
   /** @param {Ask} ask @returns {unknown} */
   #answer(ask) {
     if (ask !== "list" && "values" in ask) return this.#value(ask.values);
-    this.#sql.exec(
-      `create table if not exists sandboxes (
-         name text primary key, image text not null, sleep_after_ms integer, used integer not null
-       ) strict`,
-    );
-    // Sessions from before koze 0.2 have no column for it.
-    const [sized] = this.#sql.exec("select 1 from pragma_table_info('sandboxes') where name = 'size'").toArray();
-    if (!sized) this.#sql.exec("alter table sandboxes add column size text");
+    this.#prepare();
     if (ask === "list") return this.#list();
     if ("find" in ask) return this.#find(ask.find.name);
     if ("enter" in ask) return this.#enter(ask.enter);
@@ -47,6 +43,19 @@ export class KozeSessions extends DurableObject {
       return void this.#sql.exec("update sandboxes set used = max(used, ?) where name = ?", ask.used.at, ask.used.name);
     }
     return void this.#sql.exec("delete from sandboxes where name = ?", ask.leave.name);
+  }
+
+  /** Creates the table of sandboxes, and adds the column that sessions from before koze 0.2 lack. */
+  #prepare() {
+    if (this.#isPrepared) return;
+    this.#sql.exec(
+      `create table if not exists sandboxes (
+         name text primary key, image text not null, sleep_after_ms integer, used integer not null
+       ) strict`,
+    );
+    const [sized] = this.#sql.exec("select 1 from pragma_table_info('sandboxes') where name = 'size'").toArray();
+    if (!sized) this.#sql.exec("alter table sandboxes add column size text");
+    this.#isPrepared = true;
   }
 
   /** @param {string} name @returns {Record | undefined} */
