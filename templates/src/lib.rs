@@ -48,10 +48,10 @@ pub const NATIVE_TYPES: &str = include_str!("../files/generated/koze/native.d.mt
 /// The container of [`NATIVE`], `src/generated/koze/container.mjs`.
 pub const NATIVE_CONTAINER: &str = include_str!("../files/generated/koze/container.mjs");
 
-/// How the traffic of containers is passed to the egress policy, `src/generated/koze/intercept.mjs`.
-pub const INTERCEPT: &str = include_str!("../files/generated/koze/intercept.mjs");
+/// What [`NATIVE`] and [`SERVICE`] need of the platform's containers, `src/generated/koze/platform.mjs`.
+pub const PLATFORM: &str = include_str!("../files/generated/koze/platform.mjs");
 
-/// The base class of services in containers, `src/generated/koze/service.mjs`. It uses [`INTERCEPT`].
+/// The base class of services in containers, `src/generated/koze/service.mjs`. It uses [`PLATFORM`].
 pub const SERVICE: &str = include_str!("../files/generated/koze/service.mjs");
 
 /// The types of [`SERVICE`], `src/generated/koze/service.d.mts`.

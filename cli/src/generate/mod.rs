@@ -117,7 +117,7 @@ pub const PARTS: [&str; 32] = [
     "container.mjs",
     "managed.mjs",
     "managed.d.mts",
-    "intercept.mjs",
+    "platform.mjs",
     "service.mjs",
     "service.d.mts",
     "guest.mjs",

@@ -3,8 +3,8 @@
 use koze_model::image::{Image, PLATFORM_IMAGE};
 use koze_model::{Backend, Kind, Sandbox};
 use koze_templates::{
-    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, INTERCEPT, MANAGED, MANAGED_TYPES,
-    NATIVE, NATIVE_CONTAINER, NATIVE_TYPES, OPERATIONS, PLACED, SDK, SDK_TYPES, SERVICE, SERVICE_TYPES,
+    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, MANAGED, MANAGED_TYPES, NATIVE,
+    NATIVE_CONTAINER, NATIVE_TYPES, OPERATIONS, PLACED, PLATFORM, SDK, SDK_TYPES, SERVICE, SERVICE_TYPES,
     SESSIONS, SESSIONS_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
 };
 use serde_json::{Map, Value, json};
@@ -104,7 +104,7 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
         files.extend([("service.mjs", SERVICE), ("service.d.mts", SERVICE_TYPES)]);
     }
     if uses(Base::Native) || uses(Base::Service) {
-        files.push(("intercept.mjs", INTERCEPT));
+        files.push(("platform.mjs", PLATFORM));
     }
     if scripts || sandboxes.iter().any(has_policy) {
         files.extend([("egress.mjs", EGRESS), ("egress.d.mts", EGRESS_TYPES)]);

@@ -272,7 +272,7 @@ fn all_sandboxes_move() {
     created src/generated/koze/native.mjs
     created src/generated/koze/native.d.mts
     created src/generated/koze/container.mjs
-    created src/generated/koze/intercept.mjs
+    created src/generated/koze/platform.mjs
     created src/generated/native/koze-guest
     created src/generated/native/python.Dockerfile
     created src/generated/native/shell.Dockerfile
@@ -362,7 +362,7 @@ fn all_sandboxes_move_back() {
     removed src/generated/koze/native.mjs
     removed src/generated/koze/native.d.mts
     removed src/generated/koze/container.mjs
-    removed src/generated/koze/intercept.mjs
+    removed src/generated/koze/platform.mjs
     updated wrangler.jsonc
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
@@ -439,7 +439,7 @@ fn one_sandbox_moves_by_name_or_class() {
     created src/generated/koze/native.mjs
     created src/generated/koze/native.d.mts
     created src/generated/koze/container.mjs
-    created src/generated/koze/intercept.mjs
+    created src/generated/koze/platform.mjs
     created src/generated/native/bash.Dockerfile
     created src/server/.koze-guest
     updated koze.lock

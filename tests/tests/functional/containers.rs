@@ -126,7 +126,7 @@ fn a_container_serves_no_tools() {
     let mut files: Vec<String> = project.snapshot().into_keys().collect();
     files.retain(|file| file.starts_with("src/generated/koze/"));
     let koze =
-        ["intercept.mjs", "service.d.mts", "service.mjs"].map(|name| format!("src/generated/koze/{name}"));
+        ["platform.mjs", "service.d.mts", "service.mjs"].map(|name| format!("src/generated/koze/{name}"));
     assert_eq!(files, koze, "no guest, and no sandbox");
     assert!(refused_with(&project, &["tools"]).contains("error["));
 

@@ -45,10 +45,10 @@ fn a_project_in_an_empty_directory() {
     hello/src/generated/koze/container.mjs
     hello/src/generated/koze/contract.d.ts
     hello/src/generated/koze/guest.mjs
-    hello/src/generated/koze/intercept.mjs
     hello/src/generated/koze/native.d.mts
     hello/src/generated/koze/native.mjs
     hello/src/generated/koze/operations.mjs
+    hello/src/generated/koze/platform.mjs
     hello/src/generated/koze/sessions.d.mts
     hello/src/generated/koze/sessions.mjs
     hello/src/generated/koze/trees.mjs

@@ -118,7 +118,7 @@ const TEMPLATES: [&str; 28] = [
     "koze/managed.d.mts",
     "koze/waiting.mjs",
     "koze/container.mjs",
-    "koze/intercept.mjs",
+    "koze/platform.mjs",
     "koze/service.mjs",
     "koze/service.d.mts",
     "koze/guest.mjs",

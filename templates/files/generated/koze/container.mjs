@@ -4,7 +4,7 @@
 
 import { Fault, HOME, notUp, offline } from "./calls.mjs";
 import { Connection, Foreign, PORT, Refused, Silent } from "./guest.mjs";
-import { NO_EGRESS, intercept } from "./intercept.mjs";
+import { NO_EGRESS, intercept, soon } from "./platform.mjs";
 
 /** The timeout of a call that waits for a container. */
 const REACH_MS = 45_000;
@@ -138,13 +138,6 @@ export class Container {
   /** Returns a fetcher for a port of the container. @param {number} port @returns {Fetcher} */
   port(port) {
     return this.#container.getTcpPort(port);
-  }
-
-  /** Keeps the container running without its object for some time. @param {number} ms */
-  async runOn(ms) {
-    await this.#container
-      .setInactivityTimeout(ms)
-      .catch((error) => console.error("koze: the container may end too early:", error));
   }
 
   /** Returns the guest, starting a container if none runs. @returns {Promise<Connection>} */
@@ -358,27 +351,6 @@ export class Container {
     await this.#container.destroy();
     // Until then, the platform reports a running container.
     await soon(this.#end, ATTEMPT_MS, () => new Fault("unavailable", "the sandbox's container does not stop", true));
-  }
-}
-
-/**
- * Waits for a promise with a timeout.
- *
- * @template T
- * @param {Promise<T>} promise
- * @param {number} within milliseconds
- * @param {() => Error} late
- * @returns {Promise<T>}
- */
-async function soon(promise, within, late) {
-  let timer = 0;
-  const never = new Promise((/** @type {(value: never) => void} */ _, fail) => {
-    timer = setTimeout(() => fail(late()), within);
-  });
-  try {
-    return await Promise.race([promise, never]);
-  } finally {
-    clearTimeout(timer);
   }
 }
 

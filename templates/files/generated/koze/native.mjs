@@ -7,23 +7,15 @@ import { Calls, Fault, addOldMethods, answered, forwarded, log } from "./calls.m
 import { Container } from "./container.mjs";
 import { PORT } from "./guest.mjs";
 import { Operations, known } from "./operations.mjs";
+import { scheduleCheck } from "./platform.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
 
 /** How long a call waits for its answer, in addition to the time that its program may take. */
 const PATIENCE_MS = 50_000;
 
-/** The maximum time that the platform keeps a container running without its object. The object must wake up before. */
-const LONGEST_ALONE_MS = 6 * 3_600_000;
-
-/** The maximum time between two alarms of an object that owns its container. */
-const LONGEST_IDLE_MS = 120_000;
-
 /** When saving a disk is tried again. */
 const SAVE_AGAIN_MS = 60_000;
-
-/** How long a container outlives its idle time without its object. */
-const LINGER_MS = 60_000;
 
 /** The minimum interval between writes of the last use. */
 const NOTE_MS = 10_000;
@@ -225,11 +217,7 @@ export class KozeSandbox extends DurableObject {
    */
   async #settle(soonest = 0) {
     const left = Math.max(soonest, this.#used + this.#idle() - Date.now());
-    // Cloudflare was seen to stop a container before its timeout, if its object was idle for longer.
-    const longest = this.starts ? LONGEST_IDLE_MS : LONGEST_ALONE_MS / 2;
-    await this.ctx.storage.setAlarm(Date.now() + Math.min(left, longest));
-    // The alarm stops the container. This keeps the platform from stopping it earlier.
-    await this.#container.runOn(Math.min(left + LINGER_MS, LONGEST_ALONE_MS));
+    await scheduleCheck(this.ctx, left, this.starts !== undefined);
   }
 }
 

@@ -4,7 +4,7 @@
 // when there was none for a while.
 
 import { DurableObject } from "cloudflare:workers";
-import { NO_EGRESS, intercept } from "./intercept.mjs";
+import { NO_EGRESS, intercept, scheduleCheck, soon } from "./platform.mjs";
 
 /** How long a request waits for the service to start, and after how many seconds its client should try again. */
 const REACH_MS = 60_000;
@@ -24,15 +24,6 @@ const OPEN_MS = 200;
 
 /** How long a stopping service may take, before its container is destroyed. */
 const GRACE_MS = 10_000;
-
-/** The maximum time that the platform keeps a container running without its object. The object must wake up before. */
-const LONGEST_ALONE_MS = 6 * 3_600_000;
-
-/** The maximum time between two alarms of an object that owns its container. */
-const LONGEST_IDLE_MS = 120_000;
-
-/** How long a container outlives its idle time without its object. */
-const LINGER_MS = 60_000;
 
 /** The minimum interval between writes of the last use, and the storage key for it. */
 const NOTE_MS = 10_000;
@@ -99,7 +90,7 @@ export class KozeService extends DurableObject {
       if (!ctx.container?.running) return;
       if (typeof used === "number") this.#used = used;
       this.#follow(ctx.container);
-      await this.#settle(ctx.container);
+      await this.#settle();
     });
   }
 
@@ -117,7 +108,7 @@ export class KozeService extends DurableObject {
     try {
       if (!this.#isReady || !container.running || this.#stopping) {
         this.#starting ??= this.#start(container).finally(() => (this.#starting = undefined));
-        await soon(this.#starting, REACH_MS);
+        await soon(this.#starting, REACH_MS, late(REACH_MS));
       }
     } catch (error) {
       release();
@@ -141,7 +132,7 @@ export class KozeService extends DurableObject {
     const container = this.ctx.container;
     if (!container?.running) return;
     if (this.#open > 0) this.#used = Date.now();
-    if (this.#used + this.sleepAfterMs > Date.now()) return this.#settle(container);
+    if (this.#used + this.sleepAfterMs > Date.now()) return this.#settle();
     this.#stopping ??= this.#stop(container).finally(() => (this.#stopping = undefined));
     await this.#stopping;
   }
@@ -183,7 +174,7 @@ export class KozeService extends DurableObject {
     container.start({ env, enableInternet, ...(entrypoint && { entrypoint }), ...image });
     this.#follow(container);
     this.#use();
-    await this.#settle(container);
+    await this.#settle();
   }
 
   /** Watches for the end of the running container. @param {Container} container */
@@ -198,7 +189,7 @@ export class KozeService extends DurableObject {
   /** Fails unless the service answers. @param {Container} container */
   async #check(container) {
     const port = container.getTcpPort(this.port);
-    if (this.health === undefined) return soon(connected(port, this.port), CHECK_MS);
+    if (this.health === undefined) return soon(connected(port, this.port), CHECK_MS, late(CHECK_MS));
     const signal = AbortSignal.timeout(CHECK_MS);
     const response = await port.fetch(`http://localhost${this.health}`, { redirect: "manual", signal });
     await response.body?.cancel();
@@ -209,7 +200,7 @@ export class KozeService extends DurableObject {
   async #stop(container) {
     try {
       container.signal(15);
-      await soon(this.#end, GRACE_MS);
+      await soon(this.#end, GRACE_MS, late(GRACE_MS));
     } catch (error) {
       console.log("koze: the container is destroyed:", error);
     }
@@ -239,17 +230,10 @@ export class KozeService extends DurableObject {
     this.ctx.storage.put(USED, this.#used);
   }
 
-  /** Schedules the next check, and keeps the container running until then even if the object is evicted. @param {Container} container */
-  async #settle(container) {
+  /** Schedules the next check of the idle time. */
+  async #settle() {
     const left = Math.max(0, this.#used + this.sleepAfterMs - Date.now());
-    // Cloudflare was seen to stop a container before its timeout, if its object was idle for longer.
-    const longest = this.owned ? LONGEST_IDLE_MS : LONGEST_ALONE_MS / 2;
-    await this.ctx.storage.setAlarm(Date.now() + Math.min(left, longest));
-    try {
-      await container.setInactivityTimeout(Math.min(left + LINGER_MS, LONGEST_ALONE_MS));
-    } catch (error) {
-      console.error("koze: the container may end too early:", error);
-    }
+    await scheduleCheck(this.ctx, left, this.owned !== undefined);
   }
 }
 
@@ -335,15 +319,7 @@ function pause(ms) {
   return new Promise((done) => setTimeout(done, ms));
 }
 
-/** Waits for a promise with a timeout. @template T @param {Promise<T>} promise @param {number} ms @returns {Promise<T>} */
-async function soon(promise, ms) {
-  let timer = 0;
-  const never = new Promise((/** @type {(value: never) => void} */ _, fail) => {
-    timer = setTimeout(() => fail(new Error(`it took longer than ${ms / 1000} s`)), ms);
-  });
-  try {
-    return await Promise.race([promise, never]);
-  } finally {
-    clearTimeout(timer);
-  }
+/** Returns what makes the error for something that took too long. @param {number} ms */
+function late(ms) {
+  return () => new Error(`it took longer than ${ms / 1000} s`);
 }

@@ -70,13 +70,16 @@ export class KozeSessions extends DurableObject {
     if (known) return known;
     const count = Number(this.#sql.exec("select count(*) as count from sandboxes").one()["count"]);
     if (count >= most) throw new Full(`this session has reached its limit of ${count} sandboxes: use one of them`);
-    const query = "select count(*) as count from sandboxes where image = ?";
-    const same = Number(this.#sql.exec(query, record.image).one()["count"]);
-    if (same >= (mostOfImage ?? Infinity)) {
-      throw new Full(`this session has reached its limit of ${same} sandboxes with the image \`${record.image}\`: use one of them`);
-    }
+    if (typeof mostOfImage === "number") this.#checkImage(record.image, mostOfImage);
     const insert = "insert into sandboxes (name, image, sleep_after_ms, size, used) values (?, ?, ?, ?, ?)";
     return void this.#sql.exec(insert, name, record.image, record.sleep_after_ms, record.size ?? null, record.used);
+  }
+
+  /** Checks that the session may have another sandbox with an image. @param {string} image @param {number} most */
+  #checkImage(image, most) {
+    const query = "select count(*) as count from sandboxes where image = ?";
+    const count = Number(this.#sql.exec(query, image).one()["count"]);
+    if (count >= most) throw new Full(`this session has reached its limit of ${count} sandboxes with the image \`${image}\`: use one of them`);
   }
 
   #list() {
