@@ -1,8 +1,13 @@
 //! The command line.
 
+mod client;
+mod image;
+mod log;
+mod process;
 mod run;
 mod script;
 mod secret;
+mod serve;
 mod session;
 mod snapshot;
 mod tips;
@@ -11,11 +16,17 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
+pub use self::client::{McpClient, RunAgent};
+pub use self::image::{Image, ImageAction, ImageArgs};
+pub use self::log::{Log, LogAction};
+pub use self::process::{Exec, Inspect, Kill, Logs, Ps, Shell, Stop};
 pub use self::run::{Deploy, Dev, Guard, Run};
 pub use self::script::{Script, ScriptAction};
 pub use self::secret::{Secret, SecretAction, StateArgs};
+pub use self::serve::Serve;
 pub use self::session::{
-    AgentArgs, Call, Cp, Demo, DemoTools, Destroy, Mcp, SESSION, Sandboxes, SessionArgs, Supervise,
+    AgentArgs, Call, Cp, Demo, DemoTools, Destroy, Mcp, RemoteArgs, SERVER, SESSION, Sandboxes, SessionArgs,
+    Supervise,
 };
 pub use self::snapshot::{Snapshot, SnapshotAction, SnapshotArgs};
 pub use self::tips::only_safe_tips;
@@ -56,22 +67,44 @@ pub enum Command {
     Tools(Tools),
     /// Check the project and the tools it needs, and print remedies
     Doctor(Doctor),
-    /// Call a tool in a sandbox on this machine (Linux only)
+    /// Call a tool in a sandbox on this machine (Linux only, or with --url)
     Call(Call),
-    /// Copy files and directories into sandboxes on this machine and out of them (Linux only)
+    /// Copy files and directories into sandboxes on this machine and out of them (Linux only, or with --url)
     Cp(Cp),
-    /// List the sandboxes on this machine (Linux only)
+    /// Run a program in a sandbox on this machine, with the input and output of this command (Linux only, or with --url)
+    Exec(Exec),
+    /// Open a shell in a sandbox on this machine (Linux only, or with --url)
+    Shell(Shell),
+    /// List the sandboxes on this machine and what they use, or the processes of one (Linux only, or with --url)
+    Ps(Ps),
+    /// Show the output of a process of a sandbox on this machine (Linux only, or with --url)
+    Logs(Logs),
+    /// Send a signal to processes of a sandbox on this machine (Linux only, or with --url)
+    Kill(Kill),
+    /// Put sandboxes on this machine to sleep: their programs end, their files stay (Linux only)
+    Stop(Stop),
+    /// Show the profile, policy, limits and state of a sandbox on this machine as JSON (Linux only, or with --url)
+    Inspect(Inspect),
+    /// List the sandboxes on this machine (Linux only, or with --url)
     Sandboxes(Sandboxes),
-    /// Destroy sandboxes on this machine and delete their files (Linux only)
+    /// Show the tool calls on this machine: who called which tool, and how that ended (Linux only, or with --url)
+    Log(Log),
+    /// Destroy sandboxes on this machine and delete their files (Linux only, or with --url)
     Destroy(Destroy),
     /// Take, restore and exchange snapshots of the workspaces on this machine (Linux only)
     Snapshot(Snapshot),
+    /// Pull, list and exchange the images in the store of this machine (Linux only)
+    Image(Image),
     /// Run scripts of agents on this machine, and list their tools and libraries (Linux only)
     Script(Script),
     /// Set, list and remove the secrets that scripts on this machine get (Linux only)
     Secret(Secret),
-    /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine (Linux only)
+    /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine (Linux only, or with --url)
     Mcp(Mcp),
+    /// Serve the sessions of several tenants over HTTP, with the routes of a Worker and sandboxes on this machine (Linux only)
+    Serve(Serve),
+    /// Start an agent, such as Claude Code, with the tools of sandboxes on this machine (Linux only)
+    Run(RunAgent),
     /// Create a project, play an agent's work in its sandboxes, and show each call (Linux only)
     Demo(Demo),
     /// Run the Worker on this machine, and build again after each change
@@ -237,9 +270,14 @@ pub struct Migrate {
     #[arg(long, value_name = "BACKEND")]
     pub backend: Option<Backend>,
 
+    /// With `--backend managed`, keep the sandbox as it is, and add another one beside it, whose objects copy the files of the
+    /// old ones when they are opened for the first time. Moves one sandbox at a time
+    #[arg(long, requires = "backend")]
+    pub side_by_side: bool,
+
     /// Declare the classes in `exports` instead of `migrations`, in every environment. Storage does not change. A Worker that
     /// was deployed with `exports` cannot go back
-    #[arg(long, conflicts_with_all = ["name", "backend"])]
+    #[arg(long, conflicts_with_all = ["name", "backend", "side_by_side"])]
     pub exports: bool,
 
     /// The options for the project.

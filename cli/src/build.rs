@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use koze_core::journal::JournalSettings;
 use koze_model::names::Names;
 use koze_model::{Kind, Sandbox};
 
@@ -65,6 +66,8 @@ pub struct Build {
     pub sdk: Option<Sdk>,
     /// What the manifest sets for scripts, if the project serves the tools `script`.
     pub script: Option<ScriptTable>,
+    /// What the journal of tool calls records.
+    pub journal: JournalSettings,
     /// Where scripts run, if the project serves the tools `script`.
     pub scripts: Option<Scripts>,
     /// The sandboxes.
@@ -111,6 +114,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     }
 
     build.script.clone_from(&project.script);
+    build.journal = project.journal;
     let scripts_on_worker = project.worker_scripts().is_some() && options.worker;
     if scripts_on_worker {
         scripts::check(&project, &options.draft, findings);

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use koze_core::journal::JournalSettings;
 use koze_model::{Kind, Report, Sandbox, project};
 use walkdir::{DirEntry, WalkDir};
 
@@ -31,6 +32,8 @@ pub struct Project {
     pub registry: bool,
     /// What the manifest sets for scripts, if the project serves the tools `script`.
     pub script: Option<ScriptTable>,
+    /// What the journal of tool calls records.
+    pub journal: JournalSettings,
 }
 
 /// The validated sandboxes of a project and their source texts.
@@ -100,7 +103,7 @@ impl Project {
             return findings.fail(no_package("neither it nor a directory above it has a `Cargo.toml`"), None);
         };
         let dir = path.parent().unwrap_or(&absolute).to_owned();
-        let Manifest { name, environments, registry, script } = manifest::read(&path, findings)?;
+        let Manifest { name, environments, registry, script, journal } = manifest::read(&path, findings)?;
         let Some(name) = name else {
             let members = workspace_members(&path);
             let why = if members.is_empty() {
@@ -110,7 +113,7 @@ impl Project {
             };
             return findings.fail(no_package(&why), None);
         };
-        Ok(Project { dir, name, environments, registry, script })
+        Ok(Project { dir, name, environments, registry, script, journal })
     }
 
     /// Returns the directory of the repository that contains the package: the nearest one with `.git`, or the package's

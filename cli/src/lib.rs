@@ -10,6 +10,8 @@
 
 pub mod args;
 pub mod build;
+#[cfg(target_os = "linux")]
+mod clients;
 pub mod commands;
 pub mod dev;
 pub mod discover;
@@ -29,6 +31,7 @@ pub mod own;
 pub mod paths;
 pub mod plan;
 pub mod platform;
+mod prefix;
 #[cfg(target_os = "linux")]
 mod provider;
 pub mod recover;

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use koze_core::journal::JournalSettings;
 use koze_core::script::Egress;
 use koze_model::attrs::{HOST_FORM, is_host};
 use koze_model::depth;
@@ -16,10 +17,13 @@ use crate::source::{module, split_mark};
 use crate::write::input;
 
 /// The keys of `package.metadata.koze`; the crate `koze` itself has `sandbox-sdk`.
-const KEYS: &[&str] = &["environments", "registry", "sandbox-sdk", "script"];
+const KEYS: &[&str] = &["environments", "journal", "registry", "sandbox-sdk", "script"];
 
 /// The keys of `package.metadata.koze.script`.
 const SCRIPT_KEYS: &[&str] = &["internet", "allowed_hosts", "denied_hosts", "browser", "worker"];
+
+/// The keys of `package.metadata.koze.journal`.
+const JOURNAL_KEYS: &[&str] = &["enabled", "inputs"];
 
 /// The default library root.
 pub const LIBRARY: &str = "src/lib.rs";
@@ -35,6 +39,8 @@ pub struct Manifest {
     pub registry: bool,
     /// `package.metadata.koze.script`, if the project serves the tools `script`.
     pub script: Option<ScriptTable>,
+    /// `package.metadata.koze.journal`: what the journal of tool calls records.
+    pub journal: JournalSettings,
 }
 
 /// `package.metadata.koze.script`.
@@ -73,7 +79,8 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
         }
     };
     let Some(package) = document.get("package") else {
-        return Ok(Manifest { name: None, environments: None, registry: false, script: None });
+        let journal = JournalSettings::default();
+        return Ok(Manifest { name: None, environments: None, registry: false, script: None, journal });
     };
     let Some(name) = package.get("name").and_then(Item::as_str) else {
         let message = "`[package]` has no `name`".to_owned();
@@ -81,6 +88,7 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
     };
     let koze = package.get("metadata").and_then(|metadata| metadata.get("koze"));
     let (mut environments, mut registry, mut script) = (None, false, None);
+    let mut journal = JournalSettings::default();
     for (key, value) in koze.and_then(Item::as_table_like).into_iter().flat_map(|table| table.iter()) {
         if !KEYS.contains(&key) {
             let near = nearest(key, KEYS).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -102,6 +110,13 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
                 false
             });
         }
+        if key == "journal" {
+            let (settings, wrong) = parse_journal(value);
+            journal = settings;
+            for (message, span) in wrong {
+                findings.add(Rule::BadManifest { message }, place(span));
+            }
+        }
         if key == "script" {
             let (table, wrong) = parse_scripts(value);
             script = Some(table);
@@ -110,7 +125,7 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
             }
         }
     }
-    Ok(Manifest { name: Some(name.to_owned()), environments, registry, script })
+    Ok(Manifest { name: Some(name.to_owned()), environments, registry, script, journal })
 }
 
 /// A message, and where it belongs.
@@ -127,19 +142,12 @@ fn parse_scripts(value: &Item) -> (ScriptTable, Vec<Wrong>) {
     };
     for (key, value) in table.iter() {
         match key {
-            "internet" => egress.internet = parse_bool(key, value, &mut wrong),
-            "browser" => *browser = parse_bool(key, value, &mut wrong),
+            "internet" => egress.internet = parse_bool("script", key, value, &mut wrong),
+            "browser" => *browser = parse_bool("script", key, value, &mut wrong),
             "allowed_hosts" => egress.allowed_hosts = parse_hosts(key, value, &mut wrong),
             "denied_hosts" => egress.denied_hosts = parse_hosts(key, value, &mut wrong),
-            "worker" => *worker = parse_bool(key, value, &mut wrong),
-            _ => {
-                let near = nearest(key, SCRIPT_KEYS).map_or_else(
-                    || format!(": it has {}", listed(SCRIPT_KEYS)),
-                    |near| format!("; did you mean `{near}`?"),
-                );
-                wrong
-                    .push((format!("`package.metadata.koze.script` has no key `{key}`{near}"), value.span()));
-            }
+            "worker" => *worker = parse_bool("script", key, value, &mut wrong),
+            _ => wrong.push((unknown_key("script", key, SCRIPT_KEYS), value.span())),
         }
     }
     // An empty list allows no hosts, as in the attribute. For a provider, it means that there is no allowlist.
@@ -149,10 +157,36 @@ fn parse_scripts(value: &Item) -> (ScriptTable, Vec<Wrong>) {
     (scripts, wrong)
 }
 
+/// Reads `package.metadata.koze.journal`. Returns what it sets, and what is wrong.
+fn parse_journal(value: &Item) -> (JournalSettings, Vec<Wrong>) {
+    let mut settings = JournalSettings::default();
+    let mut wrong = Vec::new();
+    let Some(table) = value.as_table_like() else {
+        let message =
+            "`package.metadata.koze.journal` must be a table: write `[package.metadata.koze.journal]`";
+        return (settings, vec![(message.to_owned(), value.span())]);
+    };
+    for (key, value) in table.iter() {
+        match key {
+            "enabled" => settings.enabled = parse_bool("journal", key, value, &mut wrong),
+            "inputs" => settings.inputs = parse_bool("journal", key, value, &mut wrong),
+            _ => wrong.push((unknown_key("journal", key, JOURNAL_KEYS), value.span())),
+        }
+    }
+    (settings, wrong)
+}
+
+/// Returns the message about a key that a table does not have.
+fn unknown_key(table: &str, key: &str, keys: &[&str]) -> String {
+    let near = nearest(key, keys)
+        .map_or_else(|| format!(": it has {}", listed(keys)), |near| format!("; did you mean `{near}`?"));
+    format!("`package.metadata.koze.{table}` has no key `{key}`{near}")
+}
+
 /// Reads `true` or `false`.
-fn parse_bool(key: &str, value: &Item, wrong: &mut Vec<Wrong>) -> bool {
+fn parse_bool(table: &str, key: &str, value: &Item, wrong: &mut Vec<Wrong>) -> bool {
     value.as_bool().unwrap_or_else(|| {
-        let message = format!("`package.metadata.koze.script.{key}` must be `true` or `false`");
+        let message = format!("`package.metadata.koze.{table}.{key}` must be `true` or `false`");
         wrong.push((message, value.span()));
         false
     })

@@ -33,7 +33,7 @@ pub use self::files::{
     Edit, Entries, Extracted, LARGEST_PIECE, Lines, Path, Piece, Unpack, Unpacked, Write, Written,
 };
 pub use self::process::{Chunk, OutputStream, ProcessOutput, Processes, WriteProcess};
-use crate::sandbox::Status;
+pub use crate::sandbox::{EndedPrograms, SavedDisk, Status};
 
 /// The binding of the class `KozeSessions`, which lists the sandboxes of each session.
 pub const REGISTRY_BINDING: &str = "KOZE_SESSIONS";
@@ -146,6 +146,8 @@ macro_rules! contract_operations {
             expose Expose => Exposed;
             /// Returns whether the sandbox was opened and whether it runs. Starts nothing.
             status Nothing => State;
+            /// Returns the programs that ended when the sandbox slept or restarted, and forgets them. Starts nothing.
+            take_ended Nothing => TakenEnded;
             /// Destroys the sandbox, its files and everything that the object stores. Succeeds if it does not exist.
             destroy Nothing => Done;
         }
@@ -271,6 +273,18 @@ pub struct Output {
     pub exit_code: i32,
     /// Whether it timed out.
     pub timed_out: bool,
+    /// Whether programs ended when the sandbox slept or restarted, which `take_ended` returns; absent means `false`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(test, ts(optional, as = "Option<bool>"))]
+    pub ended: bool,
+}
+
+/// The programs that ended with a running sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct TakenEnded {
+    /// The programs, if any ended since they were last taken.
+    pub ended: Option<EndedPrograms>,
 }
 
 /// A port to open.
@@ -306,6 +320,10 @@ pub struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub size: Option<String>,
+    /// Its saved disk, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    pub saved: Option<SavedDisk>,
 }
 
 /// The input of an operation without parameters.

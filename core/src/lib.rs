@@ -14,6 +14,7 @@
 //! | [`script`] | scripts of agents: what runs them and answers their calls |
 //! | [`store`] | the store of a session: values and blobs |
 //! | [`workspace`] | workspaces: a directory of a sandbox, with declared capabilities |
+//! | [`journal`] | the journal of tool calls |
 //! | [`id`], [`error`] | names and errors |
 //! | [`tool`] | the tools, their definitions and results |
 
@@ -26,7 +27,10 @@ pub mod error;
 pub mod files;
 mod glob;
 pub mod handle;
+#[doc(hidden)]
+pub mod http;
 pub mod id;
+pub mod journal;
 mod json;
 pub mod maybe_send;
 mod observed;

@@ -3,7 +3,9 @@
 use koze_protocol::Family;
 
 use crate::error::{Code, Error, Result};
+use crate::journal::JournalSettings;
 use crate::provider::Profile;
+use crate::script::SHORTEST_MASKED;
 use crate::script::network::Egress;
 
 /// The profiles of a project, as listed by `koze build`.
@@ -17,6 +19,9 @@ pub struct Profiles {
     /// Whether scripts have a browser.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     browser: bool,
+    /// What the journal of tool calls records.
+    #[serde(default, skip_serializing_if = "JournalSettings::is_default")]
+    journal: JournalSettings,
 }
 
 impl Profiles {
@@ -29,12 +34,18 @@ impl Profiles {
             let message = format!("`{default}` is not an image of this project");
             return Err(Error::new(Code::InvalidInput, message));
         };
-        Ok(Profiles { list, default, scripts: None, browser: false })
+        Ok(Profiles { list, default, scripts: None, browser: false, journal: JournalSettings::default() })
     }
 
     /// Creates the profiles of a project that has no sandboxes and serves the tools `script`.
     pub fn of_scripts() -> Self {
-        Profiles { list: Vec::new(), default: 0, scripts: Some(Egress::default()), browser: false }
+        Profiles {
+            list: Vec::new(),
+            default: 0,
+            scripts: Some(Egress::default()),
+            browser: false,
+            journal: JournalSettings::default(),
+        }
     }
 
     /// Adds the tools `script`, and sets the hosts that scripts may reach.
@@ -47,6 +58,27 @@ impl Profiles {
     #[must_use]
     pub fn with_script_browser(self, browser: bool) -> Self {
         Profiles { browser, ..self }
+    }
+
+    /// Sets what the journal of tool calls records.
+    #[must_use]
+    pub fn with_journal(self, journal: JournalSettings) -> Self {
+        Profiles { journal, ..self }
+    }
+
+    /// Returns what the journal of tool calls records.
+    pub fn journal(&self) -> JournalSettings {
+        self.journal
+    }
+
+    /// Returns the variables of sandboxes that hold secrets, as their names say. Short values are left out, because they occur in
+    /// ordinary text.
+    pub(crate) fn declared_secrets(&self) -> Vec<(String, String)> {
+        const WORDS: [&str; 5] = ["KEY", "SECRET", "TOKEN", "PASS", "CREDENTIAL"];
+        let is_secret = |name: &str| WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
+        let all = self.list.iter().flat_map(|profile| &profile.env);
+        let secrets = all.filter(|(name, value)| is_secret(name) && value.chars().count() >= SHORTEST_MASKED);
+        secrets.cloned().collect()
     }
 
     /// Returns whether scripts have a browser.
@@ -96,6 +128,7 @@ impl Profiles {
             default: default.unwrap_or(0),
             scripts: self.scripts.clone(),
             browser: self.browser,
+            journal: self.journal,
         })
     }
 

@@ -1,5 +1,6 @@
 //! The operations that a sandbox provider implements. All tools are built on them.
 
+mod ended;
 pub mod process;
 
 use std::future::Future;
@@ -21,6 +22,7 @@ use crate::transfer::pieces;
 
 pub use crate::path::Place;
 
+pub use self::ended::EndedPrograms;
 pub use self::process::{Process, ProcessId, ProcessInfo, ProcessOutput, Program};
 
 /// A sandbox.
@@ -197,6 +199,12 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
         async { Ok(()) }
     }
 
+    /// Returns the programs that ended when the sandbox slept or restarted, the first time that it is asked after that. Ask
+    /// after a call that runs a program: it wakes the sandbox.
+    fn take_ended_programs(&self) -> impl Future<Output = Option<EndedPrograms>> + MaybeSend {
+        async { None }
+    }
+
     /// Exposes a port and returns its URL.
     fn expose(&self, port: u16) -> impl Future<Output = Result<String>> + MaybeSend;
 
@@ -289,6 +297,19 @@ pub enum Write {
     ///
     /// [`Sandbox::write_at`] also notices where a guest that is older than this has appended to another file.
     At(u64),
+}
+
+/// The disk of a sandbox that its object saved before the container slept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct SavedDisk {
+    /// Its size, as the platform counts it.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub bytes: u64,
+    /// When it was saved, in milliseconds since 1970.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub saved_at: u64,
 }
 
 /// Whether a sandbox is running or asleep.

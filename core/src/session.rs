@@ -10,6 +10,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
+use crate::journal::{JournalSettings, UsedSandboxes};
 use crate::observed::{Lifecycle, Observed};
 use crate::profiles::{Profiles, how_to_serve};
 use crate::progress::Progress;
@@ -21,6 +22,8 @@ use crate::workspace::registry::{MAX_OPENS, Registry};
 
 /// The default idle time before a sandbox sleeps.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
+/// The shortest and the longest idle time that callers may choose, in milliseconds.
+pub(crate) const SLEEP_AFTER_MS: std::ops::RangeInclusive<u64> = 1000..=86_400_000;
 
 /// A session: a set of sandboxes that its tools share. A clone is the same session.
 #[derive(Debug)]
@@ -36,6 +39,12 @@ pub struct Session<P> {
     progress: Option<Progress>,
     /// The agent whose scripts run, if it is not the session's own.
     agent: Option<SessionId>,
+    /// The name of the client that calls tools, for the journal.
+    client: Option<Arc<str>>,
+    /// Whether the journal records its calls, if the project has one.
+    is_recorded: bool,
+    /// Notes the sandboxes that the current call uses, if it is recorded.
+    used: Option<UsedSandboxes>,
 }
 
 #[derive(Debug)]
@@ -92,6 +101,9 @@ impl<P: Provider> Session<P> {
             workspaces,
             progress: None,
             agent: None,
+            client: None,
+            is_recorded: true,
+            used: None,
         }
     }
 
@@ -114,6 +126,41 @@ impl<P: Provider> Session<P> {
     #[must_use]
     pub fn with_progress(self, progress: Progress) -> Self {
         Session { progress: Some(progress), ..self }
+    }
+
+    /// Returns the same session for a client with this name, which the journal records.
+    #[must_use]
+    pub fn with_client(self, name: &str) -> Self {
+        Session { client: Some(name.into()), ..self }
+    }
+
+    /// Returns the same session, whose calls the journal does not record: those of a host itself.
+    #[must_use]
+    pub fn without_journal(self) -> Self {
+        Session { is_recorded: false, ..self }
+    }
+
+    /// Returns the name of the client that calls tools.
+    pub(crate) fn client(&self) -> Option<&str> {
+        self.client.as_deref()
+    }
+
+    /// Returns what the journal records of this session's calls; `None` if nothing.
+    pub(crate) fn journal_settings(&self) -> Option<JournalSettings> {
+        let settings = self.shared.profiles.journal();
+        (self.is_recorded && settings.enabled).then_some(settings)
+    }
+
+    /// Returns the same session for a call that is recorded.
+    pub(crate) fn noting(self, used: UsedSandboxes) -> Self {
+        Session { used: Some(used), ..self }
+    }
+
+    /// Notes that the current call uses a sandbox, for the journal.
+    pub(crate) fn note_use(&self, name: &SandboxName) {
+        if let Some(used) = &self.used {
+            used.add(name);
+        }
     }
 
     /// Returns the same session for an agent of the tenant. Sessions of the same agent share the state, the libraries and the
@@ -290,8 +337,8 @@ impl<P: Provider> Session<P> {
         Ok(SessionState { sandboxes: list.map(state).collect() })
     }
 
-    pub(crate) fn provider_note(&self) -> Option<&str> {
-        self.shared.provider.note()
+    pub(crate) fn provider_note(&self, profile: &Profile) -> Option<String> {
+        self.shared.provider.note(profile)
     }
 
     /// Returns the observer of a sandbox, if it has a handle.
@@ -300,6 +347,7 @@ impl<P: Provider> Session<P> {
     }
 
     pub(crate) async fn find_sandbox(&self, name: &SandboxName) -> Result<Option<Opened<P::Sandbox>>> {
+        self.note_use(name);
         self.shared.provider.find(&self.sandbox_id(name.clone())).await
     }
 
@@ -312,6 +360,7 @@ impl<P: Provider> Session<P> {
         name: SandboxName,
         settings: Settings,
     ) -> Result<Opened<P::Sandbox>> {
+        self.note_use(&name);
         let id = self.sandbox_id(name);
         if let Some(there) = self.shared.provider.find(&id).await? {
             return self.check_served(&id, there);
@@ -333,6 +382,7 @@ impl<P: Provider> Session<P> {
         dir: &str,
         layer: (&P::Store, &Key),
     ) -> Result<Option<Opened<P::Sandbox>>> {
+        self.note_use(&name);
         let id = self.sandbox_id(name);
         let settings = sandbox_settings(profile, None, None);
         let _one = self.shared.making.lock().await;
@@ -407,6 +457,9 @@ impl<P> Clone for Session<P> {
             workspaces,
             progress: self.progress.clone(),
             agent: self.agent.clone(),
+            client: self.client.clone(),
+            is_recorded: self.is_recorded,
+            used: self.used.clone(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 pub(crate) use self::streaming::{run_reporting, run_streaming};
 use crate::error::{Code, Error, Result};
+use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::sandbox::{Command, Output, Program, Sandbox};
 use crate::trace::within;
 
@@ -33,10 +34,103 @@ pub(crate) fn check_command(command: &str) -> Result<()> {
     Ok(())
 }
 
+/// Checks that a program and its arguments can be run.
+pub(crate) fn check_argv(argv: &[String]) -> Result<()> {
+    let message = match argv.first() {
+        None => "`argv` is empty: its first text is the program",
+        Some(program) if program.is_empty() => "the first text of `argv` is empty: it is the program",
+        _ if argv.iter().any(|argument| argument.contains('\0')) => "`argv` must not contain a NUL character",
+        _ if argv.iter().any(|argument| argument.len() > MAX_ARGUMENT) => {
+            let message = format!(
+                "a text of `argv` can have at most {MAX_ARGUMENT} bytes: write a longer one to a file"
+            );
+            return Err(Error::new(Code::TooLarge, message));
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(Code::InvalidInput, message))
+}
+
 /// The paths that bash may have. `PATH` is not searched: it begins with a directory that the sandbox can write to.
 const BASH: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
 /// The shell that every image has.
 const SH: &str = "/bin/sh";
+
+/// A command, and what it runs with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShellCommand<'a> {
+    /// What runs.
+    pub(crate) line: Line<'a>,
+    /// The working directory, as an absolute path.
+    pub(crate) working_dir: &'a str,
+    /// Variables in addition to the sandbox's own.
+    pub(crate) env: &'a [(String, String)],
+    /// What it reads from its standard input.
+    pub(crate) stdin: Option<&'a str>,
+    /// After this time it is killed.
+    pub(crate) timeout: Duration,
+}
+
+/// What a [`ShellCommand`] runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Line<'a> {
+    /// A command line, with bash, or with sh if the image has no bash.
+    Shell {
+        /// A script that ends by running the shell again, with its own arguments after `-c --`.
+        prelude: Option<&'a str>,
+        /// The command line.
+        command: &'a str,
+    },
+    /// A program and its arguments, without a shell.
+    Program(&'a [String]),
+}
+
+impl Line<'_> {
+    /// Returns it as a text for people.
+    pub(crate) fn to_text(self) -> String {
+        match self {
+            Line::Shell { command, .. } => command.to_owned(),
+            Line::Program(argv) => argv.join(" "),
+        }
+    }
+}
+
+impl<'a> ShellCommand<'a> {
+    /// Creates one of a command line.
+    pub(crate) fn new(command: &'a str, working_dir: &'a str, timeout: Duration) -> Self {
+        let line = Line::Shell { prelude: None, command };
+        ShellCommand { line, working_dir, env: &[], stdin: None, timeout }
+    }
+
+    /// Returns it with a prelude before its command line.
+    pub(crate) fn after(self, prelude: Option<&'a str>) -> Self {
+        let line = match self.line {
+            Line::Shell { command, .. } => Line::Shell { prelude, command },
+            Line::Program(argv) => Line::Program(argv),
+        };
+        ShellCommand { line, ..self }
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.line {
+            Line::Shell { command, .. } => check_command(command),
+            Line::Program(_) => Ok(()),
+        }
+    }
+
+    /// Returns the ways to run it, in the order in which they are tried.
+    fn argvs(&self) -> Vec<Vec<String>> {
+        match self.line {
+            Line::Shell { prelude, command } => shell_argvs(prelude, command).collect(),
+            Line::Program(argv) => vec![argv.to_vec()],
+        }
+    }
+
+    /// Returns the process to start for arguments.
+    fn to_program(self, argv: Vec<String>) -> Program {
+        Program { env: self.env.to_vec(), ..Program::new(argv, self.working_dir) }
+    }
+}
 
 /// Runs a command with bash, or with sh if the image has no bash.
 ///
@@ -50,70 +144,53 @@ pub async fn run<S: Sandbox>(
     working_dir: &str,
     timeout: Duration,
 ) -> Result<Output> {
-    run_after(sandbox, None, command, working_dir, timeout).await
+    run_command(sandbox, &ShellCommand::new(command, working_dir, timeout)).await
 }
 
-/// Runs a command in the same way after a prelude: a script that ends by running the shell again, with its own arguments
-/// after `-c --`.
-pub(crate) async fn run_after<S: Sandbox>(
-    sandbox: &S,
-    prelude: Option<&str>,
-    command: &str,
-    working_dir: &str,
-    timeout: Duration,
-) -> Result<Output> {
-    check_command(command)?;
-    let ran = with_shell(sandbox, prelude, command, working_dir, timeout);
-    within!("exec" { timeout = timeout.as_secs() }, ran)
+/// Runs a command that reads nothing.
+pub(crate) async fn run_command<S: Sandbox>(sandbox: &S, command: &ShellCommand<'_>) -> Result<Output> {
+    command.check()?;
+    within!("exec" { timeout = command.timeout.as_secs() }, exec_first(sandbox, command))
 }
 
-async fn with_shell<S: Sandbox>(
-    sandbox: &S,
-    prelude: Option<&str>,
-    command: &str,
-    working_dir: &str,
-    timeout: Duration,
-) -> Result<Output> {
+async fn exec_first<S: Sandbox>(sandbox: &S, command: &ShellCommand<'_>) -> Result<Output> {
     let mut last = None;
-    for argv in shell_argvs(prelude, command) {
-        let (working_dir, env) = (working_dir.to_owned(), Vec::new());
-        let command = Command { argv, working_dir, env, timeout, max_output: MAX_OUTPUT };
-        match sandbox.exec(command).await {
+    for argv in command.argvs() {
+        let (working_dir, env) = (command.working_dir.to_owned(), command.env.to_vec());
+        let wanted = Command { argv, working_dir, env, timeout: command.timeout, max_output: MAX_OUTPUT };
+        match sandbox.exec(wanted).await {
             // The image has no such shell. If it is the working directory that is missing, sh reports that too.
             Err(error) if error.code == Code::NotFound => last = Some(error),
             ran => return ran,
         }
     }
-    Err(last.expect("there is at least one shell"))
+    Err(last.expect("there is at least one way"))
 }
 
-/// Starts a command in the same way as a process, which the caller must attend.
-async fn start_attended<S: Sandbox>(
-    sandbox: &S,
-    prelude: Option<&str>,
-    command: &str,
-    working_dir: &str,
-) -> Result<S::Process> {
-    check_command(command)?;
-    within!("start" {}, start_shell(sandbox, prelude, command, working_dir))
+/// Starts a command as a process, which the caller must attend.
+async fn start_attended<S: Sandbox>(sandbox: &S, command: &ShellCommand<'_>) -> Result<S::Process> {
+    // Its caller attends it: see `streaming`.
+    start_with(sandbox, command, |program| Program { attended: true, ..program }).await
 }
 
-async fn start_shell<S: Sandbox>(
+/// Starts a command as a process that keeps running, with what `adjust` changes.
+pub(crate) async fn start_with<S: Sandbox>(
     sandbox: &S,
-    prelude: Option<&str>,
-    command: &str,
-    working_dir: &str,
+    command: &ShellCommand<'_>,
+    adjust: impl Fn(Program) -> Program + MaybeSend + MaybeSync,
 ) -> Result<S::Process> {
-    let mut last = None;
-    for argv in shell_argvs(prelude, command) {
-        // Its caller attends it: see `streaming`.
-        let program = Program { attended: true, ..Program::new(argv, working_dir) };
-        match sandbox.start(program).await {
-            Err(error) if error.code == Code::NotFound => last = Some(error),
-            started => return started,
+    command.check()?;
+    let start = async {
+        let mut last = None;
+        for argv in command.argvs() {
+            match sandbox.start(adjust(command.to_program(argv))).await {
+                Err(error) if error.code == Code::NotFound => last = Some(error),
+                started => return started,
+            }
         }
-    }
-    Err(last.expect("there is at least one shell"))
+        Err(last.expect("there is at least one way"))
+    };
+    within!("start" {}, start)
 }
 
 /// Returns the ways to run a command: with bash at its possible paths, and with sh, which every image has.
@@ -154,19 +231,9 @@ fn split_command(command: &str) -> (&str, Vec<&str>) {
     (JOINED, parts)
 }
 
-/// Drops the directories that the user could put programs into from `PATH`, and runs its arguments.
+/// A prelude that drops the directories that the user could put programs into from `PATH`. If the user can write to all of
+/// them, as root can, `PATH` stays as it is.
 pub(crate) const CLEAN_PATH: &str = include_str!("shell/clean_path.sh");
-
-/// Runs a command in the same way, on a `PATH` without the directories that its user can write to. If the user can write to
-/// all of them, as root can, `PATH` stays as it is.
-pub(crate) async fn run_on_clean_path<S: Sandbox>(
-    sandbox: &S,
-    command: &str,
-    working_dir: &str,
-    timeout: Duration,
-) -> Result<Output> {
-    run_after(sandbox, Some(CLEAN_PATH), command, working_dir, timeout).await
-}
 
 #[cfg(test)]
 mod tests {

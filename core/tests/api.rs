@@ -103,13 +103,17 @@ fn tools_of_one_sandbox_take_no_sandbox() {
 }
 
 #[test]
-fn a_session_has_all_eight_tools() {
+fn a_session_has_all_tools() {
     run(async {
         let session = session();
         let tools = session.tools();
         let names: Vec<_> = tools.iter().map(|tool| tool.definition().name.clone()).collect();
-        let eight = [
+        let expected = [
             "shell",
+            "process_list",
+            "process_output",
+            "process_input",
+            "process_kill",
             "read_file",
             "write_file",
             "glob",
@@ -118,7 +122,7 @@ fn a_session_has_all_eight_tools() {
             "sandbox_list",
             "transfer",
         ];
-        assert_eq!(names, eight);
+        assert_eq!(names, expected);
         let call = async |name: &str, input: Value| {
             let tool = tools.iter().find(|tool| tool.definition().name == name).unwrap();
             let result = tool.call(input).await;

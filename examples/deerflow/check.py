@@ -1,4 +1,4 @@
-"""Checks the adapter against a running Worker: `KOZE_URL=… KOZE_TOKEN=… python3 check.py`."""
+"""Checks the adapter against a running Worker or `koze serve`: `KOZE_URL=… KOZE_TOKEN=… python3 check.py`."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Sandboxes of koze for DeerFlow: one thread is one session of a koze Worker with the tools `thread`.
+"""Sandboxes of koze for DeerFlow: one thread is one session of a koze Worker, or of `koze serve`, with the tools `thread`.
 
 Needs nothing beyond the standard library. In DeerFlow's `config.yaml`, with this file on `PYTHONPATH`:
 

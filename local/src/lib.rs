@@ -1,9 +1,13 @@
-//! Sandboxes on this machine: Linux namespaces, without a container engine or images.
+//! Sandboxes on this machine: Linux namespaces, without a container engine.
 //!
 //! A sandbox is one koze process, [`koze_guest`], with the programs it starts. It has its own user, mount, PID, IPC,
 //! UTS, network and cgroup namespaces, runs as a user without privileges, and is confined by a system call filter. Of
 //! the host it sees `/usr` and a few files of `/etc`, read-only. `/home/user`, `/workspace`, `/tmp` and
 //! `/mnt/user-data` are its own, stored on disk below the state directory. Its network has only a loopback interface.
+//!
+//! **Images.** With a store of images ([`Local::with_images`]), a new sandbox whose profile declares an image of the store has the image's
+//! files as its root, in place of the host's `/usr` and `/etc`. All of its root is writable: an overlay keeps its changes. Its user is the
+//! image's, often root, without capabilities. Only this user is mapped, and owns all files; changes of owners are reported as successful.
 //!
 //! **Internet access** is off, unless the profile sets `internet` or `allowed_hosts`. Then an HTTP proxy is available
 //! at 127.0.0.1:3128, and the environment contains its address (`HTTP_PROXY`, `HTTPS_PROXY`). There is no other way
@@ -63,6 +67,7 @@ mod engine;
 mod errors;
 mod filter;
 mod host;
+mod journal;
 mod launch;
 mod layers;
 mod network;
@@ -72,6 +77,7 @@ mod provider;
 mod sandbox;
 mod script;
 mod store;
+mod survey;
 mod watch;
 mod weakness;
 
@@ -82,7 +88,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -92,6 +98,8 @@ pub use self::dev::Objects;
 use self::host::registry::Registry;
 pub use self::host::trees;
 use self::host::{owner, removal};
+use self::journal::CallJournal;
+pub use self::journal::CallsQuery;
 use self::launch::Task;
 #[doc(hidden)]
 pub use self::network::connections::{Connections, Proof};
@@ -107,20 +115,31 @@ use self::sandbox::ahead::{self, Ahead};
 pub use self::sandbox::archives;
 use self::sandbox::background;
 pub use self::sandbox::handles::{NewFile, TreePipe};
+use self::sandbox::image;
 use self::sandbox::inner::{Inner, State};
-pub use self::sandbox::process::LocalProcess;
+pub use self::sandbox::process::{Attached, AttachedStreams, LocalProcess};
+#[doc(inline)]
+pub use self::sandbox::programs::find_programs;
 pub use self::script::secrets::{SecretInfo, Secrets};
 use self::script::{Databases, Scripts};
 pub use self::store::LocalStore;
 use self::store::Stores;
+pub use self::survey::{SandboxLimits, Surveyed};
+pub use self::watch::measure::Measured;
 #[doc(hidden)]
 pub use self::weakness::Weakness;
 use self::weakness::Weaknesses;
 use koze_core::Profiles;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
+use koze_core::journal::CallRecord;
 use koze_core::provider::{Info, Settings};
 use koze_core::workspace::OpenLimits;
+
+/// Returns those of the images that a [store of images](koze_image::Store) has, so that new sandboxes that declare them have their files.
+pub fn list_stored_images<'a>(images: &Path, references: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    image::list_stored(images, references)
+}
 
 /// Call this first in `main`, before anything starts a thread: `#[tokio::main]` is too late.
 ///
@@ -190,7 +209,7 @@ pub fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'stati
 /// Several programs may use one state directory. One of them at a time runs a sandbox; in the others its calls fail
 /// with [`Code::Unavailable`] until it sleeps there.
 #[derive(Debug, Clone)]
-pub struct Local(Arc<Shared>, OpenLimits, Option<Arc<Secrets>>);
+pub struct Local(Arc<Shared>, OpenLimits, Option<Arc<Secrets>>, Option<Arc<CallJournal>>);
 
 #[derive(Debug)]
 struct Shared {
@@ -206,6 +225,8 @@ struct Shared {
     browsers: Browsers,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
+    /// The directory of the images that new sandboxes use, if they are in it.
+    images: OnceLock<PathBuf>,
     /// Whether the kernel mounts overlays here, as far as is known.
     overlays: AtomicBool,
     /// Whether all sandboxes share one host user, although this is root.
@@ -302,6 +323,7 @@ impl Local {
             browsers: Browsers::default(),
             sandboxes,
             weak,
+            images: OnceLock::new(),
             overlays: AtomicBool::new(true),
             one_user: owner::has_shared_user(),
         });
@@ -317,13 +339,13 @@ impl Local {
             // Serve existing URLs again. If that fails, the next `expose` reports it.
             let _ = shared.previews.serve(&shared);
         }
-        Ok(Local(shared, OpenLimits::default(), None))
+        Ok(Local(shared, OpenLimits::default(), None, None))
     }
 
     /// Sets how many workspaces of all sessions are opened at the same time.
     #[must_use]
     pub fn with_max_opens(self, opens: usize) -> Self {
-        Local(self.0, OpenLimits::new(opens), self.2)
+        Local(self.0, OpenLimits::new(opens), self.2, self.3)
     }
 
     /// Copies the files of snapshots instead of mounting overlays over them, as where the kernel refuses those, for a test.
@@ -331,6 +353,15 @@ impl Local {
     #[must_use]
     pub fn without_overlays(self) -> Self {
         self.0.overlays.store(false, Ordering::Relaxed);
+        self
+    }
+
+    /// Sets the directory of a [store of images](koze_image::Store), which need not exist yet. A new sandbox whose profile declares an
+    /// image that is in the store has that image's files as its root, and keeps them until it is destroyed. Other sandboxes see the
+    /// programs of this machine. By default, there is no store.
+    #[must_use]
+    pub fn with_images(self, directory: PathBuf) -> Self {
+        let _ = self.0.images.set(directory);
         self
     }
 
@@ -344,7 +375,39 @@ impl Local {
     /// Sets the secrets that scripts get. By default, there are none.
     #[must_use]
     pub fn with_secrets(self, secrets: Secrets) -> Self {
-        Local(self.0, self.1, Some(Arc::new(secrets)))
+        Local(self.0, self.1, Some(Arc::new(secrets)), self.3)
+    }
+
+    /// Records tool calls in the journal in a file, an `SQLite` database, which the first call creates. Secrets that were set with
+    /// [`with_secrets`](Self::with_secrets) before are masked. The latest 10,000 calls are kept, in at most 32 MiB. By default,
+    /// there is no journal.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if no thread can be created.
+    pub fn with_journal(self, file: impl Into<PathBuf>) -> Result<Self> {
+        let journal = CallJournal::open(file.into(), self.2.clone())?;
+        Ok(Local(self.0, self.1, self.2, Some(Arc::new(journal))))
+    }
+
+    /// Waits until the journal has all calls that were recorded, for at most a few seconds. A program calls this before it ends.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if the threads of this provider cannot be created.
+    pub async fn flush_journal(&self) -> Result<()> {
+        let Some(journal) = self.3.clone() else { return Ok(()) };
+        engine::run_blocking(move || {
+            journal.flush();
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns calls of the journal in a file, oldest first. A journal that does not exist has none.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if it cannot be read.
+    pub fn calls(file: impl AsRef<Path>, query: &CallsQuery) -> Result<Vec<CallRecord>> {
+        journal::read_calls(file.as_ref(), query)
     }
 
     /// Updates the sandboxes of a session to their profiles: egress, variables and limits. A running sandbox that has
@@ -407,16 +470,5 @@ impl Local {
             found.extend(infos.into_iter().map(|info| (session.clone(), info)));
         }
         Ok(found)
-    }
-}
-
-impl Local {
-    /// Returns the egress journal of a state directory, oldest entries first. Its size is limited: of allowed and
-    /// denied attempts, the latest several thousand each are kept.
-    ///
-    /// # Errors
-    /// [`Code::Unavailable`] if the journal cannot be read.
-    pub fn egress(state: impl AsRef<Path>) -> Result<Vec<Reached>> {
-        egress::read_journal(state.as_ref())
     }
 }

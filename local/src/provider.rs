@@ -1,6 +1,6 @@
 //! The provider of sandboxes on this machine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,13 +12,15 @@ use crate::host::{claim, layout};
 use crate::layers::Layer;
 use crate::network::egress;
 use crate::sandbox::Cancelled;
+use crate::sandbox::image;
 use crate::sandbox::inner::Inner;
 use crate::sandbox::{archive, layer};
 use crate::{Local, LocalSandbox, LocalStore, Shared, engine, launch};
 use koze_core::archive::Tar;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
-use koze_core::provider::{Info, Opened, Provider, ScriptProvider, Settings, TakenLayer};
+use koze_core::journal::UnmaskedCall;
+use koze_core::provider::{Info, Opened, Profile, Provider, ScriptProvider, Settings, TakenLayer};
 use koze_core::sandbox::Status;
 use koze_core::script::{
     Calls, Check, Egress, Exchange, Exchanged, Failure, NoCalls, Query, Ran, Start, Wire,
@@ -35,13 +37,33 @@ impl Provider for Local {
         &self.1
     }
 
-    fn note(&self) -> Option<&str> {
-        Some(if self.0.one_user {
-            "local sandboxes do not use an image: they have this machine's /usr, read-only, with the programs \
-             in it. All sandboxes share one user of this machine because its user namespace maps no others"
-        } else {
-            "local sandboxes do not use an image: they have this machine's /usr, read-only, with the programs in it"
-        })
+    fn has_journal(&self) -> bool {
+        self.3.is_some()
+    }
+
+    fn record_call(&self, _: &SessionId, call: UnmaskedCall) {
+        if let Some(journal) = &self.3 {
+            journal.record(call);
+        }
+    }
+
+    fn note(&self, profile: &Profile) -> Option<String> {
+        let mut notes = Vec::new();
+        let list_stored = |images: &PathBuf| image::list_stored(images, [profile.reference.as_str()]);
+        if self.0.images.get().map(list_stored).unwrap_or_default().is_empty() {
+            notes.push(format!(
+                "a new sandbox does not use the image `{}`, which is not in this machine's store: it has this machine's /usr, read-only, \
+                 with the programs in it",
+                profile.reference
+            ));
+        }
+        if self.0.one_user {
+            notes.push(
+                "all sandboxes share one user of this machine because its user namespace maps no others"
+                    .to_owned(),
+            );
+        }
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<LocalSandbox>> {
@@ -55,7 +77,7 @@ impl Provider for Local {
             let profile = stored.profile.name.clone();
             let size = stored.size.clone();
             let inner = shared.sandbox(&id.key(), &id.name, stored);
-            if created && let Err(error) = inner.wake().await {
+            if created && let Err(error) = inner.start_new().await {
                 // A sandbox that could not start was not created.
                 let registry = Arc::clone(&shared.registry);
                 engine::run_blocking(move || registry.leave(&id.key())).await?;
@@ -211,7 +233,7 @@ async fn open_on_layer(
         if !store.begin(layer, own, directory).await? {
             return Ok(false);
         }
-        inner.wake().await.map(|_| true)
+        inner.start_new().await.map(|_| true)
     };
     let refused = match begun.await {
         Ok(true) => {
@@ -240,7 +262,7 @@ pub(super) fn list_infos(registry: &Registry, state: &Path, session: &SessionId)
         let id = SandboxId { session: session.clone(), name: name.clone() };
         let running = claim::is_claimed(&layout::sandbox_directory(state, &id.key()));
         let status = if running { Status::Running } else { Status::Sleeping };
-        Ok(Info { name, profile: settings.profile.name, status })
+        Ok(Info { name, profile: settings.profile.name, status, saved: None })
     };
     registry.list(session)?.into_iter().map(info).collect()
 }

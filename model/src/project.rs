@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use proc_macro2::Span;
 
+use crate::backend::Backend;
 use crate::kind::Kind;
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
 use crate::sandbox::Sandbox;
 
-/// Reports names that two sandboxes share, and a second default.
+/// Reports names that two sandboxes share, a second default, and sandboxes whose files cannot be copied.
 ///
 /// The file indices in the diagnostics are indices into `sandboxes`.
 pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
@@ -70,6 +71,7 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
                 "the module of this one",
             ));
         }
+        check_copy(index, sandbox, sandboxes, report);
         if let Some(span) = sandbox.attributes.default {
             if let Some((first, other, at)) = default {
                 let rule = Rule::SecondDefault {
@@ -82,6 +84,23 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
             }
         }
     }
+}
+
+/// Reports a sandbox that copies the files of one that does not exist, or that outlast sleep elsewhere. Only the backend
+/// `managed` has the key, so there are no chains.
+fn check_copy(index: usize, sandbox: &Sandbox, sandboxes: &[Sandbox], report: &mut Report) {
+    let Some(from) = &sandbox.attributes.copy_from else { return };
+    let is_source = |other: &&Sandbox| other.kind() == Kind::Sandbox && other.names.base == from.value;
+    let class = sandbox.class.value.clone();
+    let name = from.value.clone();
+    let rule = match sandboxes.iter().find(is_source) {
+        None => Rule::NoCopySource { class, name },
+        Some(other) if other.attributes.backend() == Backend::Managed => {
+            Rule::ManagedCopySource { class, name }
+        }
+        Some(_) => return,
+    };
+    report.push(Diagnostic::at(rule, index, Some(from.span)));
 }
 
 /// The values of one kind of name so far.

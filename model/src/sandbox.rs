@@ -31,6 +31,11 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
+    /// Returns whether a command that gets this name means it: the name of its file, or its class.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.names.base == name || self.class.value == name
+    }
+
     /// Returns whether it is a sandbox or a container.
     pub fn kind(&self) -> Kind {
         self.names.kind

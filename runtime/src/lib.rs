@@ -44,7 +44,7 @@ pub use koze_core::{
     SessionId, Store, Workspace, Workspaces, transfer,
 };
 pub use koze_core::{
-    error, handle, id, profiles, provider, sandbox, script, session, store, tool, workspace,
+    error, handle, id, journal, profiles, provider, sandbox, script, session, store, tool, workspace,
 };
 pub use koze_macros::{container, sandbox};
 pub use namespace::{Namespace, Stub};

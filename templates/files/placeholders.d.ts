@@ -9,6 +9,7 @@ declare const __KOZE_IMAGES__: Record<string, string | null>;
 declare const __KOZE_INSTANCE__: ContainerStartupOptions["instance"];
 declare const __KOZE_WORDS__: string[];
 declare const __KOZE_KEEP_FILES__: boolean;
+declare const __KOZE_COPY_FROM__: string;
 declare const __KOZE_ALLOWED_HOSTS__: string[];
 declare const __KOZE_DENIED_HOSTS__: string[];
 declare const __KOZE_PORT__: number;

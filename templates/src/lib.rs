@@ -39,6 +39,9 @@ pub const GUEST_MODULE: &str = include_str!(concat!(env!("OUT_DIR"), "/koze-gues
 /// The requests of all backends' classes to the guest, `src/generated/koze/operations.mjs`.
 pub const OPERATIONS: &str = include_str!("../files/generated/koze/operations.mjs");
 
+/// The programs of a container, `src/generated/koze/processes.mjs`.
+pub const PROCESSES: &str = include_str!("../files/generated/koze/processes.mjs");
+
 /// The base class of sandboxes with the backend `native`, `src/generated/koze/native.mjs`.
 pub const NATIVE: &str = include_str!("../files/generated/koze/native.mjs");
 
@@ -59,6 +62,9 @@ pub const SERVICE_TYPES: &str = include_str!("../files/generated/koze/service.d.
 
 /// The base class of sandboxes with the backend `managed`, `src/generated/koze/managed.mjs`.
 pub const MANAGED: &str = include_str!("../files/generated/koze/managed.mjs");
+
+/// The copy of files from another class into new sandboxes of [`MANAGED`], `src/generated/koze/copy.mjs`.
+pub const COPY: &str = include_str!("../files/generated/koze/copy.mjs");
 
 /// The types of [`MANAGED`], `src/generated/koze/managed.d.mts`.
 pub const MANAGED_TYPES: &str = include_str!("../files/generated/koze/managed.d.mts");

@@ -28,6 +28,13 @@ pub fn koze() -> Command {
     command
 }
 
+/// Returns a `PATH` with koze and the system's programs.
+pub fn path_with_koze() -> String {
+    let koze = koze();
+    let directory = Path::new(koze.get_program()).parent().expect("the directory of koze");
+    format!("{}:/usr/bin:/bin", directory.display())
+}
+
 /// Removes the environment that cargo sets for tests from a command. A user's shell does not have it, and a program
 /// must not find this workspace through it.
 pub(crate) fn without_cargo(command: &mut Command) {

@@ -14,6 +14,7 @@ mod fixture;
 mod generated;
 mod net;
 mod node;
+mod page;
 mod process;
 mod project;
 mod sandboxes;
@@ -22,12 +23,13 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::DocumentMut;
 
-pub use binary::koze;
+pub use binary::{koze, path_with_koze};
 pub use diff::{Snapshot, diff};
 pub use fixture::{BASE, is_guest, shared, shared_in, shared_of};
 pub use generated::generated_program;
 pub use net::hang_up;
-pub use node::{node_command, node_modules};
+pub use node::{framework_modules, node_command, node_modules};
+pub use page::{Block, Shown, page_blocks, shown_commands};
 pub use process::run;
 pub use project::{NOTE, Project, Run, read_all};
 pub use sandboxes::{STARTED, Sandboxes, eventually, processes, signal, sleeps};

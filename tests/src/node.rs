@@ -23,14 +23,28 @@ const ACCOUNT: [&str; 5] = [
 ///
 /// Panics if it is missing or older than the lock file, so that no test passes without it.
 pub fn node_modules() -> PathBuf {
-    let tests = root().join("tests");
-    let modules = tests.join("node_modules");
-    let lock = fs::read(tests.join("package-lock.json")).expect("tests/package-lock.json");
+    installed("tests")
+}
+
+/// Returns the `node_modules` of the agent frameworks, with the same checks.
+///
+/// # Panics
+///
+/// As [`node_modules`].
+pub fn framework_modules() -> PathBuf {
+    installed("tests/frameworks")
+}
+
+/// Returns `node_modules` of a directory of this repository.
+fn installed(directory: &str) -> PathBuf {
+    let path = root().join(directory);
+    let modules = path.join("node_modules");
+    let lock = fs::read(path.join("package-lock.json")).expect("package-lock.json");
     // `cargo xtask setup` stores the lock file that it installed from (`xtask/src/setup/npm.rs`).
     let stamp = fs::read(modules.join(".koze-lock")).unwrap_or_default();
     assert!(
         stamp == lock,
-        "tests/node_modules is missing, or older than tests/package-lock.json: run `cargo xtask setup`"
+        "{directory}/node_modules is missing, or older than {directory}/package-lock.json: run `cargo xtask setup`"
     );
     modules
 }

@@ -16,6 +16,8 @@ const IDLE: &str = "20000";
 
 /// The replacement for `~/.local/state`, below the project.
 const STATE: &str = "state";
+/// The directory of the images.
+const IMAGES: &str = "images";
 
 /// The timeout of expected events.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,10 +38,14 @@ impl Sandboxes {
         command
     }
 
-    /// Returns koze's environment, which places the sandboxes below the project, so that they are deleted with it.
-    pub fn env(&self) -> [(&'static str, String); 2] {
-        let home = self.path(STATE).to_string_lossy().into_owned();
-        [("KOZE_SUPERVISOR_IDLE_MS", IDLE.to_owned()), ("XDG_STATE_HOME", home)]
+    /// Returns koze's environment, which places the sandboxes and the images below the project, so that they are deleted with it.
+    pub fn env(&self) -> [(&'static str, String); 3] {
+        let path = |name| self.path(name).to_string_lossy().into_owned();
+        [
+            ("KOZE_SUPERVISOR_IDLE_MS", IDLE.to_owned()),
+            ("XDG_STATE_HOME", path(STATE)),
+            ("KOZE_IMAGES", path(IMAGES)),
+        ]
     }
 
     /// Returns a command in the project's directory for what a supervisor considers another build of koze.

@@ -22,6 +22,8 @@ const NOT_OF_THE_MACRO: &[(&str, &str)] = &[
     ("K022", "rustc takes a `cfg` away, or the item with it, before it calls the macro"),
     ("K025", "the macro sees one sandbox at a time"),
     ("K026", "the macro sees one sandbox at a time"),
+    ("K120", "the macro sees one sandbox at a time"),
+    ("K121", "the macro sees one sandbox at a time"),
 ];
 
 /// A message of rustc or koze.

@@ -12,6 +12,7 @@ use crate::Result;
 /// Installs everything, and prints a line for each step.
 pub(crate) fn run(root: &Path) -> Result<()> {
     npm::install(&root.join("tests"))?;
+    npm::install_frameworks(&root.join("tests"))?;
     target::install(target::WASM, false)?;
     target::install(target::GUEST, false)?;
     debian::install()

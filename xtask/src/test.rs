@@ -30,8 +30,21 @@ pub(crate) enum Suite {
 /// The test programs of the fast suite, in addition to the unit tests. They are chosen by cost, not by importance.
 const FAST: [&str; 6] = ["cases", "frames", "golden", "published", "readme", "reference"];
 /// The functional tests that the fast suite omits, because they run sandboxes or wait for supervisors.
-const WITH_SANDBOXES: [&str; 8] =
-    ["call::", "demo::", "destroy::", "mcp::", "prove::", "sandboxes::", "supervisor::", "trust::"];
+const WITH_SANDBOXES: [&str; 13] = [
+    "call::",
+    "demo::",
+    "destroy::",
+    "exec::",
+    "log::",
+    "mcp::",
+    "pages::",
+    "prove::",
+    "ps::",
+    "run::",
+    "sandboxes::",
+    "supervisor::",
+    "trust::",
+];
 
 /// Runs `cargo test` in this terminal, so that its last lines are those of cargo.
 ///

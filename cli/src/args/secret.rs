@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::ListFormat;
+use super::{ListFormat, SESSION, SessionArgs};
 
 /// `koze secret`.
 #[derive(Debug, Args)]
@@ -58,4 +58,16 @@ pub struct StateArgs {
     /// `~/.local/state/koze`]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+}
+
+impl StateArgs {
+    /// Returns the options that select a session in the directory, by default the default one.
+    pub fn in_session(&self, session: Option<&str>) -> SessionArgs {
+        SessionArgs {
+            project: self.project.clone(),
+            config: None,
+            state: self.state.clone(),
+            session: session.unwrap_or(SESSION).to_owned(),
+        }
+    }
 }

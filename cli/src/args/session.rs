@@ -5,10 +5,13 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::ListFormat;
+use super::{ListFormat, McpClient, StateArgs};
 
 /// The default session.
 pub const SESSION: &str = "default";
+
+/// The default name of the server in the configuration of a client.
+pub const SERVER: &str = "koze";
 
 /// The options that select a session on this machine.
 #[derive(Debug, Clone, Args)]
@@ -29,6 +32,15 @@ pub struct SessionArgs {
     /// The session; sandboxes of different sessions share nothing
     #[arg(long, value_name = "SESSION", default_value = SESSION)]
     pub session: String,
+}
+
+/// The option that selects a server instead of this machine.
+#[derive(Debug, Clone, Args)]
+pub struct RemoteArgs {
+    /// Use the sandboxes of a Worker, or of `koze serve`, at this URL instead of those on this machine. The token is
+    /// `KOZE_TOKEN`
+    #[arg(long, value_name = "URL", conflicts_with_all = ["project", "state"])]
+    pub url: Option<String>,
 }
 
 /// The option that selects an agent.
@@ -58,6 +70,10 @@ pub struct Call {
     #[command(flatten)]
     pub agent: AgentArgs,
 
+    /// The server.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+
     /// The options for the project.
     #[command(flatten)]
     pub session: SessionArgs,
@@ -75,6 +91,10 @@ pub struct Cp {
     #[arg(value_name = "DST")]
     pub to: OsString,
 
+    /// The server.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+
     /// The options for the project.
     #[command(flatten)]
     pub session: SessionArgs,
@@ -83,14 +103,13 @@ pub struct Cp {
 /// `koze sandboxes`.
 #[derive(Debug, Args)]
 pub struct Sandboxes {
-    /// A directory in the package
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub project: PathBuf,
+    /// The server.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 
-    /// Where to keep sandboxes and their files [default: a directory for the package in
-    /// `~/.local/state/koze`]
-    #[arg(long, value_name = "DIR")]
-    pub state: Option<PathBuf>,
+    /// The options for the project.
+    #[command(flatten)]
+    pub state: StateArgs,
 
     /// List only this session [default: all sessions]
     #[arg(long, value_name = "SESSION")]
@@ -117,6 +136,10 @@ pub struct Destroy {
     #[arg(long)]
     pub all: bool,
 
+    /// The server.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+
     /// The options for the project.
     #[command(flatten)]
     pub session: SessionArgs,
@@ -124,6 +147,7 @@ pub struct Destroy {
 
 /// `koze mcp`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("configuration").args(["print_config", "write"]).conflicts_with_all(["http", "url", "allow_origin"]))]
 pub struct Mcp {
     /// Serve streamable HTTP at this loopback address instead of standard input and output. The bearer token is
     /// `KOZE_MCP_TOKEN`, or a new one that koze prints
@@ -134,13 +158,39 @@ pub struct Mcp {
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub allow_origin: Vec<String>,
 
+    /// Serve nothing: print the configuration with which a client starts this server. Standard error says which file it
+    /// belongs to
+    #[arg(long, value_name = "CLIENT")]
+    pub print_config: Option<McpClient>,
+
+    /// Serve nothing: add that configuration to the client's file in the project, and leave the rest of the file as it is
+    #[arg(long, value_name = "CLIENT")]
+    pub write: Option<McpClient>,
+
+    /// The name of the server in that configuration
+    #[arg(long, value_name = "NAME", default_value = SERVER, requires = "configuration", value_parser = parse_server_name)]
+    pub name: String,
+
     /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
     #[arg(long, value_name = "FAMILIES")]
     pub tools: Option<String>,
 
+    /// The server.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+
     /// The options for the project.
     #[command(flatten)]
     pub session: SessionArgs,
+}
+
+/// Parses the name of a server. Codex accepts only these characters.
+fn parse_server_name(name: &str) -> Result<String, String> {
+    let is_valid = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
+    if name.is_empty() || !name.chars().all(is_valid) {
+        return Err("a name consists of letters, digits, `-` and `_`".to_owned());
+    }
+    Ok(name.to_owned())
 }
 
 /// The tools that `koze demo` plays.

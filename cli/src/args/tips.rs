@@ -6,8 +6,8 @@ use koze_model::rules::nearest;
 
 use super::Cli;
 
-/// The commands that no tip names, because they delete something.
-const DELETING: [&str; 2] = ["remove", "destroy"];
+/// The commands that no tip names, because they delete something or end programs.
+const DELETING: [&str; 4] = ["remove", "destroy", "kill", "stop"];
 
 /// Keeps only the nearest command of those that a misspelled one may mean, and none that is hidden or deletes something:
 /// people and agents often run what a tip says.
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn no_tip_names_what_is_hidden_or_deletes() {
-        for word in ["supervis", "guad", "remov", "remote", "destory", "zzzzzzzz"] {
+        for word in ["supervis", "guad", "remov", "remote", "destory", "kil", "stopp", "zzzzzzzz"] {
             let text = usage_error(&[word]);
             assert!(!text.contains("tip:") && text.contains("unrecognized subcommand"), "{word}: {text}");
         }

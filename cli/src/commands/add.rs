@@ -177,6 +177,9 @@ pub(super) fn container(
 /// The maximum length of an application name in wrangler.
 const MAX_NAME: usize = 63;
 
+/// The maximum length of an attribute's keys on one line.
+const MAX_LINE: usize = 80;
+
 /// Joins the names of the Worker and the sandbox, truncating the Worker's name to fit.
 fn application_name(worker: &str, base: &str, longest: usize) -> String {
     let base = base.replace('_', "-");
@@ -185,9 +188,16 @@ fn application_name(worker: &str, base: &str, longest: usize) -> String {
     format!("{worker}-{base}").trim_matches('-').to_owned()
 }
 
-/// Renders a file whose attribute has these keys.
+/// Renders a file whose attribute has these keys, on one line if they fit.
 pub(super) fn text(kind: Kind, keys: &[String], class: &str) -> String {
-    let keys = if keys.is_empty() { String::new() } else { format!("({})", keys.join(", ")) };
+    let line = keys.join(", ");
+    let keys = if keys.is_empty() {
+        String::new()
+    } else if line.len() <= MAX_LINE {
+        format!("({line})")
+    } else {
+        format!("(\n    {}\n)", keys.join(",\n    "))
+    };
     format!("use koze::prelude::*;\n\n#[{kind}{keys}]\npub struct {class};\n")
 }
 

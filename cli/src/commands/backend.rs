@@ -38,9 +38,7 @@ pub(super) fn draft(
     // The application of a container keeps its policy, so its backend does not change.
     sandboxes.list.retain(|sandbox| sandbox.kind() == Kind::Sandbox);
     let lock = Lock::read(project, findings)?;
-    let is_meant = |sandbox: &&Sandbox| {
-        name.is_none_or(|name| sandbox.names.base == name || sandbox.class.value == name)
-    };
+    let is_meant = |sandbox: &&Sandbox| name.is_none_or(|name| sandbox.is_named(name));
     let meant: Vec<&Sandbox> = sandboxes.list.iter().filter(is_meant).collect();
     if let (Some(name), []) = (name, meant.as_slice()) {
         let known = sandboxes.list.iter().map(|sandbox| sandbox.names.base.clone()).collect();
@@ -102,7 +100,7 @@ pub(super) fn draft(
 }
 
 /// Returns the sandboxes as a build plans them today.
-fn plan_sandboxes(
+pub(super) fn plan_sandboxes(
     options: &Options,
     moved: &[String],
     findings: &mut Findings,
@@ -134,7 +132,7 @@ fn attribute_changes(
 }
 
 /// Keeps the image; koze's guest is added to it.
-fn to_own_guest(
+pub(super) fn to_own_guest(
     to: Backend,
     attributes: &Attributes,
     now: Option<&Planned>,

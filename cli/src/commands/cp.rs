@@ -2,15 +2,13 @@
 
 mod host;
 mod meter;
-mod place;
 
 use std::ffi::OsStr;
-use std::fmt::Display;
 use std::fs::{File, Metadata};
 use std::io::BufWriter;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,9 +18,8 @@ use koze_core::{Code, Error, Profiles, Result};
 
 use self::host::{NewFile, NewTree};
 use self::meter::{Meter, Metered};
-use self::place::{Side, within};
 use super::local_session::{self, LocalSession};
-use super::show;
+use super::sides::{self, Side, missing_name_error, target_path, within};
 use crate::args;
 use crate::provider::trees;
 use crate::session::Client;
@@ -37,13 +34,7 @@ const GRACE_PERIOD: Duration = Duration::from_secs(1);
 const BUFFER: usize = 64 << 10;
 
 pub(super) fn run(args: &args::Cp) -> std::result::Result<ExitCode, ExitCode> {
-    let (from, to) = (Side::of(&args.from), Side::of(&args.to));
-    if !matches!((&from, &to), (Side::Sandbox { .. }, _) | (_, Side::Sandbox { .. })) {
-        show::err(
-            "error: one of the two is in a sandbox: write it as `NAME:PATH`, such as `default:report.csv`\n",
-        );
-        return Err(ExitCode::from(2));
-    }
+    let (from, to) = sides::parse(args)?;
     let session = LocalSession::find(&args.session)?;
     let profiles = local_session::profiles(&args.session)?;
     let copy = Copy { client: session.client(), profiles };
@@ -266,27 +257,6 @@ async fn run_interruptible<T: Send + 'static>(
     };
     meter.clear();
     ended
-}
-
-/// Returns where a copy goes on this machine: into an existing directory under the name of its source.
-fn target_path(to: &Path, from: &Side) -> Result<PathBuf> {
-    let ends_in_slash = to.as_os_str().as_encoded_bytes().ends_with(b"/");
-    if !to.is_dir() {
-        if ends_in_slash {
-            let message =
-                format!("`{}` is not a directory: create it first, or leave out the last `/`", to.display());
-            return Err(Error::new(Code::NotADirectory, message));
-        }
-        return Ok(to.to_owned());
-    }
-    Ok(to.join(from.last_name().ok_or_else(|| missing_name_error(to.display()))?))
-}
-
-/// Returns the error for a directory into which something without a name would be copied.
-fn missing_name_error(directory: impl Display) -> Error {
-    let message =
-        format!("`{directory}` is a directory, and what is copied has no name: add one to the path");
-    Error::new(Code::IsDirectory, message)
 }
 
 fn into_error(refused: Refused) -> Error {

@@ -4,20 +4,34 @@ mod call;
 mod cp;
 mod demo;
 mod destroy;
+mod exec;
 mod guard;
+mod image;
+mod inspect;
+mod kill;
 pub(super) mod local_session;
+mod log;
+mod logs;
 mod mcp;
 mod prove;
+mod ps;
+mod run;
 mod sandboxes;
 mod script;
 mod secret;
+mod serve;
+mod size;
 mod snapshot;
+mod stop;
 mod supervise;
-mod table;
+mod time;
 
 use std::process::ExitCode;
 
-use super::{add, new, project, show};
+use super::{
+    add, call_input, call_lines, new, process_table, programs, project, show, sides, since, table, terminal,
+    with_wrangler,
+};
 use crate::args::{Command, Format};
 
 /// Runs one of these commands.
@@ -25,12 +39,23 @@ pub(super) fn run(command: &Command) -> ExitCode {
     let done = match command {
         Command::Call(args) => call::run(args),
         Command::Cp(args) => cp::run(args),
+        Command::Exec(args) => exec::run(args),
+        Command::Shell(args) => exec::run_shell(args),
+        Command::Ps(args) => ps::run(args),
+        Command::Logs(args) => logs::run(args),
+        Command::Kill(args) => kill::run(args),
+        Command::Stop(args) => stop::run(args),
+        Command::Inspect(args) => inspect::run(args),
         Command::Sandboxes(args) => sandboxes::run(args),
+        Command::Log(args) => log::run(args),
         Command::Destroy(args) => destroy::run(args),
+        Command::Image(args) => image::run(args),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Script(args) => script::run(args),
         Command::Secret(args) => secret::run(args),
         Command::Mcp(args) => mcp::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Run(args) => run::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Supervise(args) => Ok(supervise::run(args)),
         Command::Guard(args) => Ok(guard::run(args)),

@@ -13,6 +13,7 @@ use crate::args::{self, Format, ProjectArgs};
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
 use crate::generate;
+use crate::provider::{self, Surveyed};
 use crate::session::{self, Client, State};
 
 /// A session on this machine.
@@ -45,15 +46,43 @@ impl LocalSession {
     }
 }
 
+impl LocalSession {
+    /// Returns the names of its sandboxes. Starts nothing.
+    pub(super) fn sandbox_names(&self) -> koze_core::Result<Vec<String>> {
+        if !self.state.has(&self.session) {
+            return Ok(Vec::new());
+        }
+        let found = provider::list_sandboxes(&self.state.sandboxes(&self.session))?;
+        Ok(found.into_iter().map(|(_, info)| info.name.to_string()).collect())
+    }
+
+    /// Describes a sandbox that exists. Starts nothing.
+    pub(super) fn survey(&self, name: &str) -> koze_core::Result<Surveyed> {
+        let all = if self.state.has(&self.session) {
+            provider::survey_sandboxes(&self.state.sandboxes(&self.session))?
+        } else {
+            Vec::new()
+        };
+        let names: Vec<_> = all.iter().map(|sandbox| sandbox.id.name.to_string()).collect();
+        let found = all.into_iter().find(|sandbox| sandbox.id.name.as_str() == name);
+        found.ok_or_else(|| session::no_sandbox_among(name, &names))
+    }
+}
+
 /// Returns the state directory of a project, or the one that the arguments name. Shows what is wrong with them.
 pub(super) fn state(project: &Path, named: Option<&Path>) -> Result<State, ExitCode> {
     let state = if let Some(dir) = named {
         let dir = std::path::absolute(dir);
         State::at(dir.map_err(|error| show::usage(&format!("--state is not a directory: {error}")))?)
     } else {
-        State::of(&with_findings(|findings| Project::find(project, findings))?.dir)
+        State::of(&find_project(project)?.dir)
     };
     state.map_err(|error| failed(&error))
+}
+
+/// Returns the package that contains a directory. Shows errors.
+pub(super) fn find_project(dir: &Path) -> Result<Project, ExitCode> {
+    with_findings(|findings| Project::find(dir, findings))
 }
 
 /// Shows the error of a tool or a sandbox, and which state directory it is about.

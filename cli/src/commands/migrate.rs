@@ -1,11 +1,11 @@
 //! `koze migrate`: converts the class `Sandbox` of earlier versions to a sandbox with a file, moves sandboxes to
-//! another backend, or replaces `migrations` by `exports`. Storage is kept.
+//! another backend or adds one beside them, or replaces `migrations` by `exports`. Storage is kept.
 
 use std::process::ExitCode;
 
 use koze_model::{Kind, sandbox};
 
-use super::{add, backend, drafted, rename};
+use super::{add, backend, drafted, rename, side_by_side};
 use crate::args;
 use crate::build::{self, Options};
 use crate::discover::Project;
@@ -25,6 +25,14 @@ pub(super) fn run(args: &args::Migrate) -> ExitCode {
         return drafted::run(&args.edit, exports::draft);
     }
     drafted::run(&args.edit, |project, options, findings| match args.backend {
+        Some(args::Backend::Managed) if args.side_by_side => {
+            side_by_side::draft(args.name.as_deref(), project, options, findings)
+        }
+        Some(to) if args.side_by_side => {
+            let why = format!("`--backend` is `{}`", koze_model::Backend::from(to));
+            let remedy = "pass `--backend managed`: a class can move to another backend in place".to_owned();
+            findings.fail(Rule::NotSideBySide { why, remedy }, None)
+        }
         Some(to) => backend::draft(to.into(), args.name.as_deref(), project, options, findings),
         None => migrate_containers(args.name.as_deref().unwrap_or(NAME), project, options, findings),
     })

@@ -3,6 +3,8 @@
 mod add;
 mod backend;
 mod build;
+mod call_input;
+mod call_lines;
 mod completions;
 mod deploy;
 mod dev;
@@ -16,11 +18,20 @@ mod list;
 mod local;
 mod migrate;
 mod new;
+mod process_table;
+mod programs;
 mod project;
+mod remote;
 mod remove;
 mod rename;
 mod runtime;
 mod show;
+mod side_by_side;
+mod sides;
+mod since;
+mod table;
+#[cfg(unix)]
+mod terminal;
 mod tools;
 mod watch;
 mod with_wrangler;
@@ -55,16 +66,6 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Completions(args) => completions::run(args),
         Command::Dev(args) => dev::run(args).unwrap_or_else(|code| code),
         Command::Deploy(args) => deploy::run(args).unwrap_or_else(|code| code),
-        Command::Call(_)
-        | Command::Cp(_)
-        | Command::Sandboxes(_)
-        | Command::Destroy(_)
-        | Command::Snapshot(_)
-        | Command::Script(_)
-        | Command::Secret(_)
-        | Command::Mcp(_)
-        | Command::Demo(_)
-        | Command::Supervise(_)
-        | Command::Guard(_) => local::run(&cli.command),
+        command => remote::run(command).unwrap_or_else(|| local::run(command)),
     }
 }

@@ -14,7 +14,7 @@ use crate::args;
 use crate::build::{self, Build, Options};
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
-use crate::output;
+use crate::output::{self, shell::single_quoted};
 use crate::paths;
 use crate::rules::Rule;
 use crate::sdk::{self, Sdk};
@@ -349,5 +349,5 @@ fn is_package_name(name: &str) -> bool {
 /// Quotes a path for a shell.
 fn quote_path(path: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_./-".contains(c);
-    if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
+    if path.chars().all(plain) { path.to_owned() } else { single_quoted(path) }
 }

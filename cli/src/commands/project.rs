@@ -19,14 +19,16 @@ pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<(B
     options.draft.allows_other_backends = true;
     build::run(&options, &mut build, findings)?;
     let offered = build.plan.as_ref().and_then(|plan| plan.offered.clone());
-    match (offered, build.script.clone()) {
+    let journal = build.journal;
+    let profiles = match (offered, build.script.clone()) {
         (offered, Some(ScriptTable { egress, browser, .. })) => {
             let profiles = offered.unwrap_or_else(Profiles::of_scripts).with_script_egress(egress);
-            Ok((build, profiles.with_script_browser(browser)))
+            profiles.with_script_browser(browser)
         }
-        (Some(profiles), None) => Ok((build, profiles)),
-        (None, None) => findings.fail(Rule::NoImage {}, None),
-    }
+        (Some(profiles), None) => profiles,
+        (None, None) => return findings.fail(Rule::NoImage {}, None),
+    };
+    Ok((build, profiles.with_journal(journal)))
 }
 
 /// The findings as annotations of GitHub Actions.

@@ -12,6 +12,7 @@ use crate::discover::{DOCKERFILE, Project};
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::rules::Rule;
+use crate::source::attribute::{self, Change};
 use crate::source::mentions::{self, Mention};
 use crate::source::{idents, split_mark};
 use crate::write::input;
@@ -28,7 +29,7 @@ fn rename_sandbox(
 ) -> Result<Vec<String>, Stop> {
     let sandboxes = project.sandboxes(&Draft::default(), findings);
     findings.checked()?;
-    let is_meant = |sandbox: &&Sandbox| sandbox.names.base == args.old || sandbox.class.value == args.old;
+    let is_meant = |sandbox: &&Sandbox| sandbox.is_named(&args.old);
     let Some(sandbox) = sandboxes.list.iter().find(is_meant) else {
         let known = sandboxes.list.iter().map(|sandbox| sandbox.names.base.clone()).collect();
         return findings.fail(Rule::NoSuchSandbox { name: args.old.clone(), known }, None);
@@ -50,6 +51,7 @@ fn rename_sandbox(
         add::create(project, &to, edited, draft, findings)?;
         draft.remove(path, text);
         take_dockerfile(project, sandbox, &names.base, draft, findings)?;
+        rename_copy_source(project, &sandboxes.list, &sandbox.names, &names.base, draft, findings)?;
     } else {
         draft.edit(path, text, edited);
     }
@@ -106,6 +108,33 @@ fn take_dockerfile(
         }
         draft.create(to_path, bytes.clone());
         draft.remove(from, bytes);
+    }
+    Ok(())
+}
+
+/// Renames the sandbox in the `copy_from` of those that copy its files.
+fn rename_copy_source(
+    project: &Project,
+    sandboxes: &[Sandbox],
+    old: &Names,
+    new: &str,
+    draft: &mut Draft,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    for copy in sandboxes {
+        let is_old = copy.attributes.copy_from.as_ref().is_some_and(|from| from.value == old.base);
+        if !is_old || old.kind != Kind::Sandbox {
+            continue;
+        }
+        let path = project.dir.join(&copy.file);
+        let text = match input::read_text_in(&project.dir, &path) {
+            Ok(text) => text,
+            Err(error) => return findings.io(&error),
+        };
+        let (mark, body) = split_mark(&text);
+        let change = Change::Set("copy_from", format!("copy_from = {new:?}"));
+        let edited = format!("{mark}{}", attribute::edit(body, &[change]));
+        draft.edit(path, text, edited);
     }
     Ok(())
 }

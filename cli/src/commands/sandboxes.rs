@@ -23,10 +23,7 @@ struct Row {
 }
 
 pub(super) fn run(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
-    let session = args.session.clone().unwrap_or_else(|| args::SESSION.to_owned());
-    let (project, state) = (args.project.clone(), args.state.clone());
-    let place = args::SessionArgs { project, config: None, state, session };
-    let session = LocalSession::find(&place)?;
+    let session = LocalSession::find(&args.state.in_session(args.session.as_deref()))?;
     let only = args.session.is_some().then_some(&session.session);
     if args.egress {
         return egress::show(&session.state, only, args.format)

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::local_session::{self, LocalSession};
 use super::show;
-use super::table::{table, time};
+use super::table::table;
+use super::time::time;
 use crate::args::{self, AgentArgs, ListFormat, ScriptAction, SessionArgs};
 
 /// The toolset.
@@ -33,7 +34,12 @@ fn call_tool(
 ) -> Result<(Value, bool), ExitCode> {
     let session = LocalSession::of_agent(agent, args)?;
     let profiles = local_session::profiles(args)?;
-    let reply = local_session::wait(session.client().call(profiles, Some(TOOLSET), tool, input))?;
+    let reply = local_session::wait(session.client().named("koze script").call(
+        profiles,
+        Some(TOOLSET),
+        tool,
+        input,
+    ))?;
     let Reply { content, is_error } = reply.map_err(|error| local_session::failed(&error))?;
     if let Content::Json(value) = content {
         return Ok((value, is_error));

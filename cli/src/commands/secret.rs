@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 
 use super::local_session::{self, failed};
 use super::show;
-use super::table::{table, time};
+use super::table::table;
+use super::time::time;
 use crate::args::{self, ListFormat, SecretAction, StateArgs};
 use crate::session::State;
 

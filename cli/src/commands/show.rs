@@ -1,9 +1,10 @@
 //! Prints results to standard output and findings to standard error.
 
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use koze_core::sandbox::process::Stream;
 use uuid::Uuid;
 
 use crate::finding::Findings;
@@ -28,6 +29,21 @@ pub(super) fn told(text: &str) -> bool {
             err(&format!("error: standard output cannot be written: {error}\n"));
             std::process::exit(1)
         }
+    }
+}
+
+/// Prints what a program has printed to the same stream, byte for byte.
+///
+/// # Errors
+/// Returns the error of the stream: its reader may need no more.
+pub(super) fn print_output(bytes: &[u8], stream: Stream) -> io::Result<()> {
+    match stream {
+        Stream::Stdout => {
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(bytes)?;
+            stdout.flush()
+        }
+        Stream::Stderr => io::stderr().lock().write_all(bytes),
     }
 }
 

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::local_session::{self, LocalSession};
 use super::show;
-use super::table::{table, time};
+use super::table::table;
+use super::time::time;
 use crate::args::{self, ListFormat, SnapshotAction, SnapshotArgs};
 use crate::provider;
 
@@ -71,7 +72,7 @@ impl Target {
     /// Calls a tool of the workspace in the session's supervisor. Returns a text of its result as a line.
     async fn call_tool(&self, operation: &str, input: Value, key: &str) -> Result<String> {
         let tool = format!("workspace__{}__{operation}", self.workspace);
-        let client = self.session.client();
+        let client = self.session.client().named("koze snapshot");
         let reply = client.call(self.profiles.clone(), Some("workspace"), &tool, input).await?;
         match reply {
             Reply { content: Content::Json(result), .. } if result[key].is_string() => {

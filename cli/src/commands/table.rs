@@ -2,8 +2,6 @@
 
 use std::array::from_fn;
 
-use chrono::{DateTime, SecondsFormat};
-
 /// Returns a table with a line for each row, below its head. Control characters, which may come from programs in sandboxes or from
 /// imported files, are replaced.
 pub(super) fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
@@ -17,10 +15,4 @@ pub(super) fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = 
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
     table.iter().map(line).collect()
-}
-
-/// Returns a time in milliseconds since the epoch as text.
-pub(super) fn time(milliseconds: u64) -> String {
-    let time = i64::try_from(milliseconds).ok().and_then(DateTime::from_timestamp_millis);
-    time.map_or_else(String::new, |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
 }

@@ -13,36 +13,73 @@ const SECRETS: [&str; 2] = ["KOZE_TOKEN", "KOZE_TOKENS"];
 /// Returns whether a Worker has a token in development, in the given environment or at the top level: as a variable of
 /// its configuration, or in the files where wrangler looks for secrets.
 pub fn have_token(config: &Value, environment: Option<&str>, dir: &Path) -> bool {
+    SECRETS.iter().any(|name| find_given(name, config, environment, dir).is_some())
+}
+
+/// Returns the value that a secret of a Worker has in development, if it has one.
+///
+/// # Errors
+/// Returns a message if only wrangler can tell the value.
+pub fn find_value(
+    name: &str,
+    config: &Value,
+    environment: Option<&str>,
+    dir: &Path,
+) -> Result<Option<String>, String> {
+    match find_given(name, config, environment, dir) {
+        None => Ok(None),
+        Some(Given::Var(Value::String(value))) => Ok(Some(value)),
+        Some(Given::Var(_)) => {
+            Err(format!("the variable {name} of the wrangler configuration is not a string"))
+        }
+        Some(Given::Line(given)) => match dotenv::plain(&given) {
+            Some(value) => Ok(Some(value.to_owned())),
+            None => Err(format!(
+                "the value of {name} in the project's files is not plain: write it in single quotes on one line, without \
+                 `$` and `\\`"
+            )),
+        },
+    }
+}
+
+/// A secret as the project gives it.
+enum Given {
+    /// A variable of the configuration.
+    Var(Value),
+    /// The raw value in a file or the environment.
+    Line(String),
+}
+
+/// Finds a secret. A file has precedence over a variable of the configuration, as for wrangler.
+fn find_given(name: &str, config: &Value, environment: Option<&str>, dir: &Path) -> Option<Given> {
     let named = environment.and_then(|name| config.get("env")?.get(name));
     let level = named.unwrap_or(config);
     let secrets = level.get("secrets");
     // If the configuration names required secrets, wrangler loads no others.
-    let taken = |name: &str| {
-        let required =
-            |secrets: &Value| secrets["required"].as_array().is_some_and(|all| all.contains(&name.into()));
-        secrets.is_none_or(required)
-    };
-    SECRETS.iter().any(|name| {
-        let is_var = level.get("vars").is_some_and(|vars| vars.get(*name).is_some());
-        is_var || taken(name) && is_loaded(name, environment, dir, secrets.is_some())
-    })
+    let required =
+        |secrets: &Value| secrets["required"].as_array().is_some_and(|all| all.contains(&name.into()));
+    let loaded =
+        if secrets.is_none_or(required) { load(name, environment, dir, secrets.is_some()) } else { None };
+    let variable = || level.get("vars").and_then(|vars| vars.get(name)).cloned().map(Given::Var);
+    loaded.map(Given::Line).or_else(variable)
 }
 
-/// Returns whether wrangler loads a secret of this name: from `.dev.vars`, or else from the `.env` files and, if the
+/// Returns the raw value of a secret that wrangler loads: from `.dev.vars`, or else from the `.env` files and, if the
 /// configuration names required secrets, from this program's environment.
-fn is_loaded(name: &str, environment: Option<&str>, dir: &Path, named: bool) -> bool {
+fn load(name: &str, environment: Option<&str>, dir: &Path, named: bool) -> Option<String> {
     let read = |file: &str| fs::read_to_string(dir.join(file)).ok();
-    let says = |text: &String| dotenv::given(text, name).is_some();
+    let find = |text: String| dotenv::given(&text, name).map(str::to_owned);
     let of_environment = environment.map(|name| format!(".dev.vars.{name}"));
     if let Some(text) = of_environment.and_then(|file| read(&file)).or_else(|| read(".dev.vars")) {
-        return says(&text);
+        return find(text);
     }
     let mut files = vec![".env".to_owned(), ".env.local".to_owned()];
     files.extend(
         environment.into_iter().flat_map(|name| [format!(".env.{name}"), format!(".env.{name}.local")]),
     );
-    files.iter().filter_map(|file| read(file)).any(|text| says(&text))
-        || named && std::env::var_os(name).is_some()
+    // The most specific file wins.
+    let found = files.iter().rev().filter_map(|file| read(file)).find_map(find);
+    found.or_else(|| std::env::var(name).ok().filter(|_| named))
 }
 
 /// Returns the names of the files in which wrangler looks for secrets: `.dev.vars`, `.env`, and those of environments.
@@ -86,6 +123,24 @@ mod tests {
             let found = have_token(&json!({}), environment, dir.path());
             assert_eq!(found, expected, "{files:?}, {environment:?}");
         }
+    }
+
+    #[test]
+    fn values_are_those_that_wrangler_loads() {
+        let dir = tempfile::tempdir().unwrap();
+        let value = |config: &Value, name| find_value(name, config, None, dir.path());
+        let tokens = r#"{"a": "0123456789abcdef"}"#;
+        let config = json!({ "vars": { "KOZE_TOKEN": "z", "KOZE_TOKENS": {} } });
+        assert_eq!(value(&config, "KOZE_TOKEN"), Ok(Some("z".to_owned())));
+        assert!(value(&config, "KOZE_TOKENS").unwrap_err().contains("is not a string"));
+        fs::write(dir.path().join(".env"), "KOZE_TOKEN=x\nA=b\n").unwrap();
+        fs::write(dir.path().join(".env.local"), "KOZE_TOKEN=\"y\" # mine\n").unwrap();
+        assert_eq!(value(&config, "KOZE_TOKEN"), Ok(Some("y".to_owned())));
+        assert_eq!(value(&json!({}), "KOZE_TOKENS"), Ok(None));
+        let text = format!("KOZE_TOKENS='{tokens}'\nKOZE_TOKEN=$OTHER\n");
+        fs::write(dir.path().join(".dev.vars"), text).unwrap();
+        assert_eq!(value(&json!({}), "KOZE_TOKENS"), Ok(Some(tokens.to_owned())));
+        assert!(value(&json!({}), "KOZE_TOKEN").unwrap_err().contains("is not plain"));
     }
 
     #[test]

@@ -16,13 +16,21 @@ pub fn remembered(dir: &Path) -> io::Result<String> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut random = [0; 32];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-    let token = random.map(|byte| format!("{byte:02x}")).concat();
+    let token = generate()?;
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(file)?;
     file.write_all(token.as_bytes())?;
     Ok(token)
+}
+
+/// Returns a new token.
+///
+/// # Errors
+/// Returns an error if the system has no random numbers.
+pub fn generate() -> io::Result<String> {
+    let mut random = [0; 32];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    Ok(random.map(|byte| format!("{byte:02x}")).concat())
 }
 
 #[cfg(test)]

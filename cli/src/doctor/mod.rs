@@ -13,6 +13,7 @@ pub(crate) mod tools;
 
 use std::time::SystemTime;
 
+use koze_core::provider::Profile;
 use serde::Serialize;
 
 use crate::build::Build;
@@ -85,6 +86,7 @@ pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now:
     let command = config.and_then(|config| settings::build_command(config.document.value(), None));
     checks.extend(tools::checks(build, command));
     let needs_browser = build.script.as_ref().is_some_and(|script| script.browser);
-    checks.extend(platform::checks(needs_browser));
+    let profiles: Vec<&Profile> = build.sandboxes.iter().flat_map(|planned| &planned.provided).collect();
+    checks.extend(platform::checks(&profiles, needs_browser));
     checks
 }

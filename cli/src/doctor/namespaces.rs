@@ -1,8 +1,11 @@
 //! Checks of what sandboxes of Linux namespaces find on this machine.
 
+use koze_core::provider::Profile;
+use koze_core::tool::instructions::Programs;
 use koze_local::Groups;
 
 use super::Check;
+use crate::provider;
 
 /// Reports if sandboxes can read files that only one of the user's groups may read; `None` if groups are dropped. This
 /// is not a warning, because it describes the machine and `--strict` judges the project.
@@ -22,6 +25,32 @@ fn describe_groups(groups: Groups) -> Option<Check> {
     Some(Check::ok("groups", format!("{found}, {remedy}")))
 }
 
+/// Says which sandboxes on this machine have the files of their image, and which its programs. `None` without sandboxes.
+pub(crate) fn check_images(profiles: &[&Profile]) -> Option<Check> {
+    describe_images(profiles, &provider::find_programs(profiles.iter().copied()))
+}
+
+fn describe_images(profiles: &[&Profile], programs: &Programs) -> Option<Check> {
+    let (stored, missing): (Vec<&Profile>, Vec<&Profile>) =
+        profiles.iter().copied().partition(|profile| programs.images.contains(&profile.reference));
+    let names = |profiles: &[&Profile]| {
+        profiles.iter().map(|profile| format!("`{}`", profile.name)).collect::<Vec<_>>().join(", ")
+    };
+    let found = match (stored.is_empty(), missing.is_empty()) {
+        (true, true) => return None,
+        (false, true) => {
+            format!("new sandboxes on this machine have the files of their images: {}", names(&stored))
+        }
+        (_, false) => format!(
+            "new sandboxes on this machine have its programs ({}) in place of those of their images: {}; `koze image pull` stores \
+             images of registries",
+            programs.list_versions(),
+            names(&missing)
+        ),
+    };
+    Some(Check::ok("local", found))
+}
+
 /// Checks whether this machine has the browser of scripts.
 pub(crate) fn check_browser() -> Check {
     match (koze_local::check_browser(), koze_local::browser_hint()) {
@@ -39,6 +68,28 @@ pub(crate) fn check_browser() -> Check {
 mod tests {
     use super::*;
     use crate::doctor::Status;
+
+    #[test]
+    fn images_are_compared_with_the_store() {
+        let profile = |name: &str| {
+            Profile::new(
+                name,
+                format!("{name}:1"),
+                koze_core::provider::Size { memory_mib: 256, disk_mb: 2000 },
+            )
+        };
+        let (python, node) = (profile("python"), profile("node"));
+        let found = |images: &[&str]| {
+            let images = images.iter().map(|&image| image.to_owned()).collect();
+            let programs = Programs { python: Some("3.11.2".into()), node: None, images };
+            describe_images(&[&python, &node], &programs).unwrap().found
+        };
+        let missing = "have its programs (Python 3.11.2, no Node) in place of those of their images: ";
+        assert!(found(&[]).contains(&format!("{missing}`python`, `node`;")), "{}", found(&[]));
+        assert!(found(&["node:1"]).contains(&format!("{missing}`python`;")));
+        assert!(found(&["node:1", "python:1"]).ends_with("the files of their images: `python`, `node`"));
+        assert_eq!(describe_images(&[], &Programs::default()), None);
+    }
 
     #[test]
     fn the_check_names_the_missing_tool() {

@@ -24,6 +24,7 @@ pub(super) fn checks(build: &Build, findings: &Findings, now: SystemTime) -> Vec
     let mut checks = vec![check_build(build, findings)];
     checks.extend(build.sdk.as_ref().map(|sdk| check_maintenance(&sdk.version, &sdk.source, now)));
     checks.extend(check_images(build));
+    checks.extend(check_saved_disks(build));
     checks.extend(check_module(build));
     checks
 }
@@ -87,6 +88,21 @@ fn check_images(build: &Build) -> Option<Check> {
         format!("the image of {} does not have the version {version}", rules::listed(&files)),
         format!("the SDK and its image must have the same version: {whose}, so that the tag follows the SDK"),
     ))
+}
+
+/// Says how long the platform keeps the disks that sandboxes save, and how many there are.
+fn check_saved_disks(build: &Build) -> Option<Check> {
+    let keeps = |sandbox: &&Planned| sandbox.provided.iter().any(|profile| profile.keep_files);
+    let files: Vec<&str> =
+        build.sandboxes.iter().filter(keeps).map(|sandbox| sandbox.file.as_str()).collect();
+    (!files.is_empty()).then(|| {
+        let found = format!(
+            "{} with `keep_files`: a sandbox has one saved disk of at most 20 GB, which the platform deletes 30 days after it was \
+             saved or used; disks that a later one replaced, and those of destroyed sandboxes, exist until then, too",
+            rules::listed(&files)
+        );
+        Check::ok("disks", found)
+    })
 }
 
 /// Checks that Node's modules are enabled at every level. The SDK imports them, and without them the Worker does not

@@ -238,13 +238,14 @@ pub(crate) fn modules(dir: &Path) -> impl Iterator<Item = PathBuf> {
     dir.ancestors().map(|dir| dir.join("node_modules"))
 }
 
-fn on_path(program: &str) -> bool {
+/// Returns whether a program is on the PATH.
+pub(crate) fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| platform::executable(&dir, program).is_some())
 }
 
 /// Returns the first line that a command prints, or `None` if it is missing, fails or times out.
-fn output_line(command: &mut Command) -> Option<String> {
+pub(crate) fn output_line(command: &mut Command) -> Option<String> {
     said_within(TIMEOUT, command)
 }
 

@@ -106,17 +106,19 @@ pub fn parts() -> impl Iterator<Item = PathBuf> {
 }
 
 /// The files that only some projects have, in [`KOZE`].
-pub const PARTS: [&str; 32] = [
+pub const PARTS: [&str; 34] = [
     "sdk/sdk.mjs",
     "sdk/sdk.d.mts",
     "sdk/placed.mjs",
     "operations.mjs",
+    "processes.mjs",
     "koze-guest.mjs",
     "native.mjs",
     "native.d.mts",
     "container.mjs",
     "managed.mjs",
     "managed.d.mts",
+    "copy.mjs",
     "platform.mjs",
     "service.mjs",
     "service.d.mts",

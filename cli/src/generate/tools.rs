@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use koze_core::Profiles;
+use koze_core::journal::JournalSettings;
 use koze_core::provider::{NamedSize, Profile};
 use koze_core::script::Egress;
 use koze_core::tool::dialect::Dialect;
@@ -64,6 +65,9 @@ fn outer_fill(profiles: &Profiles) -> Fill {
     if profiles.has_script_browser() {
         all.push_str("\n        .with_script_browser(true)");
     }
+    if !profiles.journal().is_default() {
+        let _ = write!(all, "\n        .with_journal({})", journal_settings(profiles.journal()));
+    }
     Fill {
         holes: vec![
             ("__KOZE_COUNT__", names.len().to_string()),
@@ -85,6 +89,11 @@ fn script_egress(egress: &Egress) -> String {
         ("denied_hosts", (!egress.denied_hosts.is_empty()).then(|| hosts(&egress.denied_hosts))),
     ];
     struct_expression("::koze::script::Egress", values)
+}
+
+/// Returns the expression for what the journal of tool calls records.
+fn journal_settings(JournalSettings { enabled, inputs }: JournalSettings) -> String {
+    format!("::koze::journal::JournalSettings {{ enabled: {enabled}, inputs: {inputs} }}")
 }
 
 /// Fills in a profile. `several` says whether its class has other images, too.
@@ -114,6 +123,9 @@ fn profile_fill(sandbox: &Sandbox, profile: &Profile, several: bool, default: bo
     }
     if profile.keep_files {
         fill.regions.push("keep_files");
+    }
+    if !profile.processes {
+        fill.regions.push("processes");
     }
     let mut part = |region, hole, value: Option<String>| {
         if let Some(value) = value {

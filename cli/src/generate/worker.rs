@@ -1,11 +1,12 @@
 //! Generates `worker.mjs` and `worker.d.mts`, the Worker's entry point and its types, and the base classes.
 
 use koze_model::image::{Image, PLATFORM_IMAGE};
+use koze_model::names::Names;
 use koze_model::{Backend, Kind, Sandbox};
 use koze_templates::{
-    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, MANAGED, MANAGED_TYPES, NATIVE,
-    NATIVE_CONTAINER, NATIVE_TYPES, OPERATIONS, PLACED, PLATFORM, SDK, SDK_TYPES, SERVICE, SERVICE_TYPES,
-    SESSIONS, SESSIONS_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
+    CALLS, CONTRACT, COPY, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, MANAGED, MANAGED_TYPES,
+    NATIVE, NATIVE_CONTAINER, NATIVE_TYPES, OPERATIONS, PLACED, PLATFORM, PROCESSES, SDK, SDK_TYPES, SERVICE,
+    SERVICE_TYPES, SESSIONS, SESSIONS_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
 };
 use serde_json::{Map, Value, json};
 
@@ -94,10 +95,15 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
         ]);
     }
     if sandboxes.iter().any(is_managed) {
-        files.extend([("managed.mjs", MANAGED), ("managed.d.mts", MANAGED_TYPES)]);
+        files.extend([("managed.mjs", MANAGED), ("managed.d.mts", MANAGED_TYPES), ("copy.mjs", COPY)]);
     }
     if !files.is_empty() {
-        files.extend([("operations.mjs", OPERATIONS), ("guest.mjs", GUEST_CONNECTION), ("trees.mjs", TREES)]);
+        files.extend([
+            ("operations.mjs", OPERATIONS),
+            ("guest.mjs", GUEST_CONNECTION),
+            ("trees.mjs", TREES),
+            ("processes.mjs", PROCESSES),
+        ]);
     }
     let any = !files.is_empty();
     if uses(Base::Service) {
@@ -158,6 +164,11 @@ fn managed_fill(sandbox: &Sandbox, fill: &mut Fill) {
     fill.regions.push("managed");
     if sends_guest(sandbox) {
         fill.regions.push("send-guest");
+    }
+    if let Some(from) = &attributes.copy_from {
+        let source = Names::of_base(Kind::Sandbox, &from.value);
+        fill.regions.push("copy-from");
+        fill.holes.push(("__KOZE_COPY_FROM__", to_literal(&json!(source.binding))));
     }
     fill.holes.extend([
         ("__KOZE_IMAGES__", images_literal(&images)),

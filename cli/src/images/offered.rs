@@ -106,6 +106,7 @@ pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
         sleep_after: attributes.idle(),
         sizes: named_sizes(sandbox),
         keep_files: attributes.keeps_files(),
+        processes: attributes.processes.as_ref().is_none_or(|processes| processes.value),
         tools: served_families(sandbox),
         workspace: workspace_config(sandbox),
         ..Profile::new(&image.name, &image.image, Size { memory_mib, disk_mb })

@@ -1,6 +1,7 @@
 //! The Model Context Protocol server, and the sandboxes of a session, which it shares with the HTTP routes.
 
 pub(crate) mod offering;
+pub(crate) mod offers;
 pub(crate) mod sealed;
 pub(crate) mod server;
 pub(crate) mod stdio;

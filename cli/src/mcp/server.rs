@@ -1,14 +1,16 @@
 //! The MCP server, backed by the sandboxes of a session.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use koze_core::ToolResult;
 use koze_core::progress::notices::{INTERVAL, Notice, Notices};
 use koze_core::progress::{self, Event, Progress};
 use koze_core::sandbox::process::Chunk;
+use koze_core::tool::instructions::{Host, describe};
 use koze_core::tool::{All, Catalog, Family, Input, Reply, mcp};
+use koze_core::{Code, Error, ToolResult};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -23,6 +25,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::offering::Offering;
 use super::sealed;
 use super::supervised::Supervised;
+use crate::provider::find_programs;
 
 /// A project's offering and the tool definitions for it.
 #[derive(Debug, Clone)]
@@ -41,6 +44,26 @@ impl Offer {
         let catalog = Catalog::select(&offering.profiles, offering.toolset.as_deref())?;
         let tools = mcp::tools(catalog.definitions(&offering.profiles));
         Ok(Offer { offering, catalog, tools })
+    }
+
+    /// Selects the tools of another toolset. If the server was started with one, all families must be in it.
+    ///
+    /// # Errors
+    /// Returns an error if the project or the server does not serve the toolset.
+    pub(crate) fn select(&self, toolset: &str) -> koze_core::Result<Self> {
+        let mut offering = self.offering.clone();
+        offering.toolset = Some(toolset.to_owned());
+        let offer = Offer::new(offering)?;
+        let served = self.catalog.families();
+        match (&self.offering.toolset, offer.catalog.families().iter().find(|name| !served.contains(name))) {
+            (Some(all), Some(family)) => {
+                let message = format!(
+                    "this server does not serve the tools `{family}`: it was started with `--tools {all}`"
+                );
+                Err(Error::new(Code::InvalidInput, message))
+            }
+            _ => Ok(offer),
+        }
     }
 }
 
@@ -81,9 +104,13 @@ struct CreatedTool {
 }
 
 impl Server {
-    /// Creates the server of a backend that makes this offer.
-    pub(crate) fn new(backend: Supervised, offer: &Offer) -> Self {
-        Server { backend, families: offer.catalog.families().to_vec() }
+    /// Creates the server of a backend.
+    ///
+    /// # Errors
+    /// As [`Supervised::current_offer`].
+    pub(crate) fn new(backend: Supervised) -> koze_core::Result<Self> {
+        let families = backend.current_offer()?.catalog.families().to_vec();
+        Ok(Server { backend, families })
     }
 
     /// Runs a call. If the client asked for progress, notifies it of what the programs of the call print, and periodically
@@ -94,12 +121,13 @@ impl Server {
         input: Input,
         context: &RequestContext<RoleServer>,
     ) -> koze_core::Result<Reply> {
+        let backend = self.backend.named(&client_name(context));
         let Some(token) = context.meta.get_progress_token() else {
-            return self.backend.call(tool, input, None).await;
+            return backend.call(tool, input, None).await;
         };
         let mut teller = Teller { context, token, notices: Notices::new() };
         let (progress, reports) = Progress::channel();
-        let mut events = pin!(progress::follow(self.backend.call(tool, input, Some(progress)), reports));
+        let mut events = pin!(progress::follow(backend.call(tool, input, Some(progress)), reports));
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
@@ -116,6 +144,13 @@ impl Server {
             }
         }
     }
+}
+
+/// Returns the name of a client, for the journal: that of the request, or of the initialization in older versions of the protocol.
+fn client_name(context: &RequestContext<RoleServer>) -> String {
+    let of_request = context.meta.client_info().map(|client| client.name);
+    let of_connection = || context.peer.peer_info().map(|client| client.client_info.name.clone());
+    of_request.or_else(of_connection).unwrap_or_else(|| "MCP".to_owned())
 }
 
 /// Sends the progress of a call to its client.
@@ -147,7 +182,9 @@ impl Teller<'_> {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> InitializeResult {
-        mcp::server(&self.families, &mcp::Files::Kept)
+        let profiles = self.backend.profiles();
+        let host = Host::Machine(find_programs(profiles.list()));
+        mcp::server(&self.families, describe(&self.families, &profiles, &host))
     }
 
     async fn list_tools(
@@ -155,7 +192,8 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let offer = self.backend.current_offer();
+        let offer =
+            self.backend.current_offer().map_err(|error| ErrorData::internal_error(error.message, None))?;
         let mut tools = offer.tools.clone();
         if offer.catalog.creates() {
             tools.extend(created_tools(&self.backend).await);
@@ -178,7 +216,8 @@ impl ServerHandler for Server {
         tokio::select! {
             reply = run => {
                 let result = CallToolResult::from(mcp::called(reply)?);
-                if result.is_error != Some(true) && self.backend.current_offer().catalog.changes(&request.name) {
+                let changes = |offer: Arc<Offer>| offer.catalog.changes(&request.name);
+                if result.is_error != Some(true) && self.backend.current_offer().is_ok_and(changes) {
                     // A client that is gone does not need to know.
                     let _ = context.peer.notify_tool_list_changed().await;
                 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use koze_core::tool::{Input, Reply};
-use koze_core::{Code, Error, Progress};
+use koze_core::{Profiles, Progress, Result};
 
+use super::offers::Offers;
 use super::server::Offer;
 use crate::session::Client;
 
@@ -12,13 +13,26 @@ use crate::session::Client;
 #[derive(Clone)]
 pub(crate) struct Supervised {
     client: Client,
-    read_offer: Arc<dyn Fn() -> Arc<Offer> + Send + Sync>,
+    offers: Offers,
+    /// Held as long as the session is in use.
+    _usage: Option<Arc<()>>,
 }
 
 impl Supervised {
-    /// `read_offer` returns what the project currently offers.
-    pub(crate) fn new(client: Client, read_offer: impl Fn() -> Arc<Offer> + Send + Sync + 'static) -> Self {
-        Supervised { client, read_offer: Arc::new(read_offer) }
+    pub(crate) fn new(client: Client, offers: Offers) -> Self {
+        Supervised { client, offers, _usage: None }
+    }
+
+    /// Returns the same sandboxes, whose clones hold `usage`.
+    #[must_use]
+    pub(crate) fn with_usage(self, usage: Arc<()>) -> Self {
+        Supervised { _usage: Some(usage), ..self }
+    }
+
+    /// Returns the same sandboxes with the tools of these offers.
+    #[must_use]
+    pub(crate) fn with_offers(self, offers: Offers) -> Self {
+        Supervised { offers, ..self }
     }
 
     /// Returns the connection to the supervisor.
@@ -26,29 +40,29 @@ impl Supervised {
         &self.client
     }
 
-    /// Returns what the project currently offers.
-    pub(crate) fn current_offer(&self) -> Arc<Offer> {
-        (self.read_offer)()
+    /// Returns the profiles of the project.
+    pub(crate) fn profiles(&self) -> Profiles {
+        self.offers.profiles()
     }
 
-    /// Checks that a request names the session that is served.
-    pub(crate) fn check_session(&self, session: &str) -> Result<(), Error> {
-        if session == self.client.session().session() {
-            return Ok(());
-        }
-        let message = "this server serves another session: the URL must have the name given with `--session`";
-        Err(Error::new(Code::NotFound, message))
+    /// Returns what the project currently offers.
+    ///
+    /// # Errors
+    /// As [`Offers::current`].
+    pub(crate) fn current_offer(&self) -> Result<Arc<Offer>> {
+        self.offers.current()
+    }
+
+    /// Returns the same sandboxes for a client with this name, for the journal. Calls without one are not recorded.
+    #[must_use]
+    pub(crate) fn named(&self, client: &str) -> Self {
+        Supervised { client: self.client.clone().named(client), ..self.clone() }
     }
 
     /// Calls a tool, which reports what its programs print to `progress`, if it is given. Dropping the future cancels the
     /// call.
-    pub(crate) async fn call(
-        &self,
-        tool: &str,
-        input: Input,
-        progress: Option<Progress>,
-    ) -> koze_core::Result<Reply> {
-        let offering = self.current_offer().offering.clone();
+    pub(crate) async fn call(&self, tool: &str, input: Input, progress: Option<Progress>) -> Result<Reply> {
+        let offering = self.current_offer()?.offering.clone();
         let toolset = offering.toolset.as_deref();
         self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await
     }

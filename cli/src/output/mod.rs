@@ -5,3 +5,4 @@ pub mod findings;
 pub mod github;
 pub mod human;
 pub mod json;
+pub mod shell;

@@ -236,6 +236,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         }
         None => offered,
     };
+    let offered = offered.map(|offered| offered.with_journal(inputs.project.journal));
     let guests = guests::files(images().flat_map(|(_, images)| images));
     let changes = file_changes(inputs, &edits, new_lock, guests, offered.as_ref(), &mut notes, findings)?;
     Ok(Plan { changes, sandboxes: planned, offered, notes })

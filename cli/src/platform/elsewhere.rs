@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use koze_core::provider::Profile;
+
 use crate::doctor::Check;
 
 /// Does nothing: no process of a sandbox is started here.
@@ -10,7 +12,7 @@ pub fn init() -> Option<ExitCode> {
 }
 
 /// Returns no check.
-pub(crate) fn checks(_: bool) -> Vec<Check> {
+pub(crate) fn checks(_: &[&Profile], _: bool) -> Vec<Check> {
     Vec::new()
 }
 

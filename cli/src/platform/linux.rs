@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use koze_core::provider::Profile;
+
 use crate::doctor::{Check, core_files, namespaces};
 use crate::provider;
 
@@ -12,9 +14,10 @@ pub fn init() -> Option<ExitCode> {
 }
 
 /// Returns the checks of `koze doctor` that only this system has, if they have something to say.
-pub(crate) fn checks(needs_browser: bool) -> Vec<Check> {
+pub(crate) fn checks(profiles: &[&Profile], needs_browser: bool) -> Vec<Check> {
     let browser = needs_browser.then(namespaces::check_browser);
-    [browser, core_files::check(), namespaces::check_groups()].into_iter().flatten().collect()
+    let images = namespaces::check_images(profiles);
+    [images, browser, core_files::check(), namespaces::check_groups()].into_iter().flatten().collect()
 }
 
 /// Says how to run the Worker if no container engine is running.

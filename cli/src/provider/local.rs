@@ -1,23 +1,33 @@
 //! Sandboxes of Linux namespaces, which [`koze_local`] provides.
 
 use std::fs::File;
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use futures_util::FutureExt as _;
-use koze_core::provider::Info;
+use koze_core::journal::CallRecord;
+use koze_core::provider::{Info, Profile};
 use koze_core::sandbox::Stat;
+use koze_core::sandbox::process::{ProcessInfo, Program};
+use koze_core::tool::instructions::Programs;
 use koze_core::workspace::WorkspaceSnapshots;
 use koze_core::{Profiles, Result, Session, SessionId};
-use koze_local::{Local, LocalSandbox, NewFile};
+use koze_image::Store;
+use koze_local::{Attached, Local, LocalProcess, LocalSandbox, NewFile};
 
-pub(crate) use koze_local::{Connections, Objects, Proof, Reached, Secrets, archives, block_on, trees};
+pub(crate) use koze_local::{
+    AttachedStreams, CallsQuery, Connections, Measured, Objects, Proof, Reached, Secrets, Surveyed, archives,
+    block_on, trees,
+};
 
-use super::{MachineProvider, MachineSandbox, TreePipe};
+use super::{AttachedProgram, MachineProvider, MachineSandbox, TreePipe};
 
 /// The variable for servers of a test, which sandboxes reach by name: `NAME=ADDRESS`, separated by commas. Only a program
 /// with debug assertions reads it.
 pub(crate) const TEST_NAMES: &str = "KOZE_TESTING_NAMES";
+/// The variable for the directory of this user's images.
+pub(crate) const IMAGES: &str = "KOZE_IMAGES";
 
 /// Becomes the process of a sandbox, or the subject of an escape attempt, if this program was started as one. Returns the
 /// exit code of an attempt.
@@ -26,19 +36,45 @@ pub(crate) fn init() -> Option<ExitCode> {
     koze_local::prove::init()
 }
 
-/// Opens the sandboxes in the directory of a session.
+/// Opens the sandboxes in the directory of a session, whose tool calls are recorded in a file.
 ///
 /// # Errors
-/// As [`Local::new`].
-pub(crate) fn open(dir: &Path, secrets: Secrets) -> Result<impl MachineProvider + use<>> {
+/// As [`Local::new`] and [`Local::with_journal`].
+pub(crate) fn open(dir: &Path, secrets: Secrets, journal: PathBuf) -> Result<impl MachineProvider + use<>> {
+    open_with_images(dir)?.with_secrets(secrets).with_journal(journal)
+}
+
+/// Returns the directory of this user's images, if the working directory exists or it is not relative.
+pub(crate) fn images_directory() -> Option<PathBuf> {
+    std::path::absolute(Store::default_directory()).ok()
+}
+
+/// Returns the versions of this machine's programs, and which of the profiles have an image in its store instead.
+pub(crate) fn find_programs<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Programs {
+    let references = profiles.into_iter().map(|profile| profile.reference.as_str());
+    let stored = images_directory().map(|images| koze_local::list_stored_images(&images, references));
+    let images = stored.unwrap_or_default().into_iter().map(str::to_owned).collect();
+    Programs { images, ..koze_local::find_programs() }
+}
+
+/// Opens the sandboxes in a directory, with the images of this user.
+fn open_with_images(dir: &Path) -> Result<Local> {
+    let local = open_sandboxes(dir)?;
+    Ok(match images_directory() {
+        Some(images) => local.with_images(images),
+        None => local,
+    })
+}
+
+fn open_sandboxes(dir: &Path) -> Result<Local> {
     let names = if cfg!(debug_assertions) { std::env::var(TEST_NAMES).ok() } else { None };
-    let Some(names) = names else { return Ok(Local::new(dir)?.with_secrets(secrets)) };
+    let Some(names) = names else { return Local::new(dir) };
     let server = |pair: &str| {
         let (name, address) = pair.split_once('=')?;
         Some((name.to_owned(), address.parse().ok()?))
     };
     let names = names.split(',').filter_map(server).collect();
-    Ok(Local::with_names(dir, names)?.with_secrets(secrets))
+    Local::with_names(dir, names)
 }
 
 /// Starts the server that backs the Durable Objects of `koze dev --local` with the sandboxes in the directory of a session.
@@ -46,7 +82,7 @@ pub(crate) fn open(dir: &Path, secrets: Secrets) -> Result<impl MachineProvider 
 /// # Errors
 /// As [`Local::new`] and [`Objects::serve`].
 pub(crate) fn serve_objects(dir: &Path, session: SessionId) -> Result<Objects> {
-    Objects::serve(Local::new(dir)?, session)
+    Objects::serve(open_with_images(dir)?, session)
 }
 
 /// Opens the snapshots of a workspace in the directory of a session. This starts no sandbox.
@@ -71,6 +107,14 @@ pub(crate) fn list_sandboxes(dir: &Path) -> Result<Vec<(SessionId, Info)>> {
     Local::look(dir)
 }
 
+/// Describes the sandboxes in the directory of a session, without starting anything.
+///
+/// # Errors
+/// As [`Local::survey`].
+pub(crate) fn survey_sandboxes(dir: &Path) -> Result<Vec<Surveyed>> {
+    Local::survey(dir)
+}
+
 /// Returns which hosts the sandboxes in the directory of a session reached and were refused, oldest first.
 ///
 /// # Errors
@@ -79,13 +123,26 @@ pub(crate) fn read_egress(dir: &Path) -> Result<Vec<Reached>> {
     Local::egress(dir)
 }
 
+/// Returns recorded tool calls, oldest first.
+///
+/// # Errors
+/// As [`Local::calls`].
+pub(crate) fn read_calls(journal: &Path, query: &CallsQuery) -> Result<Vec<CallRecord>> {
+    Local::calls(journal, query)
+}
+
 impl MachineProvider for Local {
     async fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
         self.refresh(session, profiles).await
     }
 
+    async fn measure(&self, session: &SessionId) -> Result<Vec<Measured>> {
+        self.measure(session).await
+    }
+
     async fn sleep(&self) -> Result<()> {
-        self.sleep().await
+        self.sleep().await?;
+        self.flush_journal().await
     }
 }
 
@@ -120,5 +177,35 @@ impl MachineSandbox for LocalSandbox {
     async fn unpack_archive(&self, path: &str) -> Result<TreePipe<()>> {
         let koze_local::TreePipe { pipe, outcome } = self.extract_pipe(path).await?;
         Ok(TreePipe { pipe, done: async { outcome.extracted().await.map(drop) }.boxed() })
+    }
+
+    type Attached = Attached;
+
+    async fn attach(&self, program: Program) -> Result<(Attached, AttachedStreams)> {
+        self.attach(program).await
+    }
+
+    async fn recorded(&self) -> Result<Vec<ProcessInfo>> {
+        self.recorded_processes().await
+    }
+
+    async fn sleep(&self) -> Result<()> {
+        self.sleep().await
+    }
+}
+
+impl AttachedProgram for Attached {
+    type Process = LocalProcess;
+
+    fn process(&self) -> &LocalProcess {
+        self.process()
+    }
+
+    fn take_note(&self) -> Option<String> {
+        self.take_note()
+    }
+
+    fn drain(&self, pipe: OwnedFd) {
+        self.drain(pipe);
     }
 }

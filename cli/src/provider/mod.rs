@@ -12,11 +12,13 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use futures_util::future::BoxFuture;
 use koze_core::sandbox::Stat;
+use koze_core::sandbox::process::{Process, ProcessInfo, Program};
 use koze_core::{Profiles, Provider, Result, Sandbox, SessionId};
 
 pub(crate) use self::local::{
-    Connections, Objects, Proof, Reached, Secrets, TEST_NAMES, archives, block_on, init, list_sandboxes,
-    open, open_snapshots, read_egress, serve_objects, trees,
+    AttachedStreams, CallsQuery, Connections, IMAGES, Measured, Objects, Proof, Reached, Secrets, Surveyed,
+    TEST_NAMES, archives, block_on, find_programs, images_directory, init, list_sandboxes, open,
+    open_snapshots, read_calls, read_egress, serve_objects, survey_sandboxes, trees,
 };
 
 /// A provider whose sandboxes run in, or next to, this process.
@@ -24,7 +26,10 @@ pub(crate) trait MachineProvider: Provider<Sandbox: MachineSandbox> + Clone {
     /// Updates the sandboxes of a session to their profiles. A running sandbox that has to change is first put to sleep.
     fn refresh(&self, session: &SessionId, profiles: &Profiles) -> impl Future<Output = Result<()>> + Send;
 
-    /// Puts the sandboxes that run in this process to sleep, before it exits.
+    /// Measures the sandboxes of a session that run in this process.
+    fn measure(&self, session: &SessionId) -> impl Future<Output = Result<Vec<Measured>>> + Send;
+
+    /// Puts the sandboxes that run in this process to sleep and writes what is left of the journal, before it exits.
     fn sleep(&self) -> impl Future<Output = Result<()>> + Send;
 }
 
@@ -51,6 +56,36 @@ pub(crate) trait MachineSandbox: Sandbox {
 
     /// Creates the files of an archive that koze has written, in a directory that exists.
     fn unpack_archive(&self, path: &str) -> impl Future<Output = Result<TreePipe<()>>> + Send;
+
+    /// A program whose standard streams belong to the caller.
+    type Attached: AttachedProgram<Process = Self::Process>;
+
+    /// Starts a program whose standard streams belong to the caller.
+    fn attach(
+        &self,
+        program: Program,
+    ) -> impl Future<Output = Result<(Self::Attached, AttachedStreams)>> + Send;
+
+    /// Lists the processes whose output is kept, oldest first.
+    fn recorded(&self) -> impl Future<Output = Result<Vec<ProcessInfo>>> + Send;
+
+    /// Puts it to sleep, even if it is in use: its programs end, and its files stay.
+    fn sleep(&self) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// A program whose standard streams belong to the caller.
+pub(crate) trait AttachedProgram: Send + Sync {
+    /// Its process.
+    type Process: Process;
+
+    /// Returns its process. It has no output to read.
+    fn process(&self) -> &Self::Process;
+
+    /// Takes the reason why it was killed, if its exit code does not tell.
+    fn take_note(&self) -> Option<String>;
+
+    /// Reads the rest of its output and drops it. A closed pipe would kill programs that it left in the background.
+    fn drain(&self, pipe: OwnedFd);
 }
 
 /// A file or tree that is read or written as a stream.

@@ -198,6 +198,18 @@ koze_model::rule_table! {
             => remedy,
             why "A cloned repository could otherwise let koze read or change files anywhere on your machine.",
             eg "ln -s /etc/hosts wrangler.jsonc\nkoze build";
+        /// The configuration of an MCP client does not parse.
+        "K130" Error ClientSyntax { message: String }
+            format!("cannot parse this file: {message}")
+            => "correct the syntax, then run the command again; `koze mcp --print-config` prints what it would add",
+            why "koze edits the text of this file in place and keeps everything else. In a text with a syntax error, it could damage what you wrote.",
+            eg "echo '{ \"mcpServers\": ' > .mcp.json\nkoze mcp --write claude-code";
+        /// The configuration of an MCP client has something else where koze would write.
+        "K131" Error ClientEntry { message: String, remedy: &'static str }
+            message
+            => *remedy,
+            why "koze changes only the entry that starts `koze mcp`, and never one that you or another program wrote.",
+            eg r#"{ "mcpServers": { "koze": { "command": "npx", "args": ["other-server"] } } }"#;
         /// There is a journal of an earlier version.
         "K097" Warning OldJournal {}
             "koze does not follow `.koze-journal`, which an earlier version wrote when it was interrupted"
@@ -408,6 +420,13 @@ koze_model::rule_table! {
             => "Durable Object-managed Containers have no `max_instances`: koze limits the sandboxes of each session in its registry; add the line `registry = true` under `[package.metadata.koze]` in `Cargo.toml`, or remove `max_instances`",
             why "Only the limits of the account apply to these containers. A limit that nothing enforces would be a surprise on the bill.",
             eg "#[sandbox(backend = \"managed\", image = \"debian:12-slim\", max_instances = 10)]   // without registry = true";
+        /// A sandbox cannot be added beside another one.
+        "K122" Error NotSideBySide { why: String, remedy: String }
+            format!("cannot migrate side by side: {why}")
+            => remedy,
+            why "The command adds one sandbox with the backend `managed`, which copies the files of one other sandbox.",
+            eg "koze migrate --backend managed --side-by-side python   # for a second time";
+
         // Exports.
 
         /// The migrations cannot be converted to exports.

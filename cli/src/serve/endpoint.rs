@@ -1,61 +1,42 @@
 //! The HTTP endpoint: authenticates clients, and routes requests.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashMap;
 
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use sha2::{Digest, Sha256};
+use koze_core::http::openapi::DOCUMENT;
+use koze_core::http::{ABOUT, Query, Route, Tokens, describe_tools, find_route};
+use koze_core::tool::instructions::Host;
+use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 
-use super::answer::{Answer, no_content, protocol_error, refuse_method, refused, with_json};
+use super::answer::{Answer, json_text, no_content, refuse, refuse_error, refuse_method, refused, text};
 use super::origins::Origins;
-use super::{calls, files, sandboxes};
-use crate::mcp::MAX_REQUEST;
-use crate::mcp::sealed::{self, Refused};
-use crate::mcp::server::Server;
-use crate::mcp::supervised::Supervised;
-use crate::provider::Proof;
-
-/// The path of the Model Context Protocol.
-pub(super) const PATH: &str = "/mcp";
-/// The maximum number of sessions of the older protocol.
-const SESSIONS: usize = 1024;
-/// The idle timeout of such a session: long enough for a pausing user and for the longest command.
-const SILENCE: Duration = Duration::from_hours(2);
-
-/// The methods of the protocol.
-const METHODS: [Method; 3] = [Method::POST, Method::GET, Method::DELETE];
-
-type Service = StreamableHttpService<Server, LocalSessionManager>;
+use super::tenants::Tenant;
+use super::{calls, files, log, mcp, sandboxes};
+use crate::provider::{Proof, find_programs};
 
 /// The HTTP endpoint.
 pub(super) struct Endpoint {
-    service: Service,
-    backend: Supervised,
-    sessions: Arc<LocalSessionManager>,
+    tokens: Tokens,
+    /// One for each tenant of the tokens.
+    tenants: HashMap<String, Tenant>,
     origins: Origins,
-    /// The digest of the required `Authorization` header.
-    expected: Vec<u8>,
+    protocol: StreamableHttpServerConfig,
 }
 
 impl Endpoint {
-    /// Creates the endpoint for clients with a token.
-    pub(super) fn new(server: Server, backend: Supervised, origins: Origins, token: &str) -> Self {
-        let mut sessions = LocalSessionManager::default();
-        sessions.session_config.keep_alive = Some(SILENCE);
-        let sessions = Arc::new(sessions);
-        // A foreign `Host` is rejected by default. The allowed origins were checked when the arguments were parsed.
-        let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(MAX_REQUEST);
-        let service = Service::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
-        let expected = sha256_digest(format!("Bearer {token}").as_bytes());
-        Endpoint { service, backend, sessions, origins, expected }
+    /// Creates the endpoint for tenants with tokens.
+    pub(super) fn new(
+        tokens: Tokens,
+        tenants: HashMap<String, Tenant>,
+        origins: Origins,
+        accepts_any_host: bool,
+    ) -> Self {
+        Endpoint { tokens, tenants, origins, protocol: mcp::settings(accepts_any_host) }
     }
 
-    /// Answers a request. A client with the token gives `proof`.
+    /// Answers a request. A client with a token gives `proof`.
     pub(super) async fn answer(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
         let origin = request.headers().get(ORIGIN).cloned();
         if !self.origins.allow(request.headers()) {
@@ -67,6 +48,8 @@ impl Endpoint {
         }
         let mut answer = if Origins::is_preflight(&request) {
             no_content()
+        } else if request.uri().path() == "/" {
+            if request.method() == Method::GET { text(ABOUT) } else { refuse_method("GET") }
         } else {
             self.answer_client(request, proof).await
         };
@@ -77,57 +60,66 @@ impl Endpoint {
     }
 
     async fn answer_client(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
-        let given = request.headers().get(AUTHORIZATION).map(|value| sha256_digest(value.as_bytes()));
-        // Compare digests, so that timing reveals nothing about the token.
-        if given.as_deref() != Some(&*self.expected) {
-            let message = "the header `Authorization: Bearer` must carry the token of this server";
-            let mut answer = refused(StatusCode::UNAUTHORIZED, "unauthorized", message);
-            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            return answer;
-        }
-        proof.give();
-        if let Some(route) = files::Route::of(request.uri().path()) {
-            return Box::pin(files::answer(&self.backend, route, request)).await;
-        }
-        if let Some(route) = calls::Route::of(request.uri().path()) {
-            return calls::answer(&self.backend, route, request).await;
-        }
-        if let Some(route) = sandboxes::Route::parse(request.uri().path()) {
-            return sandboxes::answer(&self.backend, route, request.method()).await;
-        }
-        if request.uri().path() != PATH {
-            let message = "not found: the endpoint of the Model Context Protocol is /mcp";
-            return refused(StatusCode::NOT_FOUND, "not_found", message);
-        }
-        if !METHODS.contains(request.method()) {
-            return refuse_method("POST, GET, DELETE");
-        }
-        let known = request.headers().contains_key("mcp-session-id");
-        if !known && self.sessions.sessions.read().await.len() >= SESSIONS {
-            let message = "too many clients are connected: try again later";
-            return refused(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
-        }
-        let (head, body) = request.into_parts();
-        let Ok(body) = Limited::new(body, MAX_REQUEST).collect().await else {
-            let message = "a request must be complete and have at most 64 MiB";
-            return refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message);
-        };
-        let body = body.to_bytes();
-        // The others have no message: GET opens a stream, and DELETE ends a session.
-        let sealed = if head.method == Method::POST { sealed::sealed(&body) } else { Ok(None) };
-        let body = match sealed {
-            Ok(sealed) => sealed.map_or(body, Bytes::from),
-            Err(Refused::TooLarge(error)) => {
-                return refused(StatusCode::PAYLOAD_TOO_LARGE, error.code.as_str(), &error.message);
+        let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let tenant = match self.tokens.tenant(header) {
+            Ok(tenant) => tenant,
+            Err(message) => {
+                let mut answer = refused(StatusCode::UNAUTHORIZED, "unauthorized", message);
+                answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                return answer;
             }
-            Err(Refused::Protocol(error)) => return protocol_error(&error),
         };
-        let answer = self.service.handle(Request::from_parts(head, Full::new(body))).await;
-        let answer = answer.map(|body| body.map_err(|never| match never {}).boxed());
-        if answer.status().is_client_error() { with_json(answer).await } else { answer }
+        proof.give();
+        let tenant = self.tenants.get(tenant).expect("each tenant of the tokens has an entry");
+        let uri = request.uri();
+        match find_route(request.method().as_str(), uri.path(), uri.query()) {
+            // Boxed, because its state is large.
+            Ok((route, query)) => match Box::pin(self.answer_route(tenant, route, query, request)).await {
+                Ok(answer) | Err(answer) => answer,
+            },
+            Err(refusal) => refuse(refusal),
+        }
     }
-}
 
-fn sha256_digest(bytes: &[u8]) -> Vec<u8> {
-    Sha256::digest(bytes).to_vec()
+    async fn answer_route(
+        &self,
+        tenant: &Tenant,
+        route: Route,
+        query: Query,
+        request: Request<Incoming>,
+    ) -> Result<Answer, Answer> {
+        let toolset = query.get("tools").map(String::as_str);
+        let open = |session: &str| tenant.open(session, toolset);
+        match route {
+            Route::Tools => {
+                let offer = tenant
+                    .offers
+                    .select(toolset)
+                    .and_then(|offers| offers.current())
+                    .map_err(refuse_error)?;
+                let host = Host::Machine(find_programs(offer.offering.profiles.list()));
+                let tools = describe_tools(&offer.catalog, &offer.offering.profiles, &host, &query);
+                Ok(json_text(StatusCode::OK, tools.map_err(refuse_error)?.to_string()))
+            }
+            Route::OpenApi => Ok(json_text(StatusCode::OK, DOCUMENT)),
+            Route::Call { session, tool } => {
+                calls::answer(&open(&session).map_err(refuse_error)?, tool, request).await
+            }
+            Route::File { session, sandbox, path, access } => Ok(files::answer(
+                &open(&session).map_err(refuse_error)?,
+                (&sandbox, &path),
+                access,
+                &query,
+                request,
+            )
+            .await),
+            Route::Sandboxes { session, path } => {
+                sandboxes::answer(&open(&session).map_err(refuse_error)?, path, query, request).await
+            }
+            Route::Log { session } => {
+                log::answer(&open(&session).map_err(refuse_error)?, &query).await.map_err(refuse_error)
+            }
+            Route::Mcp => mcp::answer(tenant, &self.protocol, &query, request).await,
+        }
+    }
 }

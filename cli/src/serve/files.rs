@@ -10,13 +10,13 @@ use futures_util::{StreamExt as _, stream};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use koze_core::files::http::{self, Conditions, Head, Refused};
+use koze_core::http::{Access, Query};
 use koze_core::{Code, Error, Profiles};
 use tokio::sync::mpsc;
 
-use super::answer::{Answer, Body, refuse_error, refuse_method, refused, whole};
-use super::route::decoded;
+use super::answer::{Answer, Body, refuse_error, refused, whole};
 use super::trees;
 use crate::mcp::supervised::Supervised;
 use crate::session::files::Writing;
@@ -26,90 +26,52 @@ const PIECE: usize = 1 << 20;
 /// How many pieces wait for a slow client.
 const AHEAD: usize = 2;
 
-/// A file that a request names.
-#[derive(Debug)]
-pub(super) struct Route {
-    session: String,
-    sandbox: String,
-    path: String,
-}
-
-impl Route {
-    /// Parses a path such as `/sessions/default/sandboxes/py/files/home/user/x`. Returns `None` for any other route.
-    pub(super) fn of(path: &str) -> Option<Result<Self, Error>> {
-        let mut parts = path.strip_prefix("/sessions/")?.splitn(5, '/');
-        let (session, sandboxes, sandbox) = (parts.next()?, parts.next()?, parts.next()?);
-        if (sandboxes, parts.next()?) != ("sandboxes", "files") {
-            return None;
-        }
-        let path = parts.next().unwrap_or_default();
-        let route = || {
-            let path = http::file_path(&decoded(path)?)?;
-            Ok(Route { session: decoded(session)?, sandbox: decoded(sandbox)?, path })
-        };
-        Some(route())
-    }
-}
-
-/// Answers a request for a file.
+/// Answers a request for a path of a sandbox.
 pub(super) async fn answer(
     backend: &Supervised,
-    route: Result<Route, Error>,
+    place: (&str, &str),
+    access: Access,
+    query: &Query,
     request: Request<Incoming>,
 ) -> Answer {
-    match handle_request(backend, route, request).await {
+    match handle_request(backend, place, access, query, request).await {
         Ok(answer) => answer,
-        Err(Refused::Error(error)) => refuse_error(&error),
+        Err(Refused::Error(error)) => refuse_error(error),
         Err(Refused::Failed) => refused_as(StatusCode::PRECONDITION_FAILED),
     }
 }
 
 async fn handle_request(
     backend: &Supervised,
-    route: Result<Route, Error>,
+    (sandbox, path): (&str, &str),
+    access: Access,
+    query: &Query,
     request: Request<Incoming>,
 ) -> Result<Answer, Refused> {
-    let Route { session, sandbox, path } = route?;
-    backend.check_session(&session)?;
+    let path = http::file_path(path)?;
     let headers = request.headers();
-    let profiles = backend.current_offer().offering.profiles.clone();
-    if let Some(existing) = http::archive(&parse_query(request.uri().query())?)? {
-        let directory = trees::Directory { profiles, sandbox, path, existing };
-        return trees::answer(backend, directory, request).await.map_err(Refused::Error);
+    let profiles = backend.profiles();
+    if let Some(existing) = http::archive(&query.iter().collect::<Vec<_>>())? {
+        let directory = trees::Directory { profiles, sandbox: sandbox.to_owned(), path, existing };
+        return trees::answer(backend, directory, access, request).await.map_err(Refused::Error);
     }
     let conditions = Conditions {
         if_match: header_text(headers, &header::IF_MATCH)?,
         if_none_match: header_text(headers, &header::IF_NONE_MATCH)?,
     };
-    match *request.method() {
-        Method::GET | Method::HEAD => {
-            let is_head = request.method() == Method::HEAD;
-            let range = if is_head { None } else { header_text(headers, &header::RANGE)? };
-            let if_range = header_text(headers, &header::IF_RANGE)?;
-            let (file, stat) = backend.client().read_file(profiles, &sandbox, &path).await?;
-            let head = http::read(&conditions, range.as_deref(), if_range.as_deref(), &stat);
-            Ok(file_response(head, (!is_head).then_some(file)))
+    if access == Access::Write {
+        if headers.contains_key(header::CONTENT_RANGE) {
+            let message = "a file is written as a whole: `Content-Range` is not supported";
+            return Err(Error::new(Code::InvalidInput, message).into());
         }
-        Method::PUT => {
-            if headers.contains_key(header::CONTENT_RANGE) {
-                let message = "a file is written as a whole: `Content-Range` is not supported";
-                return Err(Error::new(Code::InvalidInput, message).into());
-            }
-            write_file(backend, profiles, (&sandbox, &path), conditions, request.into_body()).await
-        }
-        _ => Ok(refuse_method(trees::METHODS)),
+        return write_file(backend, profiles, (sandbox, &path), conditions, request.into_body()).await;
     }
-}
-
-/// Returns the parameters of a query.
-fn parse_query(query: Option<&str>) -> Result<Vec<(String, String)>, Error> {
-    let pairs = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Ok((decoded(name)?, decoded(value)?))
-        })
-        .collect()
+    let is_read = access == Access::Read;
+    let range = if is_read { header_text(headers, &header::RANGE)? } else { None };
+    let if_range = header_text(headers, &header::IF_RANGE)?;
+    let (file, stat) = backend.client().read_file(profiles, sandbox, &path).await?;
+    let head = http::read(&conditions, range.as_deref(), if_range.as_deref(), &stat);
+    Ok(file_response(head, is_read.then_some(file)))
 }
 
 fn header_text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Error> {

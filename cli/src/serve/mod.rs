@@ -1,23 +1,28 @@
-//! The HTTP server of `koze mcp --http`: the Model Context Protocol, calls, and files, on the loopback interface and with a
-//! bearer token. The Worker serves the same routes.
+//! The HTTP server of `koze serve` and of `koze mcp --http`: the routes of a Worker, with bearer tokens. The first serves the
+//! sessions of several tenants, and the second one session.
 //!
 //! | module | job |
 //! |---|---|
 //! | `endpoint` | authenticates clients, and routes requests |
+//! | `tenants` | the tenants, and how each reaches its sessions |
 //! | `origins` | CORS |
-//! | `calls`, `files`, `trees`, `sandboxes` | the routes below `/sessions` |
-//! | `route` | the parts of a URL |
-//! | `answer` | responses |
+//! | `calls`, `files`, `trees`, `sandboxes`, `log` | the routes below `/sessions` |
+//! | `mcp` | the Model Context Protocol |
+//! | `body`, `answer` | the bodies of requests; responses |
 
 mod answer;
+mod body;
 mod calls;
 mod endpoint;
 mod files;
+mod log;
+mod mcp;
 mod origins;
-mod route;
 mod sandboxes;
+mod tenants;
 mod trees;
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,18 +30,15 @@ use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use koze_core::http::Tokens;
 use tokio::net::TcpListener;
 
-use self::endpoint::{Endpoint, PATH};
+use self::endpoint::Endpoint;
+use self::mcp::PATH;
 use self::origins::Origins;
-use crate::mcp::server::Server;
-use crate::mcp::supervised::Supervised;
+pub(crate) use self::tenants::Tenant;
 use crate::provider::Connections;
 
-/// The environment variable that holds the token.
-const TOKEN: &str = "KOZE_MCP_TOKEN";
-/// The minimum length of a configured token, in bytes.
-const SHORTEST: usize = 16;
 /// The maximum number of connections. Unauthenticated ones may use half of it; beyond that, the oldest one is closed.
 /// Each connection takes a file descriptor, and another one for its call.
 const CONNECTIONS: usize = 256;
@@ -45,22 +47,22 @@ const CONNECTIONS: usize = 256;
 pub(crate) struct Listen {
     address: SocketAddr,
     origins: Origins,
+    accepts_any_host: bool,
 }
 
 impl Listen {
-    /// Validates the arguments.
+    /// Validates the origins. Requests for names other than those of this machine are refused.
     ///
     /// # Errors
-    /// Returns a message that says what is wrong with the arguments.
-    pub(crate) fn new(address: &str, origins: &[String]) -> Result<Self, String> {
-        let address: SocketAddr = address
-            .parse()
-            .map_err(|_| format!("--http: `{address}` is not an address such as 127.0.0.1:8080"))?;
-        if !address.ip().is_loopback() {
-            let text = "the tools run commands, so they are served only on the loopback interface";
-            return Err(format!("--http: {address} can be reached from elsewhere: {text}"));
-        }
-        Ok(Listen { address, origins: Origins::new(origins)? })
+    /// Returns a message that names the first invalid origin.
+    pub(crate) fn new(address: SocketAddr, origins: &[String]) -> Result<Self, String> {
+        Ok(Listen { address, origins: Origins::new(origins)?, accepts_any_host: false })
+    }
+
+    /// Accepts requests for any name of a host, as a server behind a proxy gets them.
+    #[must_use]
+    pub(crate) fn with_any_host(self) -> Self {
+        Listen { accepts_any_host: true, ..self }
     }
 }
 
@@ -68,31 +70,31 @@ impl Listen {
 pub(crate) struct HttpServer {
     listener: TcpListener,
     origins: Origins,
-    token: String,
-    /// The URL of the Model Context Protocol.
+    accepts_any_host: bool,
+    /// Its URL, without a slash at the end.
     pub(crate) url: String,
-    /// The token, if it was generated and the user does not know it.
-    pub(crate) new_token: Option<String>,
 }
 
 impl HttpServer {
     /// Listens.
     ///
     /// # Errors
-    /// Returns a message about the address or the token.
-    pub(crate) async fn bind(Listen { address, origins }: Listen) -> Result<Self, String> {
-        let (token, is_new) = read_or_create_token()?;
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|error| format!("--http: {address} cannot be used: {error}"))?;
-        let address = listener.local_addr().map_err(|error| error.to_string())?;
-        let (url, new_token) = (format!("http://{address}{PATH}"), is_new.then(|| token.clone()));
-        Ok(HttpServer { listener, origins, token, url, new_token })
+    /// Returns a message about the address.
+    pub(crate) async fn bind(Listen { address, origins, accepts_any_host }: Listen) -> Result<Self, String> {
+        let unusable = |error| format!("{address} cannot be used: {error}");
+        let listener = TcpListener::bind(address).await.map_err(unusable)?;
+        let url = format!("http://{}", listener.local_addr().map_err(unusable)?);
+        Ok(HttpServer { listener, origins, accepts_any_host, url })
+    }
+
+    /// Returns the URL of the Model Context Protocol.
+    pub(crate) fn mcp_url(&self) -> String {
+        format!("{}{PATH}", self.url)
     }
 
     /// Serves until the process is stopped.
-    pub(crate) async fn serve(self, server: Server, backend: Supervised) {
-        let endpoint = Arc::new(Endpoint::new(server, backend, self.origins, &self.token));
+    pub(crate) async fn serve(self, tokens: Tokens, tenants: HashMap<String, Tenant>) {
+        let endpoint = Arc::new(Endpoint::new(tokens, tenants, self.origins, self.accepts_any_host));
         let mut connections = Connections::new(CONNECTIONS);
         loop {
             connections.room().await;
@@ -119,25 +121,6 @@ impl HttpServer {
             });
             // Handle what it has already sent before the next connection may evict it.
             tokio::task::yield_now().await;
-        }
-    }
-}
-
-/// Returns the token, and whether it was generated.
-fn read_or_create_token() -> Result<(String, bool), String> {
-    match std::env::var(TOKEN) {
-        Ok(token) if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            Err(format!(
-                "{TOKEN} is not a valid token: use at least {SHORTEST} letters, digits and symbols, without spaces"
-            ))
-        }
-        Ok(token) => Ok((token, false)),
-        Err(std::env::VarError::NotUnicode(_)) => Err(format!("{TOKEN} is not UTF-8")),
-        Err(std::env::VarError::NotPresent) => {
-            let mut random = [0; 32];
-            let read = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
-            read.map_err(|error| format!("the system has no source of random numbers: {error}"))?;
-            Ok((random.map(|byte| format!("{byte:02x}")).concat(), true))
         }
     }
 }

@@ -6,7 +6,7 @@ use hyper::{Method, Request, Uri};
 /// The methods that a page may use.
 const METHODS: HeaderValue = HeaderValue::from_static("DELETE, GET, HEAD, POST, PUT");
 const SENT: HeaderValue = HeaderValue::from_static(
-    "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id",
+    "authorization, content-type, koze-session, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id",
 );
 const READ: HeaderValue = HeaderValue::from_static("mcp-session-id, www-authenticate");
 

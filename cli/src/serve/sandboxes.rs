@@ -1,63 +1,36 @@
-//! The route `sandboxes`: destroys a sandbox.
+//! Sandboxes and their processes: see [`koze_core::http`].
 
-use hyper::{Method, StatusCode};
-use koze_core::Error;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, HeaderValue};
+use hyper::{Request, StatusCode};
+use koze_core::http::{self, Query};
 
-use super::answer::{Answer, json_text};
-use super::answer::{refuse_error, refuse_method};
-use super::route::decoded;
+use super::answer::{Answer, json_text, refuse_error, stream_events};
+use super::body::read_body;
 use crate::mcp::supervised::Supervised;
-
-/// A sandbox that a request names.
-#[derive(Debug, PartialEq)]
-pub(super) struct Route {
-    session: String,
-    sandbox: String,
-}
-
-impl Route {
-    /// Parses a path such as `/sessions/default/sandboxes/py`. Returns `None` for any other route.
-    pub(super) fn parse(path: &str) -> Option<Result<Self, Error>> {
-        let mut parts = path.strip_prefix("/sessions/")?.split('/');
-        let (session, "sandboxes", sandbox, None) =
-            (parts.next()?, parts.next()?, parts.next()?, parts.next())
-        else {
-            return None;
-        };
-        Some(decoded(session).and_then(|session| Ok(Route { session, sandbox: decoded(sandbox)? })))
-    }
-}
+use crate::session::http::{Responded, RespondedBody};
 
 /// Answers a request, as the Worker does.
-pub(super) async fn answer(backend: &Supervised, route: Result<Route, Error>, method: &Method) -> Answer {
-    if method != Method::DELETE {
-        return refuse_method("DELETE");
+pub(super) async fn answer(
+    backend: &Supervised,
+    path: Vec<String>,
+    query: Query,
+    request: Request<Incoming>,
+) -> Result<Answer, Answer> {
+    let last_event_id = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
+    let (method, last_event_id) = (request.method().to_string(), last_event_id.map(str::to_owned));
+    let body = read_body(request.into_body()).await?.into();
+    let request = http::Request { method, path, query: query.into_iter().collect(), last_event_id, body };
+    let responded = backend.client().respond(backend.profiles(), request).await;
+    let Responded { status, allow, body } = responded.map_err(refuse_error)?;
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let json = match body {
+        RespondedBody::Events(events) => return Ok(stream_events(events.into_events())),
+        RespondedBody::Json(json) => json,
+    };
+    let mut answer = json_text(status, json);
+    if let Some(allow) = allow.and_then(|allow| HeaderValue::try_from(allow).ok()) {
+        answer.headers_mut().insert(ALLOW, allow);
     }
-    match destroy_sandbox(backend, route).await {
-        Ok(()) => json_text(StatusCode::OK, r#"{"ok":true}"#),
-        Err(error) => refuse_error(&error),
-    }
-}
-
-async fn destroy_sandbox(backend: &Supervised, route: Result<Route, Error>) -> Result<(), Error> {
-    let Route { session, sandbox } = route?;
-    backend.check_session(&session)?;
-    backend.client().destroy(&sandbox).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths() {
-        let route = Route { session: "a/b".into(), sandbox: "c".into() };
-        assert_eq!(Route::parse("/sessions/a%2Fb/sandboxes/c").unwrap().unwrap(), route);
-        assert!(Route::parse("/sessions/%FF/sandboxes/c").unwrap().is_err());
-        for path in
-            ["/sessions/a/sandboxes", "/sessions/a/sandboxes/c/files/x", "/sessions/a/tools/c", "/mcp"]
-        {
-            assert!(Route::parse(path).is_none(), "{path}");
-        }
-    }
+    Ok(answer)
 }

@@ -4,23 +4,21 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{HeaderName, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use koze_core::archive::foreign;
 use koze_core::files::{Existing, http};
+use koze_core::http::Access;
 use koze_core::{Code, Error, Profiles};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
-use super::answer::refuse_method;
 use super::answer::{Answer, whole};
 use crate::mcp::supervised::Supervised;
 use crate::provider::archives;
 use crate::session::message::Way;
 use crate::session::trees::Copying;
 
-/// The methods of directories and of files.
-pub(super) const METHODS: &str = "GET, HEAD, PUT";
 /// The number of pieces that are buffered for a slow client.
 const AHEAD: usize = 2;
 /// The maximum number of bytes that are still read of a refused body: closing a connection with unread bytes would lose the response.
@@ -45,29 +43,25 @@ impl Directory {
 pub(super) async fn answer(
     backend: &Supervised,
     directory: Directory,
+    access: Access,
     request: Request<Incoming>,
 ) -> Result<Answer, Error> {
     http::check_archive(request.headers().keys().map(HeaderName::as_str))?;
-    match *request.method() {
-        Method::GET | Method::HEAD => {
-            let is_head = request.method() == Method::HEAD;
-            archive_response(directory.start_copy(backend, Way::ArchiveOut).await?, is_head).await
-        }
-        Method::PUT => {
-            let mut body = request.into_body();
-            let way = Way::ArchiveIn(directory.existing);
-            let copying = directory.start_copy(backend, way).await;
-            let written = match copying {
-                Ok(copying) => extract_archive(copying, &mut body).await,
-                Err(error) => Err(error),
-            };
-            if written.is_err() {
-                tokio::spawn(drain_body(body));
-            }
-            written
-        }
-        _ => Ok(refuse_method(METHODS)),
+    if access != Access::Write {
+        let copying = directory.start_copy(backend, Way::ArchiveOut).await?;
+        return archive_response(copying, access == Access::Describe).await;
     }
+    let mut body = request.into_body();
+    let way = Way::ArchiveIn(directory.existing);
+    let copying = directory.start_copy(backend, way).await;
+    let written = match copying {
+        Ok(copying) => extract_archive(copying, &mut body).await,
+        Err(error) => Err(error),
+    };
+    if written.is_err() {
+        tokio::spawn(drain_body(body));
+    }
+    written
 }
 
 /// Returns the archive. If it fails midway, the connection is closed.

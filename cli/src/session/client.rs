@@ -15,10 +15,12 @@ use super::message::{Act, Answer, Ask, Request, decode_output};
 use super::program::{IDLE, READY, program};
 use super::state::{self, State};
 use super::wire;
-use crate::provider::TEST_NAMES;
+use crate::provider::{self, IMAGES, Measured, TEST_NAMES};
 
 /// The number of attempts to reach a supervisor that is just exiting.
 const MAX_ATTEMPTS: usize = 50;
+/// The variables that name certificate authorities, for the requests of scripts.
+const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 /// The pause between attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -30,12 +32,25 @@ pub(super) type Stream = BufStream<UnixStream>;
 pub struct Client {
     state: State,
     session: SessionId,
+    /// Its name in the journal of tool calls.
+    name: Option<String>,
 }
 
 impl Client {
-    /// Creates a client for a session in a state directory.
+    /// Creates a client for a session in a state directory. The journal does not record the calls of a client without a name.
     pub fn new(state: State, session: SessionId) -> Self {
-        Client { state, session }
+        Client { state, session, name: None }
+    }
+
+    /// Returns the same client with a name, for the journal of tool calls.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Client { name: Some(name.into()), ..self }
+    }
+
+    /// Returns the state directory.
+    pub fn state(&self) -> &State {
+        &self.state
     }
 
     /// Returns the session.
@@ -71,7 +86,8 @@ impl Client {
         progress: Option<Progress>,
     ) -> Result<Reply> {
         let (toolset, tool, reports) = (toolset.map(str::to_owned), tool.to_owned(), progress.is_some());
-        let act = Act::Call { profiles, toolset, tool, input: input.into(), progress: reports };
+        let client = self.name.clone();
+        let act = Act::Call { profiles, toolset, tool, input: input.into(), progress: reports, client };
         match self.ask_reporting(act, progress).await? {
             Answer::Replied(reply) => reply,
             _ => Err(odd()),
@@ -118,7 +134,33 @@ impl Client {
         }
     }
 
-    async fn ask_supervisor(&self, act: Act) -> Result<Answer> {
+    /// Returns whether the supervisor runs. Does not start it.
+    pub(crate) fn is_running(&self) -> bool {
+        connect(&self.state, &self.session).is_ok()
+    }
+
+    /// Measures the sandboxes of the session that run. Does not start a supervisor.
+    ///
+    /// # Errors
+    /// Returns an error if the supervisor cannot be reached.
+    pub(crate) async fn measure(&self) -> Result<Vec<Measured>> {
+        let stream = match self.connect() {
+            Ok(stream) => stream,
+            Err(error) if has_no_listener(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(self.state.named_in(unreachable(error))),
+        };
+        let request = Request { program: program().to_owned(), ask: Ask::Do(Act::Measure) };
+        let Some(mut stream) = send_request(stream, &request).await? else { return Ok(Vec::new()) };
+        match wire::receive::<Answer>(&mut stream).await {
+            Ok(Some(Answer::Measured(measured))) => Ok(measured),
+            Ok(Some(Answer::Failed(error))) => Err(error),
+            Ok(Some(_)) => Err(odd()),
+            // It was about to exit.
+            Ok(None) | Err(_) => Ok(Vec::new()),
+        }
+    }
+
+    pub(super) async fn ask_supervisor(&self, act: Act) -> Result<Answer> {
         self.ask_reporting(act, None).await
     }
 
@@ -213,6 +255,16 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
+    }
+    // The supervisor runs in another directory.
+    for name in CERTIFICATES {
+        if let Some(path) = std::env::var_os(name).and_then(|path| std::path::absolute(path).ok()) {
+            command.env(name, path);
+        }
+    }
+    // Nor does it know the user's home.
+    if let Some(images) = provider::images_directory() {
+        command.env(IMAGES, images);
     }
     let mut child = command.spawn().map_err(unreachable)?;
     let mut printed = String::new();

@@ -1,7 +1,7 @@
 //! Files of a sandbox that commands read and write themselves: the supervisor passes them the open file.
 
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use koze_core::files::http::{Conditions, Refused};
@@ -113,11 +113,12 @@ pub(super) async fn taken(stream: &mut Stream) -> std::result::Result<(File, Ans
     };
     // The file is sent once nothing else can be read ahead of it.
     send_confirmation(stream).await?;
-    let file = wire::receive_descriptor(stream.get_ref()).await.map_err(unreachable)?;
+    let received = wire::receive_descriptors(stream.get_ref()).await.map_err(unreachable)?;
+    let file = received.into_iter().next().ok_or_else(odd)?;
     Ok((File::from(file), answer))
 }
 
-async fn send_confirmation(stream: &mut Stream) -> Result<()> {
+pub(super) async fn send_confirmation(stream: &mut Stream) -> Result<()> {
     let sent = async {
         wire::send(stream, &true).await?;
         stream.flush().await
@@ -179,8 +180,18 @@ pub(super) async fn pass(
     read: &mut BufReader<OwnedReadHalf>,
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
 ) -> bool {
+    pass_all(answer, &[file.as_fd()], read, write).await
+}
+
+/// The same for several files, at most three.
+pub(super) async fn pass_all(
+    answer: &Answer,
+    files: &[BorrowedFd<'_>],
+    read: &mut BufReader<OwnedReadHalf>,
+    write: &Arc<AsyncMutex<OwnedWriteHalf>>,
+) -> bool {
     let mut write = write.lock().await;
     wire::send(&mut *write, answer).await.is_ok()
         && matches!(wire::receive::<bool>(read).await, Ok(Some(true)))
-        && wire::send_descriptor(write.as_ref(), file.as_fd()).await.is_ok()
+        && wire::send_descriptors(write.as_ref(), files).await.is_ok()
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use koze_core::{Profiles, Progress, Result, Session, SessionId};
+use koze_core::{Profiles, Progress, Result, SandboxId, SandboxName, Session, SessionId};
 use tokio::sync::Mutex;
 
+use super::no_sandbox_among;
 use crate::provider::MachineProvider;
 
 pub(super) struct Host<P> {
@@ -31,6 +32,17 @@ impl<P: MachineProvider> Host<P> {
         self.retired.load(Ordering::Acquire)
     }
 
+    /// Returns a sandbox that exists.
+    pub(super) async fn existing(&self, name: &str) -> Result<P::Sandbox> {
+        let id = SandboxId { session: self.id.clone(), name: SandboxName::new(name)? };
+        if let Some(found) = self.provider.find(&id).await? {
+            return Ok(found.sandbox);
+        }
+        let infos = self.provider.list(&self.id).await?;
+        let names: Vec<_> = infos.iter().map(|info| info.name.to_string()).collect();
+        Err(no_sandbox_among(name, &names))
+    }
+
     /// Returns the session with these profiles. Its sandboxes are updated if the profiles changed.
     pub(super) async fn session(&self, profiles: Profiles) -> Result<Arc<Session<P>>> {
         let mut known = self.session.lock().await;
@@ -43,6 +55,14 @@ impl<P: MachineProvider> Host<P> {
         let session = Arc::new(Session::new(self.provider.clone(), self.id.clone(), profiles.clone()));
         *known = Some((profiles, Arc::clone(&session)));
         Ok(session)
+    }
+}
+
+/// Returns the session for the calls of a client. Those without a name are koze's own, which the journal does not record.
+pub(super) fn called_by<P: MachineProvider>(session: &Session<P>, client: Option<&str>) -> Session<P> {
+    match client {
+        Some(client) => session.clone().with_client(client),
+        None => session.clone().without_journal(),
     }
 }
 

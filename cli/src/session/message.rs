@@ -1,16 +1,20 @@
 //! The messages between commands and the supervisor: one request and its answers per connection.
 
 use std::io;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use koze_core::files::Existing;
 use koze_core::files::http::Conditions;
+use koze_core::http;
 use koze_core::sandbox::Stat;
 use koze_core::sandbox::process::{Chunk, Stream};
 use koze_core::tool::{Input, Reply};
 use koze_core::{Error, Profiles};
 use serde::{Deserialize, Serialize};
+
+use crate::provider::Measured;
 
 /// A request of a command.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,6 +34,58 @@ pub enum Ask {
     File(FileRequest),
     /// Copy a tree.
     Tree(TreeRequest),
+    /// Run a program.
+    Exec(ExecRequest),
+}
+
+/// What to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ExecRequest {
+    /// The current profiles of the project.
+    pub profiles: Profiles,
+    /// The sandbox, which must exist.
+    pub sandbox: String,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Environment variables in addition to the sandbox's own.
+    pub env: Vec<(String, String)>,
+    /// The working directory, as an absolute path.
+    pub working_dir: String,
+    /// What becomes of its standard streams.
+    pub streams: ExecStreams,
+    /// How long it may run.
+    pub timeout: Option<Duration>,
+}
+
+/// The standard streams of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExecStreams {
+    /// Three pipes, which the client gets.
+    Pipes,
+    /// A terminal, which the client gets.
+    Terminal {
+        /// The number of rows.
+        rows: u16,
+        /// The number of columns.
+        columns: u16,
+    },
+    /// Its output is kept for `koze logs`. It goes on without the client.
+    Kept,
+}
+
+/// What a client tells while its program runs.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Tell {
+    /// Send a signal to the program.
+    Signal {
+        /// The signal's number.
+        number: u8,
+    },
+    /// Nobody reads a stream of the program any more.
+    Closed {
+        /// Whether standard error.
+        stderr: bool,
+    },
 }
 
 /// A request with a single answer.
@@ -47,6 +103,8 @@ pub enum Act {
         input: Input,
         /// Whether to report what its programs print, with [`Answer::Printed`].
         progress: bool,
+        /// The name of the client, for the journal. Without it, the call is koze's own and is not recorded.
+        client: Option<String>,
     },
     /// Copy a file or tree from one sandbox to another.
     Copy {
@@ -61,6 +119,43 @@ pub enum Act {
     Destroy {
         /// The sandbox's name.
         name: String,
+    },
+    /// Answer an HTTP request for the sandboxes, with [`Answer::Responded`].
+    Http {
+        /// The current profiles of the project.
+        profiles: Profiles,
+        /// The request.
+        request: http::Request,
+    },
+    /// Measure the sandboxes.
+    Measure,
+    /// Put a sandbox to sleep.
+    Sleep {
+        /// The sandbox's name.
+        name: String,
+    },
+    /// List the processes of a sandbox.
+    Processes {
+        /// The sandbox's name.
+        name: String,
+    },
+    /// Send a signal to a process of a sandbox.
+    Signal {
+        /// The sandbox's name.
+        name: String,
+        /// The ID of the process, or its beginning.
+        id: String,
+        /// The signal's number.
+        number: u8,
+    },
+    /// Report the output of a process of a sandbox, with [`Answer::Printed`].
+    Logs {
+        /// The sandbox's name.
+        name: String,
+        /// The ID of the process, or its beginning; else the process that was started last.
+        id: Option<String>,
+        /// Whether to go on until it ends.
+        follow: bool,
     },
     /// Exit.
     Stop,
@@ -156,6 +251,37 @@ pub enum Answer {
         /// Whether there was none before.
         is_new: bool,
     },
+    /// A program runs. Its streams follow as descriptors once the client has confirmed.
+    Attached,
+    /// A program runs, and goes on without the client.
+    Detached {
+        /// The ID of its process.
+        id: String,
+    },
+    /// A program could not be started, although its sandbox runs.
+    NotStarted(Error),
+    /// A program has ended.
+    Exited {
+        /// Its exit code; 124 after its time was up.
+        code: i32,
+        /// Why it was killed, if its exit code does not tell.
+        note: Option<String>,
+    },
+    /// The response to an HTTP request.
+    Responded {
+        /// The status.
+        status: u16,
+        /// The header `Allow`.
+        allow: Option<String>,
+        /// The body, or `None` if events follow, and then [`Answer::Done`].
+        json: Option<String>,
+    },
+    /// A server-sent event of the response.
+    Event(String),
+    /// What the running sandboxes use.
+    Measured(Vec<Measured>),
+    /// The processes of a sandbox, oldest first.
+    Processes(Vec<http::ProcessEntry>),
     /// A file does not meet the conditions of the request.
     Unmet,
     /// The request succeeded.

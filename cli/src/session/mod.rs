@@ -15,12 +15,17 @@
 //! | [`supervisor`] | the background process |
 //! | `host` | its sandboxes, which the connections share |
 //! | `files`, `trees` | files and trees that commands copy into sandboxes and out of them |
+//! | [`http`] | HTTP requests for the sandboxes |
+//! | [`exec`], [`processes`] | programs that commands run in sandboxes; those that run there |
 
 pub mod client;
 mod descriptors;
+pub mod exec;
 pub mod files;
 mod host;
+pub mod http;
 pub mod message;
+pub mod processes;
 mod program;
 pub mod state;
 pub mod supervisor;
@@ -41,6 +46,17 @@ const TENANT: &str = "local";
 /// Returns [`koze_core::Code::InvalidInput`] if the name is invalid.
 pub fn session(name: &str) -> Result<SessionId> {
     SessionId::new(TENANT, name)
+}
+
+/// Returns the error for a sandbox that does not exist, with those that do.
+pub fn no_sandbox_among(name: &str, names: &[String]) -> Error {
+    let hint = if names.is_empty() {
+        "it has none, and `koze call` creates one on first use".to_owned()
+    } else {
+        let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        format!("it has {}", quoted.join(", "))
+    };
+    Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session: {hint}"))
 }
 
 /// Returns the error for a sandbox that does not exist.

@@ -2,10 +2,12 @@
 //!
 //! It is outside the project, because files in a repository, such as links, must not decide where sandboxes write.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +43,16 @@ pub(crate) fn about(error: &Error) -> Option<String> {
 #[derive(Debug, Clone)]
 pub struct State {
     dir: PathBuf,
+    /// The package, if the directory's place depends on it.
+    project: Option<PathBuf>,
 }
+
+/// The file that names the package of a state directory.
+const PROJECT: &str = "project";
+/// The directory of the sessions.
+const SESSIONS: &str = "sessions";
+/// The directory of the tenants of `koze serve`.
+const TENANTS: &str = "tenants";
 
 impl State {
     /// Returns the state directory of a project, below `$XDG_STATE_HOME` or `~/.local/state`.
@@ -54,7 +65,25 @@ impl State {
         let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
         let name = project.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = format!("{name}-{}", short_hash(project.as_os_str().as_encoded_bytes()));
-        Self::at(home.join(name))
+        Ok(State { project: Some(project), ..Self::at(home.join(name))? })
+    }
+
+    /// Returns the state directories of all packages.
+    ///
+    /// # Errors
+    /// Returns [`Code::Unavailable`] if they cannot be listed.
+    pub fn of_all_projects() -> Result<Vec<PathBuf>> {
+        let Some(home) = home::dir() else { return Ok(Vec::new()) };
+        let mut dirs: Vec<_> = list_directory(&home)?.into_iter().map(|entry| entry.path()).collect();
+        dirs.retain(|dir| dir.join(SESSIONS).is_dir());
+        dirs.sort();
+        Ok(dirs)
+    }
+
+    /// Returns the package of this directory, if a koze that records it has used it.
+    pub fn project(&self) -> Option<PathBuf> {
+        let recorded = || Some(PathBuf::from(OsString::from_vec(fs::read(self.dir.join(PROJECT)).ok()?)));
+        self.project.clone().or_else(recorded)
     }
 
     /// Returns a state directory at a given path.
@@ -62,14 +91,22 @@ impl State {
     /// # Errors
     /// Returns [`Code::PermissionDenied`] if another user owns it, or can write to it or to a parent directory.
     pub fn at(dir: PathBuf) -> Result<Self> {
-        let state = State { dir };
+        let state = State { dir, project: None };
         state.check_trust().map_err(|why| Error::new(Code::PermissionDenied, why.to_string()))?;
         Ok(state)
     }
 
+    /// Returns the state directory of a tenant, below this one: its sessions, its journal and its secrets are its own.
+    ///
+    /// # Errors
+    /// As [`State::at`].
+    pub fn of_tenant(&self, tenant: &str) -> Result<Self> {
+        Self::at(self.dir.join(TENANTS).join(short_hash(tenant.as_bytes())))
+    }
+
     /// Returns a state directory that the starting command has checked. [`State::make`] checks it again.
     pub(crate) fn handed(dir: PathBuf) -> Self {
-        State { dir }
+        State { dir, project: None }
     }
 
     /// Checks that the existing part of the path belongs to this user alone.
@@ -94,7 +131,12 @@ impl State {
             },
         )?;
         // In a directory that every user can write to, another user may have created it since the first check.
-        self.check_trust().map_err(|why| Error::new(Code::PermissionDenied, trust::changed(&why)))
+        self.check_trust().map_err(|why| Error::new(Code::PermissionDenied, trust::changed(&why)))?;
+        if let Some(project) = &self.project {
+            // Only for `koze ps --all-projects`, so errors are ignored.
+            let _ = fs::write(self.dir.join(PROJECT), project.as_os_str().as_bytes());
+        }
+        Ok(())
     }
 
     /// Returns whether a session has ever had sandboxes.
@@ -103,7 +145,7 @@ impl State {
     }
 
     /// Adds to an error that it is about this directory, for [`about`].
-    pub(super) fn named_in(&self, error: Error) -> Error {
+    pub(crate) fn named_in(&self, error: Error) -> Error {
         error.with_source(AboutState { dir: self.dir.clone() })
     }
 
@@ -123,17 +165,7 @@ impl State {
     /// # Errors
     /// Returns [`Code::Unavailable`] if the directory cannot be read.
     pub fn sessions(&self) -> Result<Vec<PathBuf>> {
-        let unreadable = |error: io::Error| {
-            Error::new(Code::Unavailable, format!("the state directory cannot be read: {}", error.kind()))
-                .with_source(error)
-        };
-        match fs::read_dir(self.sessions_dir()) {
-            Ok(entries) => {
-                entries.map(|entry| Ok(entry.map_err(unreadable)?.path())).collect::<Result<Vec<_>>>()
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(unreadable(error)),
-        }
+        Ok(list_directory(&self.sessions_dir())?.into_iter().map(|entry| entry.path()).collect())
     }
 
     /// Returns the secrets of the project's scripts, which all sessions share.
@@ -141,8 +173,13 @@ impl State {
         Secrets::at(self.dir())
     }
 
+    /// Returns the file of the journal of tool calls, which all sessions share.
+    pub fn journal(&self) -> PathBuf {
+        self.dir.join("journal.sqlite")
+    }
+
     fn sessions_dir(&self) -> PathBuf {
-        self.dir.join("sessions")
+        self.dir.join(SESSIONS)
     }
 
     /// Returns the directory of the sockets.
@@ -162,6 +199,19 @@ impl State {
         trust::opened(&dir)?;
         let path = format!("/proc/self/fd/{}/{}", dir.as_raw_fd(), socket_name(session));
         Ok((dir, path))
+    }
+}
+
+/// Lists a directory, which may be missing.
+fn list_directory(dir: &Path) -> Result<Vec<fs::DirEntry>> {
+    let unreadable = |error: io::Error| {
+        Error::new(Code::Unavailable, format!("the state directory cannot be read: {}", error.kind()))
+            .with_source(error)
+    };
+    match fs::read_dir(dir) {
+        Ok(entries) => entries.map(|entry| entry.map_err(unreadable)).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(unreadable(error)),
     }
 }
 

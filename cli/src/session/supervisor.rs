@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,12 +21,12 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::MissedTickBehavior;
 
-use super::host::{Host, reporting};
+use super::host::{Host, called_by, reporting};
 use super::message::{Act, Answer, Ask, Request};
 use super::program::{IDLE, READY, program};
 use super::state::State;
-use super::{descriptors, files, no_sandbox, trees, wire};
-use crate::provider::{self, MachineProvider, Secrets};
+use super::{descriptors, exec, files, http, no_sandbox, processes, trees, wire};
+use crate::provider::{self, MachineProvider, MachineSandbox as _, Secrets};
 
 /// The default idle timeout.
 const IDLE_DEFAULT: Duration = Duration::from_mins(1);
@@ -41,7 +41,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) fn run<P: MachineProvider>(
     state: &State,
     session: &SessionId,
-    open: impl FnOnce(&Path, Secrets) -> Result<P> + Send + 'static,
+    open: impl FnOnce(&Path, Secrets, PathBuf) -> Result<P> + Send + 'static,
 ) -> Result<()> {
     // Call this first, because it closes all open descriptors.
     descriptors::close_inherited();
@@ -79,10 +79,10 @@ impl<P: MachineProvider> Supervisor<P> {
     fn start(
         state: &State,
         session: &SessionId,
-        open: impl FnOnce(&Path, Secrets) -> Result<P>,
+        open: impl FnOnce(&Path, Secrets, PathBuf) -> Result<P>,
     ) -> Result<(Arc<Self>, UnixListener)> {
         state.make()?;
-        let provider = open(&state.sandboxes(session), state.secrets())?;
+        let provider = open(&state.sandboxes(session), state.secrets(), state.journal())?;
         let listener = bind_socket(state, session).map_err(start_error)?;
         let told = std::env::var(IDLE).ok().and_then(|idle| idle.parse().ok());
         let supervisor = Supervisor {
@@ -181,8 +181,9 @@ impl<P: MachineProvider> Supervisor<P> {
             if let Some(answer) = answer {
                 let _ = wire::send(&mut *write.lock().await, &answer).await;
             }
+            // A connection without a request only asks whether this process runs.
+            *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         }
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.calls.fetch_sub(1, Ordering::AcqRel);
     }
 
@@ -199,6 +200,7 @@ impl<P: MachineProvider> Supervisor<P> {
             _ if begun.is_err() => None,
             Ask::File(request) => files::serve(&self.host, request, read, write).await,
             Ask::Tree(request) => trees::serve(&self.host, request, read, write).await,
+            Ask::Exec(request) => exec::serve(&self.host, request, read, write).await,
             Ask::Do(act) => self.until_gone(act, read, write).await,
         }
     }
@@ -219,9 +221,9 @@ impl<P: MachineProvider> Supervisor<P> {
 
     async fn perform_act(&self, act: Act, write: &AsyncMutex<OwnedWriteHalf>) -> Result<Answer> {
         match act {
-            Act::Call { profiles, toolset, tool, input, progress } => {
+            Act::Call { profiles, toolset, tool, input, progress, client } => {
                 let catalog = Catalog::<All>::select(&profiles, toolset.as_deref())?;
-                let session = self.host.session(profiles).await?;
+                let session = called_by(&*self.host.session(profiles).await?, client.as_deref());
                 if !progress {
                     return Ok(Answer::Replied(catalog.call(&session, &tool, input).await));
                 }
@@ -250,6 +252,19 @@ impl<P: MachineProvider> Supervisor<P> {
                 let there = self.host.provider.find(&id).await?;
                 there.ok_or_else(|| no_sandbox(&name))?.sandbox.destroy().await?;
                 Ok(Answer::Done)
+            }
+            Act::Http { profiles, request } => {
+                http::answer_request(&self.host, profiles, request, write).await
+            }
+            Act::Measure => Ok(Answer::Measured(self.host.provider.measure(&self.host.id).await?)),
+            Act::Sleep { name } => {
+                self.host.existing(&name).await?.sleep().await?;
+                Ok(Answer::Done)
+            }
+            Act::Processes { name } => processes::list(&self.host, &name).await,
+            Act::Signal { name, id, number } => processes::signal(&self.host, &name, &id, number).await,
+            Act::Logs { name, id, follow } => {
+                processes::report_output(&self.host, &name, id.as_deref(), follow, write).await
             }
             Act::Stop => {
                 self.retire();

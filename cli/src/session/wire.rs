@@ -38,41 +38,44 @@ pub async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncBufRead + Unpi
     if line.last() == Some(&b'\n') { Ok(Some(serde_json::from_slice(&line)?)) } else { Ok(None) }
 }
 
-/// Sends a file descriptor. The peer must not read anything else at the same time.
+/// The maximum number of descriptors that are sent together: the standard streams of a program.
+const MAX_DESCRIPTORS: usize = 3;
+
+/// Sends file descriptors, at most three. The peer must not read anything else at the same time.
 ///
 /// # Errors
 /// Returns an error if the peer disconnected.
-pub async fn send_descriptor(stream: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+pub async fn send_descriptors(stream: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     stream
         .async_io(Interest::WRITABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
             let mut control = SendAncillaryBuffer::new(&mut space);
-            let descriptors = [descriptor];
-            control.push(SendAncillaryMessage::ScmRights(&descriptors));
+            if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
             rustix::net::sendmsg(stream.as_fd(), &[IoSlice::new(b"\n")], &mut control, SendFlags::NOSIGNAL)?;
             Ok(())
         })
         .await
 }
 
-/// Receives a file descriptor.
+/// Receives file descriptors, at most three.
 ///
 /// # Errors
 /// Returns an error if the peer disconnected or sent something else.
-pub async fn receive_descriptor(stream: &UnixStream) -> io::Result<OwnedFd> {
+pub async fn receive_descriptors(stream: &UnixStream) -> io::Result<Vec<OwnedFd>> {
     stream
         .async_io(Interest::READABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let mut byte = [0];
             let flags = RecvFlags::CMSG_CLOEXEC;
             rustix::net::recvmsg(stream.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut control, flags)?;
             let mut messages = control.drain();
             match messages.next() {
-                Some(RecvAncillaryMessage::ScmRights(mut rights)) => rights.next(),
-                _ => None,
+                Some(RecvAncillaryMessage::ScmRights(rights)) => Ok(rights.collect()),
+                _ => Err(io::ErrorKind::InvalidData.into()),
             }
-            .ok_or_else(|| io::ErrorKind::InvalidData.into())
         })
         .await
 }

@@ -27,6 +27,17 @@ pub fn edit(text: &str, changes: &[Change]) -> String {
     changes.iter().fold(text.to_owned(), |text, change| apply_change(&text, change).unwrap_or(text))
 }
 
+/// Returns the texts of the attribute's entries, without the comments between them.
+///
+/// `text` must not contain a byte order mark.
+pub fn entries(text: &str) -> Vec<String> {
+    let entries = depth::parse_file(text).ok().and_then(|file| {
+        let found = syntax::find(&file, Kind::Sandbox, "", &mut Report::new())?;
+        parse_entries(&found.tokens)
+    });
+    entries.into_iter().flatten().map(|entry| text[entry.range].to_owned()).collect()
+}
+
 /// An argument of the attribute: its key, its range, and the end of the following comma.
 struct Argument {
     key: String,
@@ -177,6 +188,12 @@ pub struct A;
             of("sandbox(internet = true, image = \"x:1\", default)"),
             "#[sandbox(internet = true, default)]"
         );
+    }
+
+    #[test]
+    fn entries_are_texts_without_comments() {
+        assert_eq!(entries(LINES), ["variant = \"python\"", "max_instances = 3", "default"]);
+        assert!(entries("#[sandbox]\nstruct A;").is_empty() && entries("struct A;").is_empty());
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub const HEADERS: [(&str, &str); 2] =
 /// How long nothing may be sent. A comment then keeps the connection open, and shows whether the client is still there.
 const SILENCE: Duration = Duration::from_secs(5);
 /// The comment.
-const COMMENT: &str = ":\n\n";
+pub(crate) const COMMENT: &str = ":\n\n";
 
 /// Returns whether an `Accept` header names the media type.
 pub fn are_accepted(accept: &str) -> bool {

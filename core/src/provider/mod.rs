@@ -12,8 +12,9 @@ pub use self::scripts::ScriptProvider;
 use crate::archive::{Contents, Tar};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
+use crate::journal::UnmaskedCall;
 use crate::maybe_send::MaybeSend;
-use crate::sandbox::{Sandbox, Status};
+use crate::sandbox::{Sandbox, SavedDisk, Status};
 use crate::store::{Key, Store};
 use crate::workspace::config::WorkspaceConfig;
 use crate::workspace::limits::OpenLimits;
@@ -25,9 +26,20 @@ pub trait Provider: ScriptProvider {
     /// The type of its stores.
     type Store: Store;
 
-    /// Returns a provider-specific notice for `sandbox_create`, if any.
-    fn note(&self) -> Option<&str> {
+    /// Returns what `sandbox_create` says about a sandbox of a profile on this provider, if anything.
+    fn note(&self, profile: &Profile) -> Option<String> {
+        let _ = profile;
         None
+    }
+
+    /// Returns whether this provider keeps a journal of tool calls. By default, it does not.
+    fn has_journal(&self) -> bool {
+        false
+    }
+
+    /// Records a tool call of a session. It must return at once, because the call waits for it; a failure must not affect the call.
+    fn record_call(&self, session: &SessionId, call: UnmaskedCall) {
+        let _ = (session, call);
     }
 
     /// Returns the limits of workspaces that all sessions of this provider open at the same time.
@@ -164,12 +176,19 @@ pub struct Profile {
     /// Whether the files of its sandboxes outlive sleep in a Worker. On this machine, they always do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_files: bool,
+    /// Whether agents can start processes that keep running, and use them.
+    #[serde(default = "has_processes", skip_serializing_if = "Clone::clone")]
+    pub processes: bool,
     /// The families of tools that its sandboxes serve.
     #[serde(default = "default_families")]
     pub tools: Vec<Family>,
     /// Its workspace, if it serves the tools `workspace` and declares more than the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceConfig>,
+}
+
+fn has_processes() -> bool {
+    true
 }
 
 /// What a sandbox serves unless its attribute says otherwise.
@@ -191,6 +210,7 @@ impl Profile {
             sizes: Vec::new(),
             sleep_after: None,
             keep_files: false,
+            processes: true,
             tools: default_families(),
             workspace: None,
         }
@@ -219,7 +239,10 @@ impl Profile {
     pub fn served_workspace(&self) -> Option<WorkspaceConfig> {
         let default = || WorkspaceConfig::new(self.name.replace('_', "-"));
         let serves = self.tools.contains(&Family::Workspace);
-        serves.then(|| self.workspace.clone().unwrap_or_else(default))
+        serves.then(|| WorkspaceConfig {
+            processes: self.processes,
+            ..self.workspace.clone().unwrap_or_else(default)
+        })
     }
 }
 
@@ -272,6 +295,8 @@ pub struct Info {
     pub profile: String,
     /// Whether it runs or sleeps.
     pub status: Status,
+    /// Its saved disk, if it has one. It begins with it when it wakes.
+    pub saved: Option<SavedDisk>,
 }
 
 /// A sleeping sandbox.

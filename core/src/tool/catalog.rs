@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use super::dialect::Definition;
 use super::{Family, Input, Reply, ToolFamily, unknown_tool};
 use crate::error::{Code, Error, Result};
+use crate::journal::Recording;
 use crate::maybe_send::MaybeSend;
 use crate::profiles::{Profiles, how_to_serve};
 use crate::provider::Provider;
@@ -230,7 +231,7 @@ impl<F: Families> Catalog<F> {
         Ok(all)
     }
 
-    /// Calls a tool. The input is a model's: data, whatever it looks like.
+    /// Calls a tool, and records the call in the provider's journal. The input is a model's: data, whatever it looks like.
     ///
     /// # Errors
     /// [`Code::UnknownTool`], and the errors of the tool.
@@ -241,20 +242,43 @@ impl<F: Families> Catalog<F> {
         input: impl Into<Input>,
     ) -> Result<Reply> {
         let input = input.into();
+        let family = self.find_family(name);
+        let recording = Recording::start(session, family, name, &input);
+        let session = recording.as_ref().map_or_else(|| session.clone(), Recording::session);
+        // On the heap, because every layer of futures counts towards the compiler's recursion limit in the programs of users.
+        let outcome = Box::pin(self.call_tool(&session, family, name, input)).await;
+        if let Some(recording) = recording {
+            recording.end(&outcome);
+        }
+        outcome
+    }
+
+    /// Returns the family of a tool.
+    fn find_family(&self, name: &str) -> Option<Family> {
         let fixed = self.families.iter().find(|family| F::has(**family, name));
         // Every other name may be that of a created tool.
         let created = || self.families.iter().find(|family| F::creates(**family));
-        let Some(family) = fixed.or_else(created) else {
+        fixed.or_else(created).copied()
+    }
+
+    async fn call_tool<P: Provider>(
+        &self,
+        session: &Session<P>,
+        family: Option<Family>,
+        name: &str,
+        input: Input,
+    ) -> Result<Reply> {
+        let Some(family) = family else {
             let profiles = session.profiles();
             let of = |family: &Family| Some(F::names(*family, &profiles.of(*family)?));
             let names: Vec<_> = self.families.iter().filter_map(of).flatten().collect();
             let names: Vec<&str> = names.iter().map(|name| &**name).collect();
             return Err(unknown_tool(name, &names));
         };
-        let session = session.serving(*family)?;
+        let session = session.serving(family)?;
         within!(
             "call" { session = session.id().session(), family = family.name(), tool = name },
-            F::call(*family, &session, name, input)
+            F::call(family, &session, name, input)
         )
     }
 

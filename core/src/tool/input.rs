@@ -180,7 +180,7 @@ impl<'de> Visitor<'de> for Take<'_> {
 }
 
 /// Deserializes a number within the range of the schema.
-pub(super) fn check_range(name: &str, value: u64, range: RangeInclusive<u64>) -> Result<u64> {
+pub(crate) fn check_range(name: &str, value: u64, range: RangeInclusive<u64>) -> Result<u64> {
     if range.contains(&value) {
         return Ok(value);
     }

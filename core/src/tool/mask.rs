@@ -78,7 +78,7 @@ impl Mask {
         }
     }
 
-    fn mask_value(&self, value: Value) -> Value {
+    pub(crate) fn mask_value(&self, value: Value) -> Value {
         if self.forms.is_empty() {
             return value;
         }

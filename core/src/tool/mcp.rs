@@ -13,93 +13,21 @@ use super::dialect::Definition;
 use super::hints::tool_hints;
 use super::{Content, Family, Reply, to_json_text};
 use crate::error::{Code, Error, Result};
-use crate::profiles::Profiles;
-use crate::provider::Profile;
 
 /// The longest result that is also sent as structured content, which sends every byte twice.
 const MAX_STRUCTURED: usize = 1 << 20;
 /// The longest result: the TypeScript SDK treats a message of more than 10 MB as the end of the server.
 const MAX_RESULT: usize = 8 << 20;
 
-/// Returns the part of the instructions for a client's model that is about a family.
-fn family_instructions(family: Family) -> &'static str {
-    match family {
-        Family::Agent => {
-            "Tools for working in isolated Linux sandboxes. Each sandbox has its own files and processes, which persist \
-             between calls. A sandbox is created when its name is first used; the default name is `default`."
-        }
-        Family::Thread => {
-            "Tools for working in the isolated Linux sandbox of this conversation, which the first call creates. Its files \
-             persist between calls. Commands start in `/mnt/user-data/workspace`. The user's files are in \
-             `/mnt/user-data/uploads`; write results for the user to `/mnt/user-data/outputs`. File tools accept \
-             absolute paths below `/mnt/user-data` only."
-        }
-        Family::Workspace => {
-            "Tools for working in workspaces. A workspace is a directory of an isolated Linux sandbox, and its name is part \
-             of the names of its tools: `workspace__NAME__OPERATION`. The first call opens it. Relative paths start at \
-             its directory, and its files persist between calls."
-        }
-        Family::Script => {
-            "Tools for running JavaScript in an isolate: `run_sandbox_code`. Its state and libraries persist between runs, and \
-             `create_tool` adds tools of your own, which can be called at once."
-        }
-        _ => "Tools for working in isolated Linux sandboxes.",
-    }
-}
-
-/// What happens to the files of sandboxes when they go to sleep.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Files {
-    /// They are kept, as in local sandboxes.
-    Kept,
-    /// They are deleted with the container.
-    Lost,
-    /// They are kept in sandboxes of these images, and deleted in others.
-    KeptOf(Vec<String>),
-}
-
-impl Files {
-    /// Returns what happens to the files in a Worker, where it depends on the profile.
-    pub fn in_worker(profiles: &Profiles) -> Self {
-        let (kept, lost): (Vec<&Profile>, Vec<&Profile>) =
-            profiles.list().iter().partition(|profile| profile.keep_files);
-        match (kept.is_empty(), lost.is_empty()) {
-            (true, _) => Files::Lost,
-            (false, true) => Files::Kept,
-            (false, false) => Files::KeptOf(kept.iter().map(|profile| profile.name.clone()).collect()),
-        }
-    }
-
-    fn describe(&self) -> String {
-        let lost = "Store results that must last somewhere else.";
-        match self {
-            Files::Kept => {
-                "An idle sandbox goes to sleep: its processes end, and its files are kept.".to_owned()
-            }
-            Files::Lost => {
-                format!("An idle sandbox goes to sleep: its processes end, and its files are deleted. {lost}")
-            }
-            Files::KeptOf(names) => format!(
-                "An idle sandbox goes to sleep, and its processes end. The files of sandboxes with the image {} are kept. \
-                 Those of other sandboxes are deleted. {lost}",
-                names.join(" or ")
-            ),
-        }
-    }
-}
-
-/// Returns how a server introduces itself and the sandboxes of its families.
-pub fn server(families: &[Family], files: &Files) -> InitializeResult {
-    let asleep = files.describe();
-    let asleep = families.iter().any(|family| *family != Family::Script).then_some(asleep.as_str());
-    let texts: Vec<&str> = families.iter().map(|family| family_instructions(*family)).chain(asleep).collect();
+/// Returns how a server introduces itself: with the text of [`describe`](super::instructions::describe).
+pub fn server(families: &[Family], instructions: String) -> InitializeResult {
     let mut capabilities = ServerCapabilities::default();
     let mut tools = ToolsCapability::default();
     tools.list_changed = families.contains(&Family::Script).then_some(true);
     capabilities.tools = Some(tools);
     InitializeResult::new(capabilities)
         .with_server_info(Implementation::new("koze", env!("CARGO_PKG_VERSION")))
-        .with_instructions(texts.join(" "))
+        .with_instructions(instructions)
 }
 
 /// Returns the definitions of tools, with hints about their effects.
@@ -266,7 +194,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::provider::Size;
     use crate::tool::agent::to_part;
 
     fn sent_by(replied: Result<Reply>) -> CallToolResult {
@@ -347,38 +274,5 @@ mod tests {
             ["AAAA", "BBBB"]
         );
         assert_eq!(pictures[1].mime_type, "image/jpeg");
-    }
-
-    #[test]
-    fn the_fate_of_files_is_documented() {
-        let size = Size { memory_mib: 256, disk_mb: 2000 };
-        let profile = |name, keep_files| Profile { keep_files, ..Profile::new(name, "x:1", size) };
-        let instructions = |list| {
-            let files = Files::in_worker(&Profiles::new(list, "a").unwrap());
-            server(&[Family::Agent], &files).instructions.unwrap()
-        };
-        assert!(instructions(vec![profile("a", true), profile("b", true)]).contains("its files are kept"));
-        assert!(instructions(vec![profile("a", false)]).contains("its files are deleted"));
-        let mixed = instructions(vec![profile("a", false), profile("b", true), profile("c", true)]);
-        assert!(mixed.contains("The files of sandboxes with the image b or c are kept."), "{mixed}");
-    }
-
-    #[test]
-    fn instructions_describe_the_families_served() {
-        let instructions = |families: &[Family]| server(families, &Files::Kept).instructions.unwrap();
-        let marks = [
-            (Family::Agent, "the default name is `default`"),
-            (Family::Thread, "/mnt/user-data"),
-            (Family::Workspace, "workspace__NAME__"),
-            (Family::Script, "run_sandbox_code"),
-        ];
-        for family in Family::ALL {
-            assert!(marks.iter().any(|(known, _)| *known == family), "{family} has no instructions");
-            for (other, mark) in marks {
-                assert_eq!(instructions(&[family]).contains(mark), family == other, "{family}: {mark}");
-            }
-        }
-        let both = instructions(&[Family::Agent, Family::Workspace]);
-        assert!(both.contains(marks[0].1) && both.contains(marks[2].1), "{both}");
     }
 }

@@ -2,16 +2,19 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | [`agent`] | the family `agent`: eight tools over a session's sandboxes |
+//! | [`agent`] | the family `agent`: twelve tools over a session's sandboxes |
 //! | [`thread`] | the family `thread`: seven tools over the directories of a thread |
 //! | [`workspace`] | the family `workspace`: tools over the declared workspaces of a session |
 //! | `script` | the family `script`: tools that run scripts, and that agents create; with the feature `script` |
 //! | `family` | families of tools |
 //! | `catalog` | the tools that a server serves together: definitions and calls |
 //! | `bound` | tools that are bound to a session or sandbox |
+//! | `command` | what the tools that run commands share |
 //! | [`dialect`] | definitions in the formats of MCP, Anthropic and OpenAI |
+//! | [`instructions`] | what a model is told about its sandboxes before its first call |
 //! | [`mcp`] | definitions and results as MCP types |
 //! | [`message`] | calls as messages of MCP |
+//! | [`process`] | processes that keep running, for models |
 //! | `schema` | the JSON schemas of inputs |
 //! | `input` | the input of a tool, as JSON that is decoded once; shared parts: ranges, bytes as JSON |
 //! | `mask` | masks the values of secrets |
@@ -20,14 +23,17 @@ mod adjust;
 pub mod agent;
 mod bound;
 mod catalog;
+mod command;
 pub mod dialect;
 mod family;
 mod hints;
-mod input;
+pub(crate) mod input;
+pub mod instructions;
 #[cfg(feature = "script")]
 pub(crate) mod mask;
 pub mod mcp;
 pub mod message;
+pub mod process;
 mod schema;
 #[cfg(feature = "script")]
 pub mod script;
@@ -60,6 +66,7 @@ pub type All = (agent::Agent, thread::Thread, workspace::WorkspaceTools);
 
 /// The result of a tool call, as sent to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
     /// JSON text, plain text, or an error message that starts with its code.

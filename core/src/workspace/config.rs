@@ -80,9 +80,16 @@ pub struct WorkspaceConfig {
     /// The directory that a snapshot archives, as an absolute path: by default, that of the workspace.
     #[serde(default)]
     pub snapshot_dir: Option<String>,
+    /// Whether agents can start processes that keep running, with the capability `shell`. The profile of its sandbox decides.
+    #[serde(default = "has_processes")]
+    pub processes: bool,
     /// How many of its sandboxes may run at once. It is the default limit of workspaces that are opened at the same time.
     #[serde(default)]
     pub max_instances: Option<u32>,
+}
+
+fn has_processes() -> bool {
+    true
 }
 
 /// The configuration of the capability `shell`.
@@ -165,6 +172,7 @@ impl WorkspaceConfig {
             code: None,
             snapshot: None,
             snapshot_dir: None,
+            processes: true,
             max_instances: None,
         }
     }

@@ -34,15 +34,18 @@ mod language;
 pub(crate) mod limits;
 mod open;
 pub(crate) mod registry;
-mod shell;
+pub(crate) mod shell;
 mod snapshot;
 mod workspaces;
 
 use std::fmt;
 
 #[doc(hidden)]
-pub use self::code::CONTEXT_LABEL;
-pub use self::code::{CODE_TIMEOUT, CodeError, CodeOutput, CodeRun, MAX_CODE_TIMEOUT, WorkspaceCode};
+pub use self::code::is_context_label;
+pub use self::code::{
+    CODE_TIMEOUT, CodeContext, CodeError, CodeOutput, CodeRun, MAX_CODE_TIMEOUT, NewCodeContext,
+    WorkspaceCode,
+};
 pub use self::config::{
     Capability, CodeConfig, DIRECTORY, MAX_DURATION, MAX_SNAPSHOT_BYTES, MAX_SNAPSHOTS, ShellConfig,
     SnapshotConfig, WorkspaceConfig,

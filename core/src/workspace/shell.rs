@@ -11,8 +11,10 @@ use std::time::Duration;
 pub use self::stream::RunEvent;
 use super::ShellConfig;
 use crate::error::{Code, Error, Result};
+use crate::path::absolute_from;
+use crate::progress::Progress;
 use crate::sandbox::{Output, Sandbox};
-use crate::shell;
+use crate::shell::{self, CLEAN_PATH, Line, ShellCommand};
 use crate::time::{Start, millis};
 
 /// The shell of a workspace. Commands start in its directory but are not confined to it: the sandbox is the boundary.
@@ -42,6 +44,11 @@ impl<S: Sandbox> WorkspaceShell<S> {
         &self.config
     }
 
+    /// Returns the sandbox that it runs in.
+    pub(crate) fn sandbox(&self) -> &S {
+        &self.sandbox
+    }
+
     /// Runs a command with bash, or with sh where there is no bash, until it exits or its timeout expires. The timeout is the
     /// longest duration of the configuration, or a shorter one.
     ///
@@ -49,22 +56,34 @@ impl<S: Sandbox> WorkspaceShell<S> {
     /// [`Code::PermissionDenied`] if the command runs a program that is not on the allowlist, [`Code::InvalidInput`] if that
     /// cannot be determined, or if the timeout is longer than the configuration allows, and the errors of the sandbox.
     pub async fn run(&self, command: &str, timeout: Option<Duration>) -> Result<Ran> {
-        let timeout = self.check_command(command, timeout)?;
+        self.run_call(ShellCall::new(command, timeout), None).await
+    }
+
+    /// Runs a command with all that a tool's caller may set. If its caller listens, reports its output while it runs.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) async fn run_call(&self, call: ShellCall<'_>, progress: Option<&Progress>) -> Result<Ran> {
+        let working_dir = self.resolve_dir(call.working_dir)?;
+        let command = self.check_call(call, &working_dir)?;
         let start = Start::now();
-        let output = match &self.config.allow {
-            None => shell::run(&self.sandbox, command, &self.dir, timeout).await?,
-            Some(programs) => {
-                allow::check_command(command, programs)?;
-                shell::run_on_clean_path(&self.sandbox, command, &self.dir, timeout).await?
-            }
-        };
+        let output = shell::run_reporting(&self.sandbox, &command, progress).await?;
         Ok(Ran { output, duration_ms: millis(start.elapsed()) })
     }
 
-    /// Checks a command and its timeout. Returns the timeout.
-    fn check_command(&self, command: &str, timeout: Option<Duration>) -> Result<Duration> {
+    /// Returns the directory to start in. A relative path starts at the workspace's own.
+    pub(crate) fn resolve_dir(&self, dir: Option<&str>) -> Result<String> {
+        dir.map_or_else(|| Ok(self.dir.to_string()), |dir| absolute_from(&self.dir, dir))
+    }
+
+    /// Checks a call against the configuration. Returns what to run.
+    pub(crate) fn check_call<'a>(
+        &self,
+        call: ShellCall<'a>,
+        working_dir: &'a str,
+    ) -> Result<ShellCommand<'a>> {
         let most = self.config.max_duration;
-        let timeout = timeout.unwrap_or(most);
+        let timeout = call.timeout.unwrap_or(most);
         if timeout > most {
             let message = format!(
                 "the timeout must be at most {} ms, the longest that this workspace allows",
@@ -72,8 +91,43 @@ impl<S: Sandbox> WorkspaceShell<S> {
             );
             return Err(Error::new(Code::InvalidInput, message));
         }
-        shell::check_command(command)?;
-        Ok(timeout)
+        let ShellCall { line, env, stdin, .. } = call;
+        let command = ShellCommand { line, working_dir, env, stdin, timeout };
+        let Some(programs) = &self.config.allow else { return Ok(command) };
+        let Line::Shell { command: text, .. } = line else {
+            let message = "this workspace allows only certain programs, which are checked in `command`: `argv` is not available";
+            return Err(Error::new(Code::PermissionDenied, message));
+        };
+        // Variables such as `LD_PRELOAD` and `PATH` would choose other programs.
+        if !env.is_empty() {
+            let message = "this workspace allows only certain programs, so `env` is not available";
+            return Err(Error::new(Code::PermissionDenied, message));
+        }
+        shell::check_command(text)?;
+        allow::check_command(text, programs)?;
+        Ok(command.after(Some(CLEAN_PATH)))
+    }
+}
+
+/// A command, and what its caller sets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShellCall<'a> {
+    /// What to run.
+    pub(crate) line: Line<'a>,
+    /// The timeout, if it is shorter than the longest duration of the configuration.
+    pub(crate) timeout: Option<Duration>,
+    /// The directory to start in, if it is not the workspace's.
+    pub(crate) working_dir: Option<&'a str>,
+    /// Variables in addition to the sandbox's own.
+    pub(crate) env: &'a [(String, String)],
+    /// What the command reads from its standard input.
+    pub(crate) stdin: Option<&'a str>,
+}
+
+impl<'a> ShellCall<'a> {
+    fn new(command: &'a str, timeout: Option<Duration>) -> Self {
+        let line = Line::Shell { prelude: None, command };
+        ShellCall { line, timeout, working_dir: None, env: &[], stdin: None }
     }
 }
 

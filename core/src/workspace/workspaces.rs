@@ -141,6 +141,7 @@ impl<P: Provider> Workspaces<P> {
         let record = snapshot::find_derived(&self.session.store()?, &sandbox).await?;
         let record = record.filter(|derived: &Derived| derived.workspace == config.name);
         let id = SandboxId { session: self.session.id().clone(), name: sandbox };
+        self.session.note_use(&id.name);
         let opened = match &record {
             Some(_) => self.session.provider().find(&id).await?,
             None => None,
@@ -256,6 +257,7 @@ impl<P: Provider> Workspaces<P> {
         config: &WorkspaceConfig,
     ) -> crate::Result<Option<Workspace<P::Sandbox>>> {
         let id = config.sandbox_id(self.session.id())?;
+        self.session.note_use(&id.name);
         let Some(opened) = self.session.provider().find(&id).await? else { return Ok(None) };
         check_sandbox(profile, config, &opened)?;
         Ok(Some(self.new_workspace(profile, config, id, opened.sandbox, None)))
@@ -268,6 +270,7 @@ impl<P: Provider> Workspaces<P> {
         how: Attach,
     ) -> crate::Result<Workspace<P::Sandbox>> {
         let id = config.sandbox_id(self.session.id())?;
+        self.session.note_use(&id.name);
         if let Some(shared) = &config.id {
             event!(warn "shared workspace id detected" { workspace = config.name.as_str(), id = shared.as_str() });
         }

@@ -10,7 +10,7 @@ use super::{Object, Shared, process};
 use crate::LocalSandbox;
 use koze_core::contract::{
     Done, Entries, Exec, Expose, Failure, LARGEST_PIECE, Lines, Nothing, Open, Opened, Output, Path, Piece,
-    Read, ReadLines, SearchFiles, State, Written,
+    Read, ReadLines, SearchFiles, State, TakenEnded, Written,
 };
 use koze_core::error::{Code, Error};
 use koze_core::provider::{Provider, Settings};
@@ -53,6 +53,10 @@ pub(super) async fn call_operation(
             to_answer(&Entries { entries })
         }
         "stat" => to_answer(&sandbox.stat(parse_input::<Path>(input)?.borrowed()).await.map_err(to_failure)?),
+        "take_ended" => {
+            parse_input::<Nothing>(input)?;
+            to_answer(&TakenEnded { ended: sandbox.take_ended_programs().await })
+        }
         "change" => to_empty_answer(sandbox.change(parse_input(input)?).await),
         // The object stores the port and creates its nonce, because requests arrive there.
         "expose" => to_empty_answer(check_exposable(&parse_input(input)?)),
@@ -76,13 +80,13 @@ async fn open_sandbox(shared: &Shared, object: &Object, input: &Open) -> Result<
 
 async fn sandbox_status(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer, Failure> {
     let found = shared.provider.find(&object.id).await.map_err(to_failure)?;
-    let none = State { opened: false, status: Status::Sleeping, image: None, size: None };
+    let none = State { opened: false, status: Status::Sleeping, image: None, size: None, saved: None };
     let Some(koze_core::provider::Opened { sandbox, profile, size, .. }) = found else {
         return to_answer(&none);
     };
     let status = sandbox.status().await.map_err(to_failure)?;
     let image = shared.has_several_images(object).then_some(profile);
-    to_answer(&State { opened: true, status, image, size })
+    to_answer(&State { opened: true, status, image, size, saved: None })
 }
 
 async fn destroy_sandbox(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer, Failure> {
@@ -104,7 +108,8 @@ async fn run_command(sandbox: &LocalSandbox, input: Exec) -> Result<Answer, Fail
     };
     let sandbox::Output { stdout, stderr, exit_code, timed_out } =
         sandbox.exec(command).await.map_err(to_failure)?;
-    let value = Output { stdout: ByteBuf::new(), stderr: ByteBuf::new(), exit_code, timed_out };
+    let ended = sandbox.0.has_ended_programs();
+    let value = Output { stdout: ByteBuf::new(), stderr: ByteBuf::new(), exit_code, timed_out, ended };
     Ok(Answer { bytes: vec![("stdout", stdout), ("stderr", stderr)], ..to_answer(&value)? })
 }
 

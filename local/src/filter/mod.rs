@@ -90,6 +90,16 @@ const MISSING: &[i64] = &[
     libc::SYS_mq_open,
 ];
 
+/// Calls that change the owner of a file.
+const CHANGE_OWNER: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+];
+
 /// The first number of newer calls, which is the same on every architecture. Nobody has checked what calls yet to come
 /// can do, so those that are not in [`NEWER_ALLOWED`] are reported as missing. Among them are `statmount`, `listmount` and
 /// `open_tree_attr`, which describe and change mounts, and `setxattrat` and `file_setattr`.
@@ -124,6 +134,7 @@ pub(super) fn early_filters() -> Result<Vec<Program>> {
             deny_calls(refused_rules()?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
             deny_calls(missing_rules(), SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))?,
             deny_calls(allocating_rules()?, SeccompAction::Errno(libc::EOPNOTSUPP.cast_unsigned()))?,
+            deny_calls(netlink_rules()?, SeccompAction::Errno(libc::EPROTONOSUPPORT.cast_unsigned()))?,
             newer_calls_filter(),
         ];
         if cfg!(target_arch = "x86_64") {
@@ -146,6 +157,17 @@ pub(super) fn last_filters(group: bool) -> Result<Vec<Program>> {
         ])
     };
     MADE[usize::from(group)].get_or_init(|| to_programs(make())).clone()
+}
+
+/// The filter of a sandbox that has an image and whose user is root there. Only one user is mapped, so no file can belong to
+/// another. Package managers set owners all the time, so changes of owners are reported as successful.
+pub(super) fn owner_filter() -> Result<Vec<Program>> {
+    static MADE: OnceLock<Result<Vec<Program>>> = OnceLock::new();
+    let make = || {
+        let rules = CHANGE_OWNER.iter().map(|call| (*call, Vec::new())).collect();
+        Ok(vec![deny_calls(rules, SeccompAction::Errno(0))?])
+    };
+    MADE.get_or_init(|| to_programs(make())).clone()
 }
 
 /// Converts filters to the form that is sent to the new process.
@@ -221,18 +243,23 @@ fn refused_rules() -> std::result::Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// `AF_VSOCK`, for example, is not confined by network namespaces. Of netlink, only the protocol that lists interfaces
-/// (`getifaddrs`) is allowed.
+/// `AF_VSOCK`, for example, is not confined by network namespaces.
 fn socket_rules() -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
         .iter()
         .map(|family| compare_argument(0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
         .collect::<std::result::Result<Vec<_>, _>>()?;
+    each_rule([families])
+}
+
+/// Of netlink, only the protocol that lists interfaces (`getifaddrs`) is allowed. The others are reported as not supported by the
+/// kernel: `useradd` and others then do without the audit log.
+fn netlink_rules() -> std::result::Result<Rules, seccompiler::BackendError> {
     let netlink = vec![
         compare_argument(0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned()))?,
         compare_argument(2, SeccompCmpOp::Ne, u64::from(libc::NETLINK_ROUTE.cast_unsigned()))?,
     ];
-    each_rule([families, netlink])
+    Ok(Rules::from([(libc::SYS_socket, each_rule([netlink])?)]))
 }
 
 /// Denies calls that allocate disk space faster than the watch can check. Programs that need them fall back to writing,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use super::removal;
 use crate::weakness::Weaknesses;
 
 /// A sandbox's own directories: their path below its directory on the host, their path in the sandbox, and their mode.
@@ -71,15 +72,27 @@ pub(crate) fn create_own_directories(directory: &Path, weak: &Weaknesses) -> io:
 /// Creates what is missing of the directories that a sandbox's user owns.
 pub(crate) fn create_owned_directories(directory: &Path, owner: Option<u32>) -> io::Result<()> {
     for (path, _, mode) in OWN {
-        let path = directory.join(path);
-        // The sandbox's user may have replaced it with a link, which must not be followed.
-        match fs::create_dir(&path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            Err(error) => return Err(error),
-        }
-        fs::set_permissions(&path, fs::Permissions::from_mode(*mode))?;
-        std::os::unix::fs::lchown(&path, owner, owner)?;
+        create_owned_directory(&directory.join(path), *mode, owner)?;
     }
     Ok(())
+}
+
+/// Creates a directory that a sandbox's user owns, if it is missing.
+pub(crate) fn create_owned_directory(path: &Path, mode: u32, owner: Option<u32>) -> io::Result<()> {
+    // The sandbox's user may have replaced it with a link, which must not be followed.
+    match fs::create_dir(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    std::os::unix::fs::lchown(path, owner, owner)
+}
+
+/// Creates the work directory of an overlay anew, whatever a run before has left.
+pub(crate) fn renew_work_directory(path: &Path, owner: Option<u32>) -> io::Result<()> {
+    if path.exists() {
+        removal::remove_directory(path)?;
+    }
+    create_owned_directory(path, 0o700, owner)
 }

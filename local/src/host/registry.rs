@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 
 use super::token::create_token;
 use koze_core::error::{Code, Error, Result};
-use koze_core::id::{SandboxId, SessionId};
+use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::Settings;
 
 /// The file of the database.
@@ -34,7 +34,8 @@ impl Registry {
                     session text not null,
                     name text not null,
                     template text not null,
-                    used integer not null
+                    used integer not null,
+                    created integer
                  ) strict;
                  create index if not exists by_session on sandboxes (session, name);
                  create table if not exists previews (
@@ -44,6 +45,7 @@ impl Registry {
                  ) strict;
                  create index if not exists by_name on previews (name);",
             )?;
+            add_creation_times(&connection)?;
             Ok(connection)
         };
         Ok(Registry(Mutex::new(connect().map_err(database_error)?)))
@@ -59,8 +61,8 @@ impl Registry {
         let text = serde_json::to_string(settings).map_err(|error| damaged_error(&error))?;
         let (stored, made) = self.with(|connection| {
             let made = connection.execute(
-                "insert or ignore into sandboxes (key, session, name, template, used) values (?, ?, ?, ?, ?)",
-                params![key, session, id.name.as_str(), text, now_millis()],
+                "insert or ignore into sandboxes (key, session, name, template, used, created) values (?1, ?2, ?3, ?4, ?5, ?5)",
+                params![key, session, id.name.as_str(), text, now_seconds()],
             )?;
             let stored: Option<String> = connection
                 .query_row("select template from sandboxes where key = ?", [&key], |row| row.get(0))
@@ -104,7 +106,7 @@ impl Registry {
     pub(crate) fn used(&self, key: &str) -> Result<()> {
         self.with(|connection| {
             connection
-                .execute("update sandboxes set used = ? where key = ?", params![now_millis(), key])
+                .execute("update sandboxes set used = ? where key = ?", params![now_seconds(), key])
                 .map(drop)
         })
     }
@@ -163,6 +165,31 @@ impl Registry {
         keys.iter().map(|key| SessionId::from_key(key)).collect()
     }
 
+    /// Returns all sandboxes, ordered by session and name.
+    pub(crate) fn rows(&self) -> Result<Vec<Row>> {
+        let rows = self.with(|connection| {
+            let mut query = connection.prepare(
+                "select session, name, template, used, created, exists (select 1 from previews where previews.key = sandboxes.key)
+                 from sandboxes order by session, name",
+            )?;
+            let rows = query.query_map([], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+            })?;
+            rows.collect::<rusqlite::Result<Vec<(String, String, String, i64, Option<i64>, bool)>>>()
+        })?;
+        let to_row =
+            |(session, name, template, used, created, is_exposed): (String, String, String, _, _, _)| {
+                Ok(Row {
+                    id: SandboxId { session: SessionId::from_key(&session)?, name: SandboxName::new(&name)? },
+                    settings: serde_json::from_str(&template).map_err(|error| damaged_error(&error))?,
+                    used,
+                    created,
+                    is_exposed,
+                })
+            };
+        rows.into_iter().map(to_row).collect()
+    }
+
     /// Returns a session's sandboxes ordered by name, with their settings.
     pub(crate) fn list(&self, session: &SessionId) -> Result<Vec<(String, Settings)>> {
         let rows = self.with(|connection| {
@@ -179,7 +206,36 @@ impl Registry {
     }
 }
 
-fn now_millis() -> i64 {
+/// Adds the column of creation times to a database that an earlier koze has created.
+fn add_creation_times(connection: &Connection) -> rusqlite::Result<()> {
+    let has_column = || {
+        let query = "select exists (select 1 from pragma_table_info('sandboxes') where name = 'created')";
+        connection.query_row(query, [], |row| row.get::<_, bool>(0))
+    };
+    if has_column()? {
+        return Ok(());
+    }
+    match connection.execute("alter table sandboxes add column created integer", []) {
+        // Another program may have added it meanwhile.
+        Err(error) if !has_column()? => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A sandbox in the registry. Times are in seconds since the epoch.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) id: SandboxId,
+    pub(crate) settings: Settings,
+    /// When it was last started or put to sleep.
+    pub(crate) used: i64,
+    /// When it was created, if a koze that records it has done so.
+    pub(crate) created: Option<i64>,
+    /// Whether it has a preview.
+    pub(crate) is_exposed: bool,
+}
+
+fn now_seconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

@@ -9,9 +9,10 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
 use super::nursery::{self, Copy};
-use super::spec::{Failure, LeftOut, Order, Report, Spec, Stage, Task};
+use super::overlay::Overlay;
+use super::spec::{Failure, LeftOut, Order, Report, Spec, Stage, Task, User};
 use super::visible_limits::{self, MemoryFiles};
-use super::{NURSERY, USER, Work, mounts, overlay, proc, program, sys};
+use super::{NURSERY, Work, mounts, overlay, proc, program, sys};
 use crate::cgroup::ENTER;
 use crate::filter::Program;
 use crate::weakness::Weakness;
@@ -136,7 +137,7 @@ fn prepare_sandbox(
     mut doors: Vec<OwnedFd>,
 ) -> Result<Option<MemoryFiles>, (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
-    let layer = spec.mapped_layer().and_then(|_| doors.pop());
+    let opened = doors.split_off(doors.len() - spec.mapped_overlays().count().min(doors.len()));
     // First, so that the group becomes the root of the cgroup namespace.
     for door in doors {
         rustix::io::write(&door, ENTER).map_err(|error| (Stage::Group, error.into()))?;
@@ -145,23 +146,31 @@ fn prepare_sandbox(
     sys::unshare_views().map_err(at(Stage::Namespaces))?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let sources = mounts::open_sources(spec, weak).map_err(at(Stage::Sources))?;
-    let overlaid = spec.overlay.as_ref().map(|overlay| Ok((overlay, overlay::open_sources(overlay, layer)?)));
-    let overlaid = overlaid.transpose().map_err(at(Stage::Layer))?;
-    become_user(*groups).map_err(at(Stage::User))?;
+    let mut opened = opened.into_iter();
+    let mut open_overlay = |overlay: &Option<Overlay>| {
+        let sources = overlay.as_ref().map(|overlay| overlay::open_sources(overlay, opened.next()));
+        sources.transpose().map_err(|error| (Stage::Layer, error))
+    };
+    let (image, overlaid) = (open_overlay(&spec.image)?, open_overlay(&spec.overlay)?);
+    become_user(spec.user, *groups).map_err(at(Stage::User))?;
     match spec.task {
         Task::Script => return prepare_script(spec, weak).map(|()| None),
         Task::Database => return prepare_database(spec, weak, sources).map(|()| None),
         Task::Guest => {}
     }
+    mounts::enter_root().map_err(at(Stage::Root))?;
+    if let (Some(overlay), Some(sources)) = (&spec.image, image) {
+        mounts::enter_image(overlay, &sources).map_err(at(Stage::Layer))?;
+    }
     mounts::build_root(spec, sources).map_err(at(Stage::Root))?;
     let memory = MemoryFiles::open().map_err(at(Stage::Limits))?;
-    if let Some((overlay, sources)) = overlaid {
+    if let (Some(overlay), Some(sources)) = (&spec.overlay, overlaid) {
         overlay::attach_overlay(overlay, &sources).map_err(at(Stage::Layer))?;
     }
     if !weak.has(&Weakness::Processes) {
         mounts::mount_proc().map_err(at(Stage::Proc))?;
     }
-    mounts::pivot_root().map_err(at(Stage::Pivot))?;
+    mounts::pivot_root(spec).map_err(at(Stage::Pivot))?;
     take_null().map_err(at(Stage::Pivot))?;
     if !weak.has(&Weakness::Processes) {
         if !weak.has(&Weakness::Counters) {
@@ -182,7 +191,7 @@ fn prepare_script(spec: &Spec, weak: &LeftOut) -> Result<(), (Stage, io::Error)>
     rustix::thread::set_name(c"koze-script").map_err(|error| (Stage::Root, error.into()))?;
     let memory = script_memory().map_err(at(Stage::Root))?;
     mounts::empty_root().map_err(at(Stage::Root))?;
-    mounts::pivot_root().map_err(at(Stage::Pivot))?;
+    mounts::pivot_root(spec).map_err(at(Stage::Pivot))?;
     sys::close_streams();
     set_limit(Resource::As, memory).map_err(at(Stage::Shut))?;
     drop_privileges(spec, weak).map_err(at(Stage::Shut))
@@ -193,8 +202,9 @@ fn prepare_database(spec: &Spec, weak: &LeftOut, sources: Vec<OwnedFd>) -> Resul
     let at = |stage| move |error: io::Error| (stage, error);
     rustix::thread::set_name(c"koze-database").map_err(|error| (Stage::Root, error.into()))?;
     let memory = script_memory().map_err(at(Stage::Root))?;
+    mounts::enter_root().map_err(at(Stage::Root))?;
     mounts::build_root(spec, sources).map_err(at(Stage::Root))?;
-    mounts::pivot_root().map_err(at(Stage::Pivot))?;
+    mounts::pivot_root(spec).map_err(at(Stage::Pivot))?;
     take_null().map_err(at(Stage::Pivot))?;
     set_limit(Resource::As, memory).map_err(at(Stage::Shut))?;
     drop_privileges(spec, weak).map_err(at(Stage::Shut))
@@ -210,12 +220,12 @@ fn script_memory() -> io::Result<u64> {
     Ok(pages * page + 2 * koze_script::limits::MEMORY)
 }
 
-/// Switches to the user of the sandbox. Capabilities are kept, because the namespace has no root user.
-fn become_user(groups: bool) -> io::Result<()> {
+/// Switches to the user of the sandbox. Capabilities are kept, because no user ID changes from root of the namespace to another.
+fn become_user(inside: User, groups: bool) -> io::Result<()> {
     if groups {
         rustix::thread::set_thread_groups(&[])?;
     }
-    let (user, group) = (Uid::from_raw(USER), Gid::from_raw(USER));
+    let (user, group) = (Uid::from_raw(inside.user), Gid::from_raw(inside.group));
     rustix::thread::set_thread_res_gid(group, group, group)?;
     Ok(rustix::thread::set_thread_res_uid(user, user, user)?)
 }

@@ -9,24 +9,23 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use super::USER;
 use crate::Groups;
 
 /// The possible paths of the helper. `PATH` is not searched.
 const HELPERS: &[&str] = &["/usr/bin/newgidmap", "/run/wrappers/bin/newgidmap"];
 /// The ID of the subordinate group in the sandbox, where nothing belongs to it.
-const SUBORDINATE: u32 = USER + 1;
+const SUBORDINATE: u32 = 64_999;
 
 /// Writes a process's group map so that it may drop its supplementary groups. Returns false, and writes nothing, if
 /// this user has none, or the system does not allow it.
-pub(super) fn write_group_map(process: u32, group: u32) -> bool {
+pub(super) fn write_group_map(process: u32, inside: u32, group: u32) -> bool {
     static WAY: OnceLock<Option<(&str, u32)>> = OnceLock::new();
     let Some((helper, subordinate)) =
         *WAY.get_or_init(|| has_others(group).then(find_helper).and_then(Result::ok))
     else {
         return false;
     };
-    let numbers = [process, USER, group, 1, SUBORDINATE, subordinate, 1];
+    let numbers = [process, inside, group, 1, SUBORDINATE, subordinate, 1];
     let status = Command::new(helper)
         .args(numbers.map(|number| number.to_string()))
         .env_clear()

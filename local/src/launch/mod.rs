@@ -10,6 +10,7 @@ mod proc;
 mod program;
 mod spec;
 mod sys;
+mod targets;
 mod visible_limits;
 
 use std::fs;
@@ -31,15 +32,17 @@ pub(super) use groups::groups_in_sandbox;
 use nursery::{Missing, Nursery, Waiting};
 pub(super) use overlay::Overlay;
 use program::GuestProgram;
-pub(super) use spec::{Bind, BindKind, Spec, Task};
+pub(super) use spec::{Bind, BindKind, Spec, Task, User};
 use spec::{Failure, Order, Report, Stage};
 pub(super) use sys::Process;
 pub(super) use visible_limits::{Limits, MemoryFiles, VisibleGroup, limit_files};
 
 /// The argument that makes a process a nursery.
 const NURSERY: &str = "--koze-sandbox-nursery";
-/// The user and group inside.
+/// The user and group inside, if the sandbox has no image. They own the files of snapshots.
 pub(super) const USER: u32 = 1000;
+/// The same.
+pub(super) const PLAIN_USER: User = User { user: USER, group: USER };
 /// Tells the child process to keep the host program's descriptors open. The child has only the variables that it is
 /// given, so a variable of the host program does not reach it.
 const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
@@ -121,15 +124,21 @@ fn start_first(nursery: &mut Option<Nursery>, spec: &Spec, group: Option<&Group>
     // The prepared copy may have been killed. If the machine is the cause, the next copy fails too.
     if spec.weak.are_none()
         && let Some(spare) = nursery.as_mut().and_then(Nursery::spare)
-        && let Ok(launched) = launch_first(spare, spec, group)
+        && let Ok(launched) = launch_first(nursery, spare, spec, group)
     {
         return Ok(launched);
     }
-    launch_first(copy_from_nursery(nursery, &spec.weak)?, spec, group)
+    let copy = copy_from_nursery(nursery, &spec.weak)?;
+    launch_first(nursery, copy, spec, group)
 }
 
-fn launch_first(first: Waiting, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
-    match furnish_first(&first, spec, group) {
+fn launch_first(
+    nursery: &mut Option<Nursery>,
+    first: Waiting,
+    spec: &Spec,
+    group: Option<&Group>,
+) -> Result<Launched> {
+    match furnish_first(nursery, &first, spec, group) {
         Ok((memory, sockets)) => {
             Ok(Launched { socket: first.socket, process: first.process, memory, sockets })
         }
@@ -179,6 +188,7 @@ fn no_copy(missing: Missing) -> Error {
 
 /// Lets the first process set up its sandbox. Returns the files and the socket that it passes back.
 fn furnish_first(
+    nursery: &mut Option<Nursery>,
     first: &Waiting,
     spec: &Spec,
     group: Option<&Group>,
@@ -194,13 +204,13 @@ fn furnish_first(
         let file = format!("/proc/{}/oom_score_adj", process.number);
         fs::write(file, "1000").map_err(launch_error)?;
     }
-    let groups = map_users(process.number, spec.owner, &spec.weak).map_err(|error| {
+    let groups = map_users(process.number, spec.user, spec).map_err(|error| {
         let text = format!("the user of a sandbox cannot be set up: {error}. {USER_NAMESPACES}");
         Error::new(Code::Unavailable, text).with_source(error)
     })?;
-    let layer = spec.mapped_layer().map(|layer| overlay::open_mapped(layer, process.number)).transpose();
-    let layer = layer.map_err(|error| refused_layer(&error))?;
-    let passed: Vec<_> = doors.iter().chain(&layer).map(AsFd::as_fd).collect();
+    let opened = spec.mapped_overlays().map(|overlay| open_mapped(nursery, overlay, spec, process.number));
+    let opened = opened.collect::<Result<Vec<_>>>()?;
+    let passed: Vec<_> = doors.iter().chain(&opened).map(AsFd::as_fd).collect();
     channel::send(socket, 0, &Order { spec, groups }, &passed).map_err(launch_error)?;
     let mut passed = expect_report(socket, |report| matches!(report, Report::Shut))?.into_iter();
     sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)
@@ -243,21 +253,46 @@ fn unexpected_report(report: &Report) -> Error {
 
 /// Maps one user and one group. On the host, they are the caller, or an unprivileged user if the caller is root.
 /// Returns whether the process may drop its supplementary groups.
-fn map_users(pid: u32, owner: Option<u32>, weak: &Weaknesses) -> io::Result<bool> {
-    let (user, group) = match owner {
+fn map_users(pid: u32, inside: User, spec: &Spec) -> io::Result<bool> {
+    let (user, group) = match spec.owner {
         Some(id) => (id, id),
         None => (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
     };
-    fs::write(format!("/proc/{pid}/uid_map"), format!("{USER} {user} 1\n"))?;
-    if owner.is_none() {
-        if !weak.has(&Weakness::Groups) && groups::write_group_map(pid, group) {
+    fs::write(format!("/proc/{pid}/uid_map"), format!("{} {user} 1\n", inside.user))?;
+    if spec.owner.is_none() {
+        if !spec.weak.has(&Weakness::Groups) && groups::write_group_map(pid, inside.group, group) {
             return Ok(true);
         }
         // The kernel requires this before an unprivileged user may map a group.
         fs::write(format!("/proc/{pid}/setgroups"), "deny")?;
     }
-    fs::write(format!("/proc/{pid}/gid_map"), format!("{USER} {group} 1\n"))?;
-    Ok(owner.is_some())
+    fs::write(format!("/proc/{pid}/gid_map"), format!("{} {group} 1\n", inside.group))?;
+    Ok(spec.owner.is_some())
+}
+
+/// Opens the layers of an overlay, so that the sandbox's user owns their files.
+fn open_mapped(
+    nursery: &mut Option<Nursery>,
+    overlay: &Overlay,
+    spec: &Spec,
+    process: u32,
+) -> Result<OwnedFd> {
+    let owner = User { user: overlay.layers_owner, group: overlay.layers_owner };
+    let open = |process: u32| {
+        let namespace = fs::File::open(format!("/proc/{process}/ns/user"))?;
+        overlay::open_mapped(overlay, namespace.as_fd())
+    };
+    if spec.user == owner {
+        return open(process).map_err(|error| refused_layer(&error));
+    }
+    // Inside, the user is another one than in the layers. A process that waits and never starts lends its user namespace.
+    let lender = copy_from_nursery(nursery, &Weaknesses::default())?;
+    let opened = expect_report(&lender.socket, |report| matches!(report, Report::Waiting)).and_then(|_| {
+        map_users(lender.process.number, owner, spec).map_err(|error| refused_layer(&error))?;
+        open(lender.process.number).map_err(|error| refused_layer(&error))
+    });
+    lender.end();
+    opened
 }
 
 const USER_NAMESPACES: &str = "Sandboxes need user namespaces. Allow them with `sysctl \

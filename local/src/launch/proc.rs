@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, mount_bind, move_mount, open_tree};
 use std::os::fd::AsFd;
 
+use super::mounts::EMPTY as EMPTY_DIRECTORY;
 use super::sys;
 
 /// Files about the host's keys, kernel and devices. They are replaced by empty files.
@@ -26,7 +27,7 @@ const EMPTY: &[&str] = &[
     "timer_stats",
 ];
 /// Such directories, and the one whose files any user can register triggers in, which cost the kernel time. They are
-/// replaced by the empty `/run`.
+/// replaced by an empty directory.
 const EMPTY_DIRECTORIES: &[&str] = &["acpi", "asound", "pressure", "scsi"];
 /// Files that only the host's root could change. They are mounted read-only.
 const READ_ONLY: &[&str] = &["bus", "fs", "irq", "sys"];
@@ -57,13 +58,13 @@ fn write_setting(name: &str, most: u64) -> io::Result<()> {
     io::Write::write_all(&mut file?, most.to_string().as_bytes())
 }
 
-/// Hides the machine's entries. The root is read-only by now, and so are mounts derived from it.
+/// Hides the machine's entries. What covers them is read-only by now, and so are mounts derived from it.
 pub(super) fn mask_entries() -> io::Result<()> {
     for name in EMPTY {
         cover_entry("/dev/null", name)?;
     }
     for name in EMPTY_DIRECTORIES {
-        cover_entry("/run", name)?;
+        cover_entry(EMPTY_DIRECTORY, name)?;
     }
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     for name in READ_ONLY {

@@ -7,8 +7,8 @@ use super::visible_limits::VisibleGroup;
 use crate::filter::Program;
 use crate::weakness::{Weakness, Weaknesses};
 
-/// From the host to the waiting child process. Descriptors for entering its control group are passed with it, and after them that of the
-/// layer, if the host has opened it.
+/// From the host to the waiting child process. Descriptors for entering its control group are passed with it, and after them those of the
+/// lower directories, if the host has opened them: see [`Spec::mapped_overlays`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order<S> {
     /// The specification of the sandbox: a [`Spec`].
@@ -59,8 +59,12 @@ pub(super) enum Stage {
 pub(crate) struct Spec {
     /// The directories and files of the host that are visible in it.
     pub(crate) binds: Vec<Bind>,
+    /// Its root, if it has an image. Otherwise, the root contains only the entries of this specification, and is read-only.
+    pub(crate) image: Option<Overlay>,
     /// The directory that begins with the content of a layer.
     pub(crate) overlay: Option<Overlay>,
+    /// The user and group that its programs run as, inside.
+    pub(crate) user: User,
     /// Symbolic links: path and target.
     pub(crate) links: Vec<(String, String)>,
     /// Small files: path and content.
@@ -87,11 +91,19 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// Returns the layer that the host opens, and whose descriptor it passes. Without a user of its own, the sandbox opens the
-    /// layer itself.
-    pub(super) fn mapped_layer(&self) -> Option<&Overlay> {
-        self.overlay.as_ref().filter(|_| self.owner.is_some())
+    /// Returns the overlays whose lower directories the host opens, and whose descriptors it passes. Without a user of its own, the
+    /// sandbox opens them itself.
+    pub(super) fn mapped_overlays(&self) -> impl Iterator<Item = &Overlay> {
+        let all = self.image.iter().chain(&self.overlay);
+        all.filter(|_| self.owner.is_some())
     }
+}
+
+/// A user and group in a sandbox. Nothing else is mapped to the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct User {
+    pub(crate) user: u32,
+    pub(crate) group: u32,
 }
 
 /// The protections that a process leaves out: the [`Weaknesses`] that its host has sent.

@@ -6,12 +6,14 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, OpenTreeFlags, mount, mount_bind, mount_remount, open_tree};
 use serde::{Deserialize, Serialize};
 
+use super::mounts::ROOM;
 use crate::cgroup;
 
 /// The files that are mounted where programs look: their paths in the sandbox, without the leading slash.
@@ -75,11 +77,15 @@ pub(crate) struct MemoryFiles {
 }
 
 impl MemoryFiles {
-    /// Opens the files below the current directory, which is the root. The root becomes read-only, so they are opened through another
-    /// mount of it.
+    /// Opens the files below the current directory, which is the root. Their directory becomes read-only, so they are opened through
+    /// another mount of it.
     pub(super) fn open() -> io::Result<Self> {
-        let root = open_tree(CWD, ".", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
-        let open = |path| openat(&root, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let room = open_tree(CWD, ROOM, flags)?;
+        let open = |path: &str| {
+            let path = Path::new(path).strip_prefix(ROOM).map_err(io::Error::other)?;
+            Ok::<_, io::Error>(openat(&room, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?)
+        };
         Ok(MemoryFiles { meminfo: open(MEMINFO)?, current: open(CURRENT)? })
     }
 
@@ -130,7 +136,7 @@ fn meminfo_text(total: u64, used: u64) -> String {
     fields.map(|(name, bytes)| format!("{:<16}{:>8} kB\n", format!("{name}:"), bytes >> 10)).concat()
 }
 
-/// Mounts the files in the places where programs look. The root is read-only by now, and so are mounts derived from it.
+/// Mounts the files in the places where programs look. Their directory is read-only by now, and so are mounts derived from it.
 pub(super) fn mount_limit_files(group: VisibleGroup) -> io::Result<()> {
     for (file, target) in [(MEMINFO, "/proc/meminfo"), (CONTROLLERS, "/proc/cgroups")] {
         match mount_bind(format!("/{file}"), target) {

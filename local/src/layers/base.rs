@@ -3,16 +3,15 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Layer, Layers, layer_error};
+use super::{Layer, Layers, layer_error, read_record};
 use crate::errors::state_failed;
-use crate::host::layout::Own;
-use crate::host::removal;
-use crate::launch::Overlay;
+use crate::host::layout::{self, Own};
+use crate::launch::{Overlay, USER};
 use koze_core::error::{Code, Error, Result};
 
 /// The name of the record in the directory of a sandbox.
@@ -36,28 +35,18 @@ pub(crate) struct Base {
 impl Base {
     /// Reads the record of a sandbox.
     pub(crate) fn of(sandbox: &Path) -> Result<Option<Self>> {
-        match fs::read(sandbox.join(RECORD)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            read => Ok(serde_json::from_slice(&read.map_err(state_failed)?)
-                .map_err(|error| state_failed(error.into()))?),
-        }
+        read_record(&sandbox.join(RECORD))
     }
 
     /// Prepares the overlay of a sandbox that is about to start.
     pub(crate) fn overlay(&self, layers: &Layers, sandbox: &Path, owner: Option<u32>) -> Result<Overlay> {
         let layer = layers.get(&self.layer)?;
-        let prepare = || {
-            let work = sandbox.join(FILES).join(WORK);
-            if work.exists() {
-                removal::remove_directory(&work)?;
-            }
-            fs::DirBuilder::new().mode(0o700).create(&work)?;
-            std::os::unix::fs::chown(&work, owner, owner)
-        };
-        prepare().map_err(state_failed)?;
+        layout::renew_work_directory(&sandbox.join(FILES).join(WORK), owner).map_err(state_failed)?;
         Ok(Overlay {
             target: self.target.clone(),
             lower: layer.files().as_os_str().as_bytes().to_vec(),
+            layers: Vec::new(),
+            layers_owner: USER,
             own: sandbox.join(FILES).as_os_str().as_bytes().to_vec(),
             upper: Path::new(&self.own)
                 .strip_prefix(FILES)

@@ -34,10 +34,12 @@ use std::path::{Path, PathBuf};
 use koze_guest::archive::Mark;
 use koze_guest::message::Place;
 use rustix::fs::{FlockOperation, flock};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::base::Base;
 pub(super) use self::take::{fill_layer, prepare_layer};
+use crate::errors::state_failed;
 use crate::host::layout::Own;
 use crate::host::removal;
 use koze_core::error::{Code, Error, Result};
@@ -241,8 +243,17 @@ impl Layer {
     }
 }
 
+/// Reads a record, which is `None` if the file does not exist.
+pub(crate) fn read_record<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => Ok(serde_json::from_slice(&read.map_err(state_failed)?)
+            .map_err(|error| state_failed(error.into()))?),
+    }
+}
+
 /// Writes a small file atomically.
-fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/")))?;
     file.write_all(bytes)?;
     file.persist(path)?;

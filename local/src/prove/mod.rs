@@ -109,6 +109,8 @@ pub struct Prover {
     dir: PathBuf,
     /// The protections that regular sandboxes lack. Empty, except in tests that need an attempt to succeed.
     as_it_is: Vec<Weakness>,
+    /// The store with the image of all sandboxes. `None` for the programs of this machine, except in a test.
+    images: Option<PathBuf>,
     /// The sandboxes by the protections that they lack.
     sandboxes: HashMap<String, (Stage, LocalSandbox)>,
     /// How many attempts were made by input.
@@ -130,7 +132,16 @@ impl Prover {
     /// # Errors
     /// If no sandbox can be started, or the system lacks resources.
     pub async fn new(dir: &Path) -> Result<Self, Fault> {
-        Self::with(dir, Vec::new()).await
+        Self::with(dir, Vec::new(), None).await
+    }
+
+    /// The same with sandboxes whose root is the image `proof` of a store: for a test.
+    ///
+    /// # Errors
+    /// As [`Prover::new`].
+    #[cfg(debug_assertions)]
+    pub async fn on_image(dir: &Path, images: PathBuf) -> Result<Self, Fault> {
+        Self::with(dir, Vec::new(), Some(images)).await
     }
 
     /// The same, but regular sandboxes lack these protections too: for a test that needs an attempt to succeed.
@@ -139,18 +150,18 @@ impl Prover {
     /// As [`Prover::new`].
     #[cfg(debug_assertions)]
     pub async fn weakened(dir: &Path, weak: Vec<Weakness>) -> Result<Self, Fault> {
-        Self::with(dir, weak).await
+        Self::with(dir, weak, None).await
     }
 
-    async fn with(dir: &Path, as_it_is: Vec<Weakness>) -> Result<Self, Fault> {
+    async fn with(dir: &Path, as_it_is: Vec<Weakness>, images: Option<PathBuf>) -> Result<Self, Fault> {
         let janitor = Janitor::start(dir)?;
         stage::open_to_all(dir)?;
-        let stage = Stage::new(dir.join("state"), Vec::new(), None)?;
+        let stage = Stage::new(dir.join("state"), Vec::new(), None, images.clone())?;
         let scene = Scene::new(dir, &stage).await?;
         let sandboxes = HashMap::new();
         let dir = dir.to_owned();
         let mut prover =
-            Prover { scene, dir, as_it_is, sandboxes, inputs: 0, _stage: stage, _janitor: janitor };
+            Prover { scene, dir, as_it_is, images, sandboxes, inputs: 0, _stage: stage, _janitor: janitor };
         prover.sandbox(prover.as_it_is.clone()).await?;
         Ok(prover)
     }
@@ -267,7 +278,7 @@ impl Prover {
             let dir = self.dir.join(format!("state-{}", self.sandboxes.len()));
             // With the host's network, the proxy would listen on the host.
             let server = (!weak.contains(&Weakness::Network)).then_some(self.scene.server.address);
-            let stage = Stage::new(dir, weak, server)?;
+            let stage = Stage::new(dir, weak, server, self.images.clone())?;
             let sandbox = stage.open("a").await?;
             attempt::put_probe(&sandbox).await?;
             self.sandboxes.insert(key.clone(), (stage, sandbox));

@@ -27,13 +27,21 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Creates one whose sandboxes lack these protections, and may reach this server as [`ALLOWED_HOST`].
-    pub(super) fn new(state: PathBuf, weak: Vec<Weakness>, server: Option<SocketAddr>) -> Result<Self> {
+    /// Creates one whose sandboxes lack these protections, may reach this server as [`ALLOWED_HOST`], and have the image of this store.
+    pub(super) fn new(
+        state: PathBuf,
+        weak: Vec<Weakness>,
+        server: Option<SocketAddr>,
+        images: Option<PathBuf>,
+    ) -> Result<Self> {
         let names: HashMap<String, SocketAddr> =
             server.into_iter().map(|server| (ALLOWED_HOST.to_owned(), server)).collect();
         let allowed_hosts = names.keys().cloned().collect();
         let internet = Internet { names, ..Internet::default() };
-        let local = open_without(weak, &state, internet)?;
+        let mut local = open_without(weak, &state, internet)?;
+        if let Some(images) = images {
+            local = local.with_images(images);
+        }
         Ok(Stage { local, allowed_hosts, state })
     }
 
@@ -63,6 +71,7 @@ fn settings(allowed_hosts: Vec<String>) -> Settings {
             sizes: Vec::new(),
             sleep_after: None,
             keep_files: false,
+            processes: true,
             tools: Vec::new(),
             workspace: None,
         },

@@ -1,20 +1,22 @@
 //! The state of one sandbox: asleep, running or destroyed.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::ahead::{self, Ahead};
+use super::ended;
+use super::image::SandboxImage;
 use super::process::end_contexts;
 use super::running::Running;
 use super::{limits, staging, view};
 use crate::cgroup::Group;
 use crate::errors::{destroyed_error, disk_full, state_failed};
 use crate::host::claim::{claim_sandbox, claimed_error, is_claimed};
-use crate::host::disk::Walks;
+use crate::host::disk::{self, Walks};
 use crate::host::registry::Registry;
 use crate::host::{layout, owner, removal};
 use crate::layers::{Base, Layers};
@@ -25,6 +27,7 @@ use crate::{Shared, engine};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxName, SessionId};
 use koze_core::provider::Settings;
+use koze_core::sandbox::EndedPrograms;
 use koze_core::script::Egress;
 
 /// The name of browsers in the egress journal. No sandbox can have it.
@@ -52,8 +55,12 @@ pub(crate) struct Inner {
     pub(crate) full: AtomicBool,
     /// Measures its files.
     pub(crate) walks: Arc<Walks>,
+    /// How many bytes its files took when the watch last measured them; [`disk::TOO_LARGE`] before.
+    pub(crate) disk_used: AtomicU64,
     used: Mutex<Instant>,
     calls: AtomicUsize,
+    /// Whether there is a record of programs that ended with it.
+    has_ended_programs: AtomicBool,
 }
 
 /// What a sandbox is for.
@@ -88,10 +95,12 @@ pub(crate) enum State {
 
 impl Inner {
     pub(crate) fn new(key: &str, name: &SandboxName, settings: Settings, provider: &Arc<Shared>) -> Self {
+        let directory = layout::sandbox_directory(&provider.state, key);
         Inner {
             key: key.to_owned(),
             name: name.clone(),
-            directory: layout::sandbox_directory(&provider.state, key),
+            has_ended_programs: AtomicBool::new(ended::has_record(&directory)),
+            directory,
             state_directory: provider.state.clone(),
             settings,
             role: Role::OfSession,
@@ -104,6 +113,7 @@ impl Inner {
             writes: AsyncMutex::new(()),
             full: AtomicBool::new(false),
             walks: Arc::default(),
+            disk_used: AtomicU64::new(disk::TOO_LARGE),
             used: Mutex::new(Instant::now()),
             calls: AtomicUsize::new(0),
         }
@@ -135,10 +145,22 @@ impl Inner {
 
     /// Returns the running sandbox. Starts it if it sleeps.
     pub(crate) async fn wake(&self) -> Result<Arc<Running>> {
+        self.start(false).await
+    }
+
+    /// Starts a sandbox that was just created, and chooses its image.
+    pub(crate) async fn start_new(&self) -> Result<Arc<Running>> {
+        self.start(true).await
+    }
+
+    async fn start(&self, is_new: bool) -> Result<Arc<Running>> {
         let mut state = self.state.lock().await;
         match &*state {
             State::Awake(running) if !running.has_ended() => return Ok(Arc::clone(running)),
-            State::Awake(running) => running.end().await,
+            State::Awake(running) => {
+                running.end().await;
+                self.record_ended_programs(ended::running_programs(running)).await;
+            }
             State::Asleep => {}
             State::Destroyed => return Err(destroyed_error()),
         }
@@ -154,6 +176,7 @@ impl Inner {
         let (settings, hostname, weak) = (self.settings.clone(), self.name.to_string(), self.weak.clone());
         let ahead = Arc::clone(&self.ahead);
         let layers = Layers::new(&self.state_directory);
+        let images = self.provider.upgrade().and_then(|provider| provider.images.get().cloned());
         let prepared = engine::run_blocking(move || {
             if !registry.knows(&key)? {
                 return Err(destroyed_error());
@@ -166,22 +189,32 @@ impl Inner {
                 claim_sandbox(&directory)?
             };
             let owner = layout::create_own_directories(&directory, &weak).map_err(state_failed)?;
+            let image = match images.filter(|_| is_new) {
+                Some(images) => SandboxImage::choose(&directory, &images, &settings.profile.reference)?,
+                None => SandboxImage::of(&directory)?,
+            };
+            let image = image.map(SandboxImage::hold).transpose()?;
             let (memory, processors) = (limits::memory_limit(&settings), limits::processor_limit(&settings));
             let group = ahead.group().and_then(|group| group.limited(memory, limits::PROCESSES, processors));
+            let group_of = group.as_ref();
+            let image_of = image.as_ref().map(|held| &held.image);
             let mut spec =
-                view::sandbox_spec(&directory, &hostname, &settings, owner, group.as_ref(), &weak)?;
+                view::sandbox_spec(&directory, &hostname, &settings, owner, group_of, &weak, image_of)?;
             if let Some(base) = Base::of(&directory)? {
                 let overlay = base.overlay(&layers, &directory, owner)?;
                 // In place of the directory itself.
                 spec.binds.retain(|bind| bind.target != overlay.target);
                 spec.overlay = Some(overlay);
             }
-            Ok((spec, group, lock, staging::left_records(&directory)))
+            // Another program may have put it to sleep meanwhile.
+            let has_ended = ended::has_record(&directory);
+            Ok((spec, group, lock, image, staging::left_records(&directory), has_ended))
         });
-        let (spec, group, lock, left) = prepared.await?;
+        let (spec, group, lock, image, left, has_ended) = prepared.await?;
+        self.has_ended_programs.fetch_or(has_ended, Ordering::AcqRel);
         // Written while the guest builds the sandbox.
         let used = engine::run_blocking(move || used.1.used(&used.0));
-        let (running, used) = tokio::join!(Running::start(spec, group, lock), used);
+        let (running, used) = tokio::join!(Running::start(spec, group, lock, image), used);
         used?;
         let running = Arc::new(running?);
         let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
@@ -215,7 +248,7 @@ impl Inner {
             Ok((spec, group, lock))
         });
         let (spec, group, lock) = prepared.await?;
-        let running = Running::start(spec, group, lock).await?;
+        let running = Running::start(spec, group, lock, None).await?;
         let journal = egress::Journal::new(&self.state_directory, browser.agent.session(), IN_JOURNAL);
         let reach = Reach::new(policy, Arc::clone(&self.internet), journal)
             .with_refusals(Arc::clone(&browser.refusals))
@@ -237,7 +270,8 @@ impl Inner {
 
     /// Returns the environment of its programs, with the variables of a call.
     pub(crate) fn environment(&self, running: &Running, call: &[(String, String)]) -> Vec<(String, String)> {
-        let mut env = view::program_environment();
+        let mut env =
+            running.image.as_ref().map_or_else(view::program_environment, |held| held.image.environment());
         if running.limited {
             env.push(("OMP_NUM_THREADS".to_owned(), limits::thread_count(&self.settings).to_string()));
         }
@@ -255,8 +289,7 @@ impl Inner {
         if let State::Awake(running) = &*state
             && (running.has_ended() || self.idle())
         {
-            end_contexts(running).await;
-            running.end().await;
+            self.end_running(running).await;
             *state = State::Asleep;
             let (key, registry) = (self.key.clone(), Arc::clone(&self.registry));
             // The time of the last use is informational, so errors are ignored.
@@ -268,16 +301,56 @@ impl Inner {
     pub(crate) async fn sleep(&self) {
         let mut state = self.state.lock().await;
         if let State::Awake(running) = &*state {
-            end_contexts(running).await;
-            running.end().await;
+            self.end_running(running).await;
             *state = State::Asleep;
         }
+    }
+
+    /// Ends the running sandbox, and records the programs that end with it.
+    async fn end_running(&self, running: &Running) {
+        end_contexts(running).await;
+        // First: once it has ended, another program may start it.
+        self.record_ended_programs(ended::running_programs(running)).await;
+        running.end().await;
+    }
+
+    /// Records programs that end. A record that cannot be written must not keep the sandbox awake.
+    async fn record_ended_programs(&self, programs: Vec<String>) {
+        if programs.is_empty() || !matches!(self.role, Role::OfSession) {
+            return;
+        }
+        let directory = self.directory.clone();
+        let recorded =
+            engine::run_blocking(move || ended::record_programs(&directory, &programs).map_err(state_failed));
+        if let Ok(true) = recorded.await {
+            self.has_ended_programs.store(true, Ordering::Release);
+        }
+    }
+
+    /// Returns whether programs ended with it that no tool has named.
+    pub(crate) fn has_ended_programs(&self) -> bool {
+        self.has_ended_programs.load(Ordering::Acquire)
+    }
+
+    /// Returns these programs once.
+    pub(crate) async fn take_ended_programs(&self) -> Result<Option<EndedPrograms>> {
+        if !self.has_ended_programs.swap(false, Ordering::AcqRel) {
+            return Ok(None);
+        }
+        let directory = self.directory.clone();
+        engine::run_blocking(move || ended::take_record(&directory).map_err(state_failed)).await
     }
 
     /// Returns whether a call is in progress, or was within this time.
     pub(crate) fn in_use(&self, within: Duration) -> bool {
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
         self.calls.load(Ordering::Acquire) > 0 || used.elapsed() < within
+    }
+
+    /// Returns whether a call is in progress, and the time since the last one ended.
+    pub(crate) fn last_use(&self) -> (bool, Duration) {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.calls.load(Ordering::Acquire) > 0, used.elapsed())
     }
 
     /// Returns whether it was idle for long enough.

@@ -8,6 +8,7 @@
 //! | `limits` | the limits of a sandbox |
 //! | `running` | a running sandbox: the connection to its guest |
 //! | `judgement` | why its programs failed |
+//! | `ended` | the programs that ended when it slept or restarted |
 //! | `exec`, `background` | runs programs; the pipes of those that keep running |
 //! | `process` | programs that keep running after the call that started them |
 //! | `files`, `search` | its files |
@@ -21,14 +22,17 @@ pub(crate) mod ahead;
 pub(crate) mod archive;
 pub mod archives;
 pub(crate) mod background;
+mod ended;
 mod exec;
 mod files;
 pub(crate) mod handles;
+pub(crate) mod image;
 pub(crate) mod inner;
 mod judgement;
 pub(crate) mod layer;
 pub(crate) mod limits;
 pub(crate) mod process;
+pub(crate) mod programs;
 pub(crate) mod running;
 mod search;
 mod staging;
@@ -44,7 +48,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use koze_guest::message::{Answer, Request};
 
 use self::inner::{Inner, State};
-use self::process::LocalProcess;
+use self::process::{Attached, AttachedStreams, LocalProcess, start_attached};
 use self::running::Running;
 use crate::engine;
 use crate::errors::{destroyed_error, state_failed, unexpected_answer};
@@ -52,8 +56,8 @@ use crate::host::claim::is_claimed;
 use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{
-    Capabilities, Change, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
-    ProcessInfo, Program, Sandbox, Search, Searched, Stat, Status, Write as How, rejected,
+    Capabilities, Change, Command, Edit, Edited, EndedPrograms, Entry, LineRange, Lines, Output, Piece,
+    Place, ProcessId, ProcessInfo, Program, Sandbox, Search, Searched, Stat, Status, Write as How, rejected,
 };
 use koze_core::transfer::pieces;
 
@@ -95,6 +99,49 @@ impl LocalSandbox {
             let done = work(inner, running).await;
             drop(using);
             done
+        })
+        .await
+    }
+
+    /// Starts a program whose standard streams belong to the caller.
+    ///
+    /// # Errors
+    /// As [`Sandbox::start`], and [`Code::Unavailable`] if there are too many of them.
+    pub async fn attach(&self, program: Program) -> Result<(Attached, AttachedStreams)> {
+        program.check()?;
+        self.with(move |inner, running| async move {
+            let env = inner.environment(&running, &program.env);
+            start_attached(inner, &running, program, env).await
+        })
+        .await
+    }
+
+    /// Lists the processes whose output is kept, oldest first: all but attached ones.
+    ///
+    /// # Errors
+    /// As [`Sandbox::processes`].
+    pub async fn recorded_processes(&self) -> Result<Vec<ProcessInfo>> {
+        let inner = Arc::clone(&self.0);
+        engine::run_to_completion(async move {
+            let running = inner.awake().await?;
+            Ok(running.map(|running| running.processes.list_recorded()).unwrap_or_default())
+        })
+        .await
+    }
+
+    /// Puts it to sleep, even if it is in use: its programs end, and its files stay.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if another program runs it.
+    pub async fn sleep(&self) -> Result<()> {
+        let inner = Arc::clone(&self.0);
+        engine::run_to_completion(async move {
+            inner.awake().await?;
+            inner.sleep().await;
+            let (key, registry) = (inner.key.clone(), Arc::clone(&inner.registry));
+            // The time of the last use is informational, so errors are ignored.
+            let _ = engine::run_blocking(move || registry.used(&key)).await;
+            Ok(())
         })
         .await
     }
@@ -244,6 +291,12 @@ impl Sandbox for LocalSandbox {
 
     async fn forget_staging(&self, path: &str) -> Result<()> {
         self.change_notes(path, staging::forget_path).await
+    }
+
+    async fn take_ended_programs(&self) -> Option<EndedPrograms> {
+        let inner = Arc::clone(&self.0);
+        // A record that cannot be read is not worth the failure of a call that succeeded.
+        engine::run_to_completion(async move { inner.take_ended_programs().await }).await.ok().flatten()
     }
 
     async fn expose(&self, port: u16) -> Result<String> {

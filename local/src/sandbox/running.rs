@@ -17,6 +17,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 
 use super::background::Background;
+use super::image::HeldImage;
 use super::judgement::Judgements;
 use super::process::table::Processes;
 use crate::cgroup::{Group, Memory as GroupMemory};
@@ -45,6 +46,8 @@ pub(crate) struct Running {
     pub(crate) background: Background,
     /// Its processes.
     pub(crate) processes: Processes,
+    /// The image that is its root, if it has one.
+    pub(crate) image: Option<HeldImage>,
     /// The files that show its programs the memory in use.
     pub(crate) memory: Option<MemoryFiles>,
     /// The memory that the kernel counts, if a control group limits it.
@@ -68,7 +71,12 @@ struct Wire {
 
 impl Running {
     /// Starts a sandbox. The lock is released when it has ended.
-    pub(crate) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
+    pub(crate) async fn start(
+        spec: Spec,
+        group: Option<Group>,
+        lock: File,
+        image: Option<HeldImage>,
+    ) -> Result<Self> {
         let background = Background::new(&spec.weak);
         let owner = spec.owner;
         let (launched, group) = launch::launch_sandbox(spec, group).await?;
@@ -117,6 +125,7 @@ impl Running {
             owner,
             background,
             processes: Processes::default(),
+            image,
             wire,
             process,
             pid,

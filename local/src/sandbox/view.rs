@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::image::SandboxImage;
 use super::limits::{PROCESSES, disk_limit, memory_limit, processor_limit};
 use crate::cgroup::{self, Group};
 use crate::filter;
 use crate::host::layout::OWN;
-use crate::launch::{self, Bind, BindKind, Limits, Spec, Task, VisibleGroup};
+use crate::launch::{self, Bind, BindKind, Limits, PLAIN_USER, Spec, Task, VisibleGroup};
 use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error::Result;
 use koze_core::provider::Settings;
@@ -47,7 +48,7 @@ const ETC: &[&str] = &[
 ];
 
 /// The directories of the host's programs that are visible.
-const PROGRAMS: [&str; 4] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"];
+pub(super) const PROGRAMS: [&str; 4] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"];
 
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
@@ -59,8 +60,20 @@ pub(crate) fn sandbox_spec(
     owner: Option<u32>,
     group: Option<&Group>,
     weak: &Weaknesses,
+    image: Option<&SandboxImage>,
 ) -> Result<Spec> {
-    let mut spec = common_spec(hostname, settings, owner, group, weak)?;
+    let mut spec = bare_spec(hostname, settings, owner, group, weak)?;
+    match image {
+        Some(image) => {
+            spec.image = Some(image.root(directory, owner)?);
+            spec.user = image.user();
+            spec.texts.extend(image.texts());
+            if spec.user.user == 0 {
+                spec.filters.extend(filter::owner_filter()?);
+            }
+        }
+        None => add_host(&mut spec),
+    }
     for (path, target, _) in OWN.iter().filter(|(_, target, _)| !target.is_empty()) {
         bind_entry(&mut spec, &directory.join(path), (*target).to_owned(), BindKind::Writable);
     }
@@ -74,16 +87,27 @@ pub(crate) fn sandbox_spec(
     Ok(spec)
 }
 
+/// Returns the paths that programs in a sandbox see, and whether they can write to them.
+pub(crate) fn list_mounts() -> Vec<(String, bool)> {
+    let own = OWN.iter().filter(|(_, target, _)| !target.is_empty());
+    let mut mounts: Vec<_> = own.map(|(_, target, _)| (format!("/{target}"), true)).collect();
+    let system = SYSTEM.iter().map(|name| format!("/{name}"));
+    let etc = ETC.iter().map(|name| format!("/etc/{name}"));
+    mounts.extend(system.chain(etc).filter(|path| Path::new(path).exists()).map(|path| (path, false)));
+    mounts
+}
+
 /// Returns the specification of a browser's sandbox, which has no files on disk: all that it writes is in `/dev/shm`.
 pub(crate) fn browser_spec(settings: &Settings, owner: Option<u32>, group: Option<&Group>) -> Result<Spec> {
-    let mut spec = common_spec("browser", settings, owner, group, &Weaknesses::default())?;
+    let mut spec = bare_spec("browser", settings, owner, group, &Weaknesses::default())?;
+    add_host(&mut spec);
     spec.shared_mib = BROWSER_SHARED;
     spec.links.extend(["tmp", "home/user"].map(|path| (path.to_owned(), "/dev/shm".to_owned())));
     Ok(spec)
 }
 
-/// Returns the parts of a specification that all sandboxes have in common: what they see of the host.
-fn common_spec(
+/// Returns the parts of a specification that all sandboxes have in common.
+fn bare_spec(
     hostname: &str,
     settings: &Settings,
     owner: Option<u32>,
@@ -92,7 +116,9 @@ fn common_spec(
 ) -> Result<Spec> {
     let mut spec = Spec {
         binds: Vec::new(),
+        image: None,
         overlay: None,
+        user: PLAIN_USER,
         links: Vec::new(),
         texts: launch::limit_files(visible_limits(settings, group)),
         visible_group: visible_group(group),
@@ -105,12 +131,6 @@ fn common_spec(
         weak: weak.clone(),
         task: Task::Guest,
     };
-    for name in SYSTEM {
-        add_system_entry(&mut spec, name);
-    }
-    for name in ETC {
-        add_system_entry(&mut spec, &format!("etc/{name}"));
-    }
     for name in DEVICES {
         bind_entry(&mut spec, &Path::new("/dev").join(name), format!("dev/{name}"), BindKind::Device);
     }
@@ -122,25 +142,34 @@ fn common_spec(
         link("dev/stderr", "/proc/self/fd/2"),
         link("dev/ptmx", "pts/ptmx"),
         link("etc/mtab", "/proc/self/mounts"),
-        link("etc/os-release", "../usr/lib/os-release"),
-        link("var/tmp", "/tmp"),
     ]);
+    let hosts = format!("127.0.0.1 localhost {hostname}\n::1 localhost\n");
+    spec.texts.extend([link("etc/hostname", &format!("{hostname}\n")), link("etc/hosts", &hosts)]);
+    Ok(spec)
+}
+
+/// Adds what a sandbox without an image sees of the host: its programs.
+fn add_host(spec: &mut Spec) {
+    for name in SYSTEM {
+        add_system_entry(spec, name);
+    }
+    for name in ETC {
+        add_system_entry(spec, &format!("etc/{name}"));
+    }
+    let entry = |path: &str, content: &str| (path.to_owned(), content.to_owned());
+    spec.links.extend([entry("etc/os-release", "../usr/lib/os-release"), entry("var/tmp", "/tmp")]);
     // Models call it `python`, which Debian does not have.
     if !PROGRAMS.iter().any(|directory| Path::new(directory).join("python").exists()) {
-        spec.links.push(link("var/lib/koze/bin/python", "/usr/bin/python3"));
+        spec.links.push(entry("var/lib/koze/bin/python", "/usr/bin/python3"));
     }
-    let hosts = format!("127.0.0.1 localhost {hostname}\n::1 localhost\n");
     spec.texts.extend([
-        link(
+        entry(
             "etc/passwd",
             "user:x:1000:1000::/home/user:/bin/bash\nnobody:x:65534:65534::/:/usr/sbin/nologin\n",
         ),
-        link("etc/group", "user:x:1000:\nnogroup:x:65534:\n"),
-        link("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
-        link("etc/hostname", &format!("{hostname}\n")),
-        link("etc/hosts", &hosts),
+        entry("etc/group", "user:x:1000:\nnogroup:x:65534:\n"),
+        entry("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
     ]);
-    Ok(spec)
 }
 
 /// Adds an entry of the host under the same name. A link is recreated if its directory is entirely the sandbox's.
@@ -183,7 +212,7 @@ fn visible_limits(settings: &Settings, group: Option<&Group>) -> Limits {
     }
 }
 
-/// Returns the environment of every program. No variable of the host is passed on.
+/// Returns the environment of every program in a sandbox without an image. No variable of the host is passed on.
 pub(crate) fn program_environment() -> Vec<(String, String)> {
     [
         (

@@ -9,7 +9,7 @@ use super::worker::{End, Talk, Worker};
 use crate::engine::{self, engine};
 use crate::filter;
 use crate::host::owner;
-use crate::launch::{Spec, Task, VisibleGroup};
+use crate::launch::{PLAIN_USER, Spec, Task, VisibleGroup};
 use crate::weakness::Weaknesses;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Ran;
@@ -106,7 +106,9 @@ impl Pool {
         .await?;
         Worker::start(Spec {
             binds: Vec::new(),
+            image: None,
             overlay: None,
+            user: PLAIN_USER,
             links: Vec::new(),
             texts: Vec::new(),
             visible_group: VisibleGroup::Files,

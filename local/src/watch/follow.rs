@@ -212,6 +212,7 @@ impl Follower {
         // If measuring fails, the previous value counts.
         let now = walked.bytes.map_or(self.disk, |bytes| bytes.saturating_add(self.files.on_disk));
         self.disk_pace.took(walked.took);
+        sandbox.disk_used.store(now, Ordering::Relaxed);
         let before = std::mem::replace(&mut self.disk, now);
         sandbox.full.store(now > most, Ordering::Release);
         if now == disk::TOO_LARGE {

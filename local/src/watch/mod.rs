@@ -5,6 +5,7 @@
 
 mod budget;
 mod follow;
+pub(crate) mod measure;
 mod pace;
 mod sockets;
 mod usage;

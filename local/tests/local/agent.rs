@@ -158,7 +158,7 @@ fn calls_tools() -> Result<(), libtest_mimic::Failed> {
         assert!(first.head.contains(&format!("x-api-key: {KEY}")), "{}", first.head);
         assert!(first.head.contains("anthropic-version: 2023-06-01"), "{}", first.head);
         let tools = first.body["tools"].as_array().unwrap();
-        assert_eq!(tools.len(), 8);
+        assert_eq!(tools.len(), 12);
         for tool in tools {
             assert_eq!(tool["input_schema"]["type"], "object");
             assert!(

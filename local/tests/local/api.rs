@@ -162,6 +162,6 @@ fn note() -> Result<(), libtest_mimic::Failed> {
         let create = tools.iter().find(|tool| tool.definition().name == "sandbox_create").unwrap();
         let made: Value =
             serde_json::from_str(&create.call(json!({ "sandbox": "a" })).await.content).unwrap();
-        assert!(made["note"].as_str().is_some_and(|note| note.contains("do not use an image")), "{made}");
+        assert!(made["note"].as_str().is_some_and(|note| note.contains("does not use the image")), "{made}");
     })
 }

@@ -18,9 +18,11 @@ mod groups;
 mod guest;
 #[path = "../../../script/tests/hostile/mod.rs"]
 mod hostile;
+mod images;
 mod layers;
 mod life;
 mod limits;
+mod loaded;
 mod machine;
 mod owners;
 mod preview;
@@ -48,6 +50,16 @@ const PLAIN: &str = "KOZE_TEST_PLAIN";
 const NOBODY: u32 = 65_534;
 
 type Test = (&'static str, fn() -> Result<(), libtest_mimic::Failed>);
+
+/// Reads the arguments of a test program.
+fn read_arguments() -> Arguments {
+    let mut arguments = Arguments::from_args();
+    // Like the standard test harness, unless `cargo xtask test` sets more for this one.
+    let threads = |name| std::env::var(name).ok()?.parse().ok();
+    let threads = ["KOZE_TEST_LOCAL_THREADS", "RUST_TEST_THREADS"].into_iter().find_map(threads);
+    arguments.test_threads = arguments.test_threads.or(threads);
+    arguments
+}
 
 fn main() -> ExitCode {
     koze_local::init();
@@ -103,11 +115,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let plain = std::env::var_os(PLAIN).is_some();
-    let mut arguments = Arguments::from_args();
-    // Like the standard test harness, unless `cargo xtask test` sets more for this one.
-    let threads = |name| std::env::var(name).ok()?.parse().ok();
-    let threads = ["KOZE_TEST_LOCAL_THREADS", "RUST_TEST_THREADS"].into_iter().find_map(threads);
-    arguments.test_threads = arguments.test_threads.or(threads);
+    let arguments = read_arguments();
     let all = [
         commands::TESTS,
         files::TESTS,
@@ -119,6 +127,7 @@ fn main() -> ExitCode {
         control_groups::TESTS,
         visible_limits::TESTS,
         descriptors::TESTS,
+        images::TESTS,
         layers::TESTS,
         life::TESTS,
         owners::TESTS,

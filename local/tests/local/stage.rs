@@ -109,6 +109,7 @@ pub(crate) fn settings() -> Settings {
             sizes: Vec::new(),
             sleep_after: None,
             keep_files: false,
+            processes: true,
             tools: vec![koze_core::Family::Agent],
             workspace: None,
         },

@@ -103,6 +103,16 @@ pub const KEYS: &[Key] = &[
         meaning: "whether the disk is saved before the container sleeps, with `backend = \"managed\"`; default `false`",
     },
     Key {
+        name: "processes",
+        example: "processes = false",
+        meaning: "whether agents can start processes that keep running, and use them; default `true`",
+    },
+    Key {
+        name: "copy_from",
+        example: "copy_from = \"python\"",
+        meaning: "another sandbox, whose object of the same name gives its files to each new object, with `backend = \"managed\"`",
+    },
+    Key {
         name: "ssh",
         example: "ssh = true",
         meaning: "whether you can connect with SSH, with `backend = \"managed\"`; default `false`",

@@ -347,6 +347,16 @@ pub(super) fn class(key: &str, meta: &Meta, report: &mut Report) -> Option<Spann
     bad_value(key, &text.value, "the former name of the struct", text.span, report)
 }
 
+/// Parses the base name of another file.
+pub(super) fn base_name(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
+    let text = text(key, meta, report)?;
+    if names::is_base_name(&text.value) {
+        return Some(text);
+    }
+    let expected = "the name of another sandbox's file, without `.sandbox.rs`";
+    bad_value(key, &text.value, expected, text.span, report)
+}
+
 /// Parses a relative path.
 pub(super) fn path(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
     let text = text(key, meta, report)?;

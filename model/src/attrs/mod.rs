@@ -58,6 +58,8 @@ pub struct Attributes {
     pub images: Option<Spanned<NamedImages>>,
     pub sizes: Option<Spanned<Vec<String>>>,
     pub keep_files: Option<Spanned<bool>>,
+    pub processes: Option<Spanned<bool>>,
+    pub copy_from: Option<Spanned<String>>,
     pub ssh: Option<Spanned<bool>>,
     pub entrypoint: Option<Spanned<Vec<String>>>,
     pub renamed_from: Option<Spanned<String>>,
@@ -146,6 +148,8 @@ impl Attributes {
             "images" => self.images = nested::images(meta, report),
             "sizes" => self.sizes = literal::sizes(meta, report),
             "keep_files" => self.keep_files = literal::boolean(key, meta, report),
+            "processes" => self.processes = literal::boolean(key, meta, report),
+            "copy_from" => self.copy_from = literal::base_name(key, meta, report),
             "ssh" => self.ssh = literal::boolean(key, meta, report),
             "entrypoint" => self.entrypoint = literal::words(key, meta, report),
             "renamed_from" => self.renamed_from = literal::class(key, meta, report),
@@ -362,7 +366,7 @@ impl Attributes {
 }
 
 /// The keys that only the backend `managed` has.
-const OF_MANAGED: [&str; 4] = ["images", "sizes", "keep_files", "ssh"];
+const OF_MANAGED: [&str; 5] = ["images", "sizes", "keep_files", "copy_from", "ssh"];
 
 /// Returns the advice for a key of [`OF_MANAGED`] with another backend.
 fn only_managed(key: &str) -> String {

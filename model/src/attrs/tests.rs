@@ -33,7 +33,7 @@ fn every_key_accepts_its_example() {
         // These keys need another one.
         let beside = match key.name {
             "entrypoint" => "backend = \"native\", ",
-            "images" | "sizes" | "keep_files" | "ssh" => "backend = \"managed\", ",
+            "images" | "sizes" | "keep_files" | "copy_from" | "ssh" => "backend = \"managed\", ",
             "workspace" => "tools = [\"workspace\"], ",
             _ => "",
         };

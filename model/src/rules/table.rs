@@ -181,6 +181,19 @@ crate::rule_table! {
             why "Tools that name no sandbox use the default one. With two of them, the order of files would decide.",
             eg "#[sandbox(default)] pub struct ShellSandbox;   // in one file\n#[sandbox(default)] pub struct PythonSandbox;  // in another";
 
+        /// A sandbox copies the files of one that does not exist.
+        "K120" Error NoCopySource { class: String, name: String }
+            format!("`{class}` copies the files of `{name}`, and there is no such sandbox")
+            => "write the name of another sandbox's file, without `.sandbox.rs`; before you remove that sandbox, remove the key `copy_from`, after which new objects begin without files",
+            why "New objects ask the objects of the other class for their files. Without that class, they would begin empty, and the files would be lost without a word.",
+            eg r#"#[sandbox(backend = "managed", image = "debian:12-slim", copy_from = "python")]   // without python.sandbox.rs"#;
+        /// A sandbox copies the files of one that its Durable Object owns.
+        "K121" Error ManagedCopySource { class: String, name: String }
+            format!("`{class}` copies the files of `{name}`, which has the backend `managed`, too")
+            => "name a sandbox with the backend `sdk` or `native`, or remove the key `copy_from`",
+            why "The key moves files from another backend to `managed`. There are no chains: an object copies at most once, from one other object.",
+            eg r#"#[sandbox(backend = "managed", image = "debian:12-slim", copy_from = "shell")] pub struct ShellSandbox;   // in shell.sandbox.rs"#;
+
         // The backend.
 
         /// The backend of a sandbox does not support a key.

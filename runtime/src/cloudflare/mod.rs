@@ -12,11 +12,13 @@
 //! | `waiting` | tells an object when its caller stops waiting |
 //! | [`registry`] | the list of a session's sandboxes, in a Durable Object |
 //! | `store` | the store of a session |
+//! | `background` | work that continues after the response |
 //! | `script` | the scripts of agents, with the feature `script` |
 //! | `browser` | their browsers, with the feature `browser` |
 //! | [`preview`] | the preview URLs of ports |
 
 mod archive;
+mod background;
 #[cfg(feature = "browser")]
 mod browser;
 mod call;
@@ -39,7 +41,6 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "script")]
 use serde_json::Value;
 use worker::send::SendFuture;
 use worker::wasm_bindgen::JsCast;
@@ -57,10 +58,11 @@ use self::script::Scripts;
 pub use self::store::CloudflareStore;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
+use koze_core::journal::{PageRequest, UnmaskedCall};
 use koze_core::maybe_send::MaybeSend;
 use koze_core::profiles;
 use koze_core::provider::{Hibernated, Info, Opened, Provider, ScriptProvider, Settings};
-use koze_core::sandbox::Status;
+use koze_core::sandbox::{SavedDisk, Status};
 #[cfg(feature = "browser")]
 use koze_core::script::Wire;
 #[cfg(feature = "script")]
@@ -91,6 +93,14 @@ struct Located {
     class: usize,
     sleep_after_ms: Option<u32>,
     size: Option<String>,
+}
+
+/// A sandbox of a session: what the registry and its object say.
+struct Looked {
+    name: SandboxName,
+    record: Record,
+    status: Status,
+    saved: Option<SavedDisk>,
 }
 
 /// The sandboxes of a Worker. Clones share them.
@@ -188,6 +198,21 @@ impl Cloudflare {
                     .map_err(Error::from)
             });
             join_all(each).await.into_iter().try_for_each(|told| told.map(drop))
+        })
+    }
+
+    /// Returns a page of the journal of a session's tool calls, as JSON.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] without a registry, and the errors of the registry.
+    pub fn calls(
+        &self,
+        session: &SessionId,
+        request: PageRequest,
+    ) -> impl Future<Output = Result<Value>> + MaybeSend {
+        SendFuture::new(async move {
+            let registry = self.registry(session).ok_or_else(registry::missing_journal)?;
+            registry.calls(registry::calls::Request::Read(request)).await
         })
     }
 
@@ -335,7 +360,7 @@ impl Cloudflare {
     }
 
     /// Returns the sandboxes of a session with their status.
-    async fn look(&self, session: &SessionId) -> Result<Vec<(SandboxName, Record, Status)>> {
+    async fn look(&self, session: &SessionId) -> Result<Vec<Looked>> {
         let Some(registry) = self.registry(session) else { return Err(registry::missing()) };
         let look = async |(name, record): (SandboxName, Record)| {
             let id = SandboxId { session: session.clone(), name };
@@ -345,8 +370,9 @@ impl Cloudflare {
                 Err(_) => None,
             };
             // A registered sandbox that was not opened yet starts with its first use.
-            let status = state.filter(|state| state.opened).map_or(Status::Sleeping, |state| state.status);
-            Ok((id.name, record, status))
+            let state = state.filter(|state| state.opened);
+            let status = state.as_ref().map_or(Status::Sleeping, |state| state.status);
+            Ok(Looked { name: id.name, record, status, saved: state.and_then(|state| state.saved) })
         };
         join_all(registry.list().await?.into_iter().map(look)).await.into_iter().collect()
     }
@@ -358,6 +384,20 @@ impl Provider for Cloudflare {
 
     fn open_limits(&self) -> &OpenLimits {
         &self.shared.opens
+    }
+
+    fn has_journal(&self) -> bool {
+        self.bound(registry::BINDING).is_some()
+    }
+
+    fn record_call(&self, session: &SessionId, call: UnmaskedCall) {
+        let Some(registry) = self.registry(session) else { return };
+        let secrets = self.script_secrets(session).ok();
+        background::run_in_background(async move {
+            let Ok(entry) = serde_json::to_string(&call.mask(secrets.as_ref())) else { return };
+            // A failure is logged there, and does not affect the call.
+            let _ = registry.calls::<()>(registry::calls::Request::Record { entry }).await;
+        });
     }
 
     fn open(
@@ -391,7 +431,13 @@ impl Provider for Cloudflare {
     fn list(&self, session: &SessionId) -> impl Future<Output = Result<Vec<Info>>> + MaybeSend {
         SendFuture::new(async move {
             let all = self.look(session).await?.into_iter();
-            Ok(all.map(|(name, record, status)| Info { name, profile: record.profile, status }).collect())
+            let info = |Looked { name, record, status, saved }| Info {
+                name,
+                profile: record.profile,
+                status,
+                saved,
+            };
+            Ok(all.map(info).collect())
         })
     }
 
@@ -401,8 +447,8 @@ impl Provider for Cloudflare {
     ) -> impl Future<Output = Result<Vec<Hibernated>>> + MaybeSend {
         SendFuture::new(async move {
             let all = self.look(session).await?.into_iter();
-            let sleeping = all.filter(|(_, _, status)| *status == Status::Sleeping);
-            let hibernated = |(name, record, _): (SandboxName, Record, Status)| Hibernated {
+            let sleeping = all.filter(|looked| looked.status == Status::Sleeping);
+            let hibernated = |Looked { name, record, .. }| Hibernated {
                 name,
                 profile: record.profile,
                 last_used: record.used,

@@ -2,8 +2,10 @@
 //! isolate.
 //!
 //! `koze build` generates its class, `KozeSessions` in `sessions.mjs`, if the package sets `registry = true`. It is called
-//! when a sandbox is created, destroyed, listed, or first used in an isolate, but not for calls to a known sandbox.
+//! when a sandbox is created, destroyed, listed, or first used in an isolate, but not for calls to a known sandbox. In the background,
+//! each tool call adds its record to the journal there.
 
+pub(super) mod calls;
 pub(super) mod values;
 
 use std::fmt;
@@ -52,6 +54,8 @@ enum Ask {
     List,
     /// A request about the values of the session's store.
     Values(values::Request),
+    /// A request about the journal of tool calls.
+    Calls(calls::Request),
 }
 
 /// A client of a session's registry.
@@ -99,6 +103,10 @@ impl Registry {
         self.ask(&Ask::Values(request)).await
     }
 
+    pub(super) async fn calls<T: DeserializeOwned>(&self, request: calls::Request) -> Result<T> {
+        self.ask(&Ask::Calls(request)).await
+    }
+
     async fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Result<T> {
         let body = serde_json::to_string(ask).map_err(|error| failed(&error))?;
         let answer = self.send(&body).await.map_err(|error| failed(&error))?;
@@ -130,5 +138,12 @@ fn failed(error: &dyn fmt::Display) -> Error {
 pub(super) fn missing() -> Error {
     let message = "this Worker does not record its sandboxes: set `registry = true` under \
         `[package.metadata.koze]` in Cargo.toml, run `koze build`, and deploy";
+    Error::new(Code::Unsupported, message)
+}
+
+/// Returns the error for a journal of a Worker without a registry.
+pub(super) fn missing_journal() -> Error {
+    let message = "this Worker has no journal of tool calls: set `registry = true` under `[package.metadata.koze]` in Cargo.toml, \
+        run `koze build`, and deploy";
     Error::new(Code::Unsupported, message)
 }

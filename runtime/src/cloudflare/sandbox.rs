@@ -1,6 +1,8 @@
 //! A sandbox behind a Durable Object.
 
 use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{LocalBoxFuture, join};
@@ -20,8 +22,8 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
 use koze_core::maybe_send::MaybeSend;
 use koze_core::sandbox::{
-    Capabilities, Change, Command, Edit, Edited, Entry, LineRange, LineReader, Lines, Output, Piece, Place,
-    ProcessId, ProcessInfo, Program, Sandbox, Search, Searched, Stat, Status, Write, rejected,
+    Capabilities, Change, Command, Edit, Edited, EndedPrograms, Entry, LineRange, LineReader, Lines, Output,
+    Piece, Place, ProcessId, ProcessInfo, Program, Sandbox, Search, Searched, Stat, Status, Write, rejected,
 };
 use koze_core::search::by_operations;
 use koze_core::time::{millis, now};
@@ -32,7 +34,12 @@ use koze_core::transfer::pieces;
 pub struct CloudflareSandbox {
     object: Object,
     origin: Origin,
+    /// Whether the last program's answer said that no programs ended before it. After a start, this is unknown.
+    nothing_ended: Arc<AtomicBool>,
 }
+
+/// The timeout of asking for ended programs, which starts nothing. An answer of a tool waits for it.
+const TAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a sandbox was addressed.
 #[derive(Debug, Clone)]
@@ -54,14 +61,19 @@ struct Member {
 impl CloudflareSandbox {
     /// Returns the sandbox whose object has this name.
     pub(crate) fn of_key(namespace: worker::ObjectNamespace, key: &str) -> Self {
-        CloudflareSandbox { object: Object::new(namespace, key), origin: Origin::Key }
+        CloudflareSandbox {
+            object: Object::new(namespace, key),
+            origin: Origin::Key,
+            nothing_ended: Arc::default(),
+        }
     }
 
     /// Returns a sandbox of a session in this class.
     pub(super) fn of_session(provider: &Cloudflare, id: &SandboxId, class: usize) -> Result<Self> {
         let object = provider.object(id, class)?;
         let member = Member { provider: provider.clone(), id: id.clone(), class };
-        Ok(CloudflareSandbox { object, origin: Origin::Session(Box::new(member)) })
+        let origin = Origin::Session(Box::new(member));
+        Ok(CloudflareSandbox { object, origin, nothing_ended: Arc::default() })
     }
 
     /// Calls the object. If it is not open, because it was never opened or was destroyed elsewhere, opens it and calls
@@ -175,6 +187,7 @@ impl Sandbox for CloudflareSandbox {
             self.ask(call::exec(&input, waiting.function(), within)).await
         };
         let output = SendFuture::new(exec).await?;
+        self.nothing_ended.store(!output.ended, Ordering::Relaxed);
         Ok(Output {
             stdout: output.stdout.into_vec(),
             stderr: output.stderr.into_vec(),
@@ -184,6 +197,7 @@ impl Sandbox for CloudflareSandbox {
     }
 
     async fn start(&self, program: Program) -> Result<CloudflareProcess> {
+        self.nothing_ended.store(false, Ordering::Relaxed);
         SendFuture::new(process::start(self, program)).await
     }
 
@@ -309,6 +323,15 @@ impl Sandbox for CloudflareSandbox {
             }
         }
         pieces::copy(self, from, to, target).await
+    }
+
+    /// Asks the object only if it may have something to say.
+    async fn take_ended_programs(&self) -> Option<EndedPrograms> {
+        if self.nothing_ended.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        // A class of an older koze does not know the operation.
+        SendFuture::new(self.ask_the_open(call::take_ended(&Nothing {}, TAKE_TIMEOUT))).await.ok()?.ended
     }
 
     async fn expose(&self, port: u16) -> Result<String> {

@@ -1,10 +1,11 @@
 //! Responses and errors, as JSON.
 
 use serde::Serialize;
-use serde_json::json;
 use worker::{Response, ResponseBody, ResponseBuilder, console_error};
 
 use koze_core::error::Error;
+use koze_core::files::http::status;
+use koze_core::http::{self, ErrorBody, RefusalParts};
 
 /// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,24 +35,22 @@ impl Refusal {
     }
 
     pub(super) fn into_response(self) -> worker::Result<Response> {
-        let body = json!({ "error": { "code": self.code, "message": self.message } });
+        let body = ErrorBody::new(self.code, self.message);
         let headers = self.header.into_iter().chain([("content-type", "application/json")]);
-        respond(self.status, body.to_string(), headers)
+        respond(self.status, serde_json::to_string(&body)?, headers)
     }
 }
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        use koze_core::error::Code;
-        let status = match error.code {
-            Code::Unsupported => 501,
-            Code::Unavailable => 503,
-            Code::Timeout => 504,
-            Code::Internal => 500,
-            Code::NotFound => 404,
-            _ => 400,
-        };
-        Refusal::new(status, error.code.as_str(), error.message)
+        Refusal::new(status(error.code), error.code.as_str(), error.message)
+    }
+}
+
+impl From<http::Refusal> for Refusal {
+    fn from(refusal: http::Refusal) -> Self {
+        let RefusalParts { status, allow, code, message } = refusal.into_parts();
+        Refusal { status, code, message, header: allow.map(|methods| ("allow", methods)) }
     }
 }
 

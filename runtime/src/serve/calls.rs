@@ -26,7 +26,7 @@ pub(super) async fn answer<F: Families, P: Provider>(
     let (progress, reports) = Progress::channel();
     let session = session.with_progress(progress);
     let call = async move { run(&catalog, &session, &tool, input).await };
-    streamed(events::events(progress::follow(call, reports)))
+    stream_events(events::events(progress::follow(call, reports)))
 }
 
 async fn run<F: Families, P: Provider>(
@@ -48,7 +48,7 @@ pub(super) fn accepts_events(request: &Request) -> Result<bool, Refusal> {
 }
 
 /// Returns events as a response. They are created as the client reads them, and dropped when it disconnects.
-pub(super) fn streamed(
+pub(super) fn stream_events(
     events: impl futures_util::Stream<Item = String> + 'static,
 ) -> Result<Response, Refusal> {
     let bytes = events.map(|event| Ok::<_, worker::Error>(event.into_bytes()));

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use futures_util::{Stream as _, StreamExt as _, TryStreamExt as _, stream};
 use koze_core::files::http::{self, ARCHIVE_HEADERS, Conditions, Head, Refused};
 use koze_core::files::{self, Existing, Upload};
+use koze_core::http::Access;
 use koze_core::path::anywhere;
 use koze_core::provider::Provider;
 use koze_core::{Sandbox as _, Session};
@@ -14,30 +15,6 @@ use worker::worker_sys::FixedLengthStream as Fixed;
 use worker::{FixedLengthStream, Request, Response, console_error};
 
 use super::answer::{Refusal, head};
-
-/// The access that a request needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    /// `GET`.
-    Read,
-    /// `HEAD`: as `GET`, without the body.
-    Describe,
-    /// `PUT`.
-    Write,
-}
-
-impl Access {
-    /// Returns the access of a method.
-    pub(super) fn of(method: &str) -> Result<Self, Refusal> {
-        match method {
-            "GET" => Ok(Access::Read),
-            "HEAD" => Ok(Access::Describe),
-            "PUT" => Ok(Access::Write),
-            _ => Err(Refusal::new(405, "method_not_allowed", "this takes GET, HEAD and PUT")
-                .with_header("allow", "GET, HEAD, PUT")),
-        }
-    }
-}
 
 /// Handles a request for a file of a sandbox of a session. A write creates the sandbox on first use.
 pub(super) async fn answer<P: Provider>(

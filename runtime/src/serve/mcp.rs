@@ -21,8 +21,9 @@ use super::answer::{self, Refusal};
 use crate::cloudflare::{Cloudflare, label};
 use koze_core::Session;
 use koze_core::error::Error;
+use koze_core::http::Query;
 use koze_core::progress::events;
-use koze_core::tool::mcp::Files;
+use koze_core::tool::instructions::{Host, describe};
 use koze_core::tool::message::{CallMessage, Message};
 use koze_core::tool::{Catalog, Families, Input, mcp};
 
@@ -42,7 +43,7 @@ pub(super) fn client(request: &worker::Request) -> Result<Option<String>, Refusa
 }
 
 /// Returns the session of sandboxes that the client names in the header or the URL.
-pub(super) fn session(request: &worker::Request, query: &super::Query) -> Result<String, Refusal> {
+pub(super) fn session(request: &worker::Request, query: &Query) -> Result<String, Refusal> {
     let header = request.headers().get(HEADER)?;
     Ok(header.or_else(|| query.get("session").cloned()).unwrap_or_else(|| SESSION.to_owned()))
 }
@@ -114,6 +115,7 @@ pub(super) async fn answer<F: Families>(
     client: Option<&str>,
     accepts_events: bool,
     catalog: &Catalog<F>,
+    host: &Host,
     session: impl Fn(Option<String>) -> Session<Cloudflare>,
 ) -> Result<Response, Refusal> {
     let ask = match read(body) {
@@ -135,10 +137,10 @@ pub(super) async fn answer<F: Families>(
     if accepts_events && ask.method == "tools/call" {
         changes = ask.params.get("name").and_then(Value::as_str).is_some_and(|tool| catalog.changes(tool));
         if let Some(token) = progress::token(&ask.params) {
-            return progress::answer(ask, token, changes, catalog.clone(), session);
+            return progress::answer(ask, token, changes, catalog.clone(), host.clone(), session);
         }
     }
-    let result = outcome(ask, catalog, &session).await;
+    let result = outcome(ask, catalog, host, &session).await;
     if changes && has_succeeded(&result) {
         let events = last_events(id, result, changes).map_err(worker::Error::from)?;
         return Ok(answer::respond(200, events, events::HEADERS)?);
@@ -240,6 +242,7 @@ fn read(body: &[u8]) -> Result<Read, ErrorData> {
 async fn outcome<F: Families>(
     ask: Ask,
     catalog: &Catalog<F>,
+    host: &Host,
     session: &Session<Cloudflare>,
 ) -> Result<Outcome, ErrorData> {
     let Ask { method, params, input, .. } = ask;
@@ -255,7 +258,10 @@ async fn outcome<F: Families>(
         ));
     }
     let legacy = version.is_none_or(|version| version.has_initialize());
-    let introduce = || mcp::server(catalog.families(), &Files::in_worker(session.profiles()));
+    let introduce = || {
+        let families = catalog.families();
+        mcp::server(families, describe(families, session.profiles(), host))
+    };
     match method.as_str() {
         "initialize" => {
             let wanted = taken::<Initialize>(&method, params)?.protocol_version;
@@ -282,6 +288,12 @@ async fn outcome<F: Families>(
             Ok(Outcome::Tools(list.into()))
         }
         "tools/call" => {
+            // Newer versions of the protocol name the client in each request.
+            let named = client_name(&params);
+            let session = match &named {
+                Some(client) => &session.clone().with_client(client),
+                None => session,
+            };
             let call: Call = taken(&method, params)?;
             let input = input.unwrap_or_else(|| Ok(call.arguments.unwrap_or_default().into()));
             let mut called = mcp::called(match input {
@@ -296,6 +308,12 @@ async fn outcome<F: Families>(
             Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
         }
     }
+}
+
+/// Returns the name of the client in the metadata of a request, for the journal.
+fn client_name(params: &Map<String, Value>) -> Option<String> {
+    let client = params.get("_meta")?.get("io.modelcontextprotocol/clientInfo")?;
+    client.get("name")?.as_str().map(str::to_owned)
 }
 
 /// Parses the parameters of a method.

@@ -3,10 +3,12 @@
 //! | request | response |
 //! |---|---|
 //! | `GET /` | a list of the routes |
-//! | `GET /tools?dialect=mcp`, `anthropic` or `openai` | the tool definitions |
+//! | `GET /tools?dialect=mcp`, `anthropic` or `openai` | the tool definitions; with `&instructions`, `{instructions, tools}` |
 //! | `POST /sessions/:id/tools/:name` with the tool's input | `{content, isError}` |
 //! | `GET`, `HEAD` or `PUT /sessions/:id/sandboxes/:name/files/*path` | a file of a sandbox; with `archive=tar`, a directory |
-//! | `DELETE /sessions/:id/sandboxes/:name` | destroys a sandbox |
+//! | any other request below `/sessions/:id/sandboxes` | sandboxes and their processes: see [`koze_core::http`] |
+//! | `GET /sessions/:id/log?since=&limit=` | the journal of tool calls: `{calls, next}` |
+//! | `GET /openapi.json` | the description of these routes |
 //! | `POST /mcp` | the Model Context Protocol, streamable HTTP |
 //! | any request to `<port>-<label>-<token>.<host>` | the response of the server in the sandbox |
 //!
@@ -15,37 +17,40 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `auth` | authentication by token |
-//! | `route` | routing |
+//! | `tokens` | the tokens in the Worker's secrets |
+//! | `url` | the parts of a URL |
 //! | `mcp` | the Model Context Protocol |
 //! | `body` | request bodies and their limit |
 //! | `files` | files of sandboxes |
+//! | `sandboxes` | sandboxes and their processes |
 //! | `answer` | responses and errors |
 //! | `ports` | requests to a sandbox's port |
 //! | `settings` | koze's own variables and secrets |
 
 mod answer;
-mod auth;
 mod body;
 mod calls;
 mod files;
 mod mcp;
 mod ports;
-mod route;
+mod sandboxes;
 mod settings;
+mod tokens;
+mod url;
 
-use serde_json::Value;
 use worker::{Env, Request, Response};
 
-use self::answer::{Refusal, json, text};
-use self::auth::Tokens;
-use self::route::{Query, Route, Url};
+use self::answer::{Refusal, json, respond, text};
 use self::settings::Settings;
+use self::tokens::{read_tokens, require_tenant};
+use self::url::Url;
 use crate::cloudflare::preview::{Address, Key, Previews};
 use crate::cloudflare::{Class, Cloudflare};
 use koze_core::files::http;
+use koze_core::http::openapi::DOCUMENT;
+use koze_core::http::{ABOUT, Query, Route, check_method, describe_tools, find_route};
 use koze_core::id::SessionId;
-use koze_core::tool::dialect::{Definition, Dialect};
+use koze_core::journal::PageRequest;
 use koze_core::tool::{Catalog, Families};
 use koze_core::{Profiles, Session};
 
@@ -66,14 +71,6 @@ pub trait Served {
     /// As [`Catalog::select`].
     fn catalog(toolset: Option<&str>) -> koze_core::Result<Catalog<Self::Families>> {
         Catalog::select(&Self::profiles(), toolset)
-    }
-
-    /// Returns the definitions of these tools.
-    ///
-    /// # Errors
-    /// As [`Catalog::select`].
-    fn definitions(toolset: Option<&str>) -> koze_core::Result<Vec<Definition>> {
-        Ok(Self::catalog(toolset)?.definitions(&Self::profiles()))
     }
 }
 
@@ -96,14 +93,14 @@ pub async fn serve<S: Served>(request: Request, env: &Env) -> worker::Result<Res
 /// Returns a session of sandboxes: those that its tools work on.
 pub fn session<S: Served>(env: &Env, id: SessionId) -> Session<Cloudflare> {
     let mut provider = Cloudflare::new(env, S::CLASSES);
-    if let (Ok(tokens), Some(host)) = (Tokens::of(env), Settings::of(env).preview_host()) {
+    if let (Ok(tokens), Some(host)) = (read_tokens(env), Settings::of(env).preview_host()) {
         provider = provider.with_previews(Previews::new(Key::new(tokens.secret()), "https", host));
     }
     Session::new(provider, id, S::profiles())
 }
 
 async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refusal> {
-    let tokens = Tokens::of(env)?;
+    let tokens = read_tokens(env)?;
     let url = request.inner().url();
     let url = Url::split(&url);
     if let Some(address) = Address::parse(url.host) {
@@ -112,12 +109,13 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
         return ports::forward(request, &address, &key, &tokens, &provider).await;
     }
     if url.path == "/" {
-        route::only("GET", request.method().as_ref())?;
+        check_method("GET", request.method().as_ref())?;
         return text(ABOUT);
     }
-    let tenant = tokens.tenant(request.headers().get("authorization")?.as_deref())?;
-    let (route, query) = route::find(request.method().as_ref(), url.path, url.query)?;
+    let tenant = require_tenant(&tokens, &request)?;
+    let (route, query) = find_route(request.method().as_ref(), url.path, url.query)?;
     let id = |session: &str| SessionId::new(tenant, session);
+    let client = request.headers().get("user-agent")?;
     let open = |id: SessionId, call: Option<String>| {
         let below = Settings::of(env).preview_host().unwrap_or_else(|| url.host.to_owned());
         let previews = Previews::new(Key::new(tokens.secret()), url.scheme, below);
@@ -126,10 +124,18 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             Some(call) => provider.with_call(call),
             None => provider,
         };
-        Session::new(provider, id, S::profiles())
+        let session = Session::new(provider, id, S::profiles());
+        match &client {
+            Some(client) => session.with_client(client),
+            None => session,
+        }
     };
     match route {
-        Route::Tools => json(&definitions::<S>(&query)?),
+        Route::Tools => {
+            let (catalog, host) = (S::catalog(toolset(&query))?, Settings::of(env).sandbox_host());
+            json(&describe_tools(&catalog, &S::profiles(), &host, &query)?)
+        }
+        Route::OpenApi => Ok(respond(200, DOCUMENT.to_owned(), [("content-type", "application/json")])?),
         Route::Call { session, tool } => {
             let session = open(id(&session)?, None);
             let catalog = Catalog::<S::Families>::select(session.profiles(), toolset(&query))?;
@@ -142,43 +148,27 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             }
             files::answer(request, &session, &sandbox, &path, access).await
         }
-        Route::Destroy { session, sandbox } => {
-            open(id(&session)?, None).destroy(&sandbox).await?;
-            json(&serde_json::json!({ "ok": true }))
+        Route::Sandboxes { session, path } => {
+            sandboxes::answer(request, &open(id(&session)?, None), path, query).await
+        }
+        Route::Log { session } => {
+            let page = PageRequest::parse(
+                query.get("since").map(String::as_str),
+                query.get("limit").map(String::as_str),
+            )?;
+            let id = id(&session)?;
+            json(&Cloudflare::new(env, S::CLASSES).calls(&id, page).await?)
         }
         Route::Mcp => {
+            check_method("POST", request.method().as_ref())?;
             mcp::check_version(&request)?;
             let id = id(&mcp::session(&request, &query)?)?;
             let client = mcp::client(&request)?;
             let session = |call| open(id.clone(), call);
             let (catalog, events) = (S::catalog(toolset(&query))?, calls::accepts_events(&request)?);
-            mcp::answer(&body::read(request).await?, client.as_deref(), events, &catalog, session).await
+            let host = Settings::of(env).sandbox_host();
+            let message = body::read(request).await?;
+            mcp::answer(&message, client.as_deref(), events, &catalog, &host, session).await
         }
     }
-}
-
-/// The text at `/`, for people.
-const ABOUT: &str = "A Worker with isolated Linux sandboxes for agents, built with koze.\n\n\
-    GET    /tools?dialect=mcp|anthropic|openai   the tools\n\
-    POST   /sessions/:id/tools/:name             call one\n\
-    GET    /sessions/:id/sandboxes/:name/files/*path   read a file; PUT writes it;\n\
-    \x20                                                with ?archive=tar, a directory\n\
-    DELETE /sessions/:id/sandboxes/:name         destroy a sandbox\n\
-    POST   /mcp                                  the same over the Model Context Protocol\n\n\
-    All of these requests must carry `Authorization: Bearer` with a token of this Worker.\n";
-
-fn definitions<S: Served>(query: &Query) -> Result<Value, Refusal> {
-    let dialect = match query.get("dialect").map_or("mcp", String::as_str) {
-        "mcp" => Dialect::Mcp,
-        "anthropic" => Dialect::Anthropic,
-        "openai" => Dialect::OpenAi,
-        "openai-responses" => Dialect::OpenAiResponses,
-        other => {
-            let message =
-                format!("unknown dialect `{other}`: use mcp, anthropic, openai or openai-responses");
-            return Err(Refusal::invalid(message));
-        }
-    };
-    let tools = S::definitions(toolset(query))?;
-    Ok(Value::Array(tools.iter().map(|tool| tool.to_json(dialect)).collect()))
 }

@@ -1,9 +1,9 @@
 //! Requests to a port of a sandbox.
 
+use koze_core::http::Tokens;
 use worker::{Request, Response};
 
 use super::answer::Refusal;
-use super::auth::Tokens;
 use crate::cloudflare::Cloudflare;
 use crate::cloudflare::preview::{Address, Key};
 

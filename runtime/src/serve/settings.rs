@@ -1,7 +1,9 @@
 //! koze's own variables and secrets, by imported getters: each lookup by a string of Rust would copy it to JavaScript first,
 //! in every request.
 
+use koze_core::tool::instructions::{Host, Programs};
 use worker::Env;
+use worker::js_sys::Array;
 use worker::wasm_bindgen::prelude::wasm_bindgen;
 use worker::wasm_bindgen::{JsCast, JsValue};
 
@@ -19,12 +21,38 @@ extern "C" {
 
     #[wasm_bindgen(method, getter, js_name = "KOZE_PREVIEW_HOST")]
     fn host(this: &Settings) -> JsValue;
+
+    /// The programs of the machine that `koze dev --local` runs on.
+    #[wasm_bindgen(method, getter, js_name = "KOZE_LOCAL_PROGRAMS")]
+    fn local_programs(this: &Settings) -> Option<LocalPrograms>;
+
+    type LocalPrograms;
+
+    #[wasm_bindgen(method, getter)]
+    fn python(this: &LocalPrograms) -> JsValue;
+
+    #[wasm_bindgen(method, getter)]
+    fn node(this: &LocalPrograms) -> JsValue;
+
+    #[wasm_bindgen(method, getter)]
+    fn images(this: &LocalPrograms) -> Option<Array>;
 }
 
 impl Settings {
     /// Returns the settings of a Worker.
     pub(super) fn of(env: &Env) -> &Self {
         env.unchecked_ref()
+    }
+
+    /// Returns where the sandboxes run.
+    pub(super) fn sandbox_host(&self) -> Host {
+        let Some(programs) = self.local_programs() else { return Host::Containers };
+        let images = programs.images().unwrap_or_default();
+        Host::Machine(Programs {
+            python: programs.python().as_string(),
+            node: programs.node().as_string(),
+            images: images.iter().filter_map(|image| image.as_string()).collect(),
+        })
     }
 
     /// Returns the host of preview URLs, if it differs from the host of the request.

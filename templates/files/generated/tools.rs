@@ -72,6 +72,9 @@ impl Profile {
                     })
                     .to_vec(),
                 //#endregion
+                //#region processes
+                processes: false,
+                //#endregion
                 //#region keep_files
                 keep_files: true,
                 //#endregion
@@ -147,6 +150,13 @@ pub fn catalog() -> ::koze::Result<::koze::tool::Catalog<Families>> {
 #[must_use]
 pub fn definitions() -> ::std::vec::Vec<::koze::tool::dialect::Definition> {
     catalog().map(|catalog| catalog.definitions(&profiles())).unwrap_or_default()
+}
+
+/// Returns what a model must know about the sandboxes of the default toolset, for its instructions: at most 1,500 characters.
+#[must_use]
+pub fn instructions(host: &::koze::tool::instructions::Host) -> ::std::string::String {
+    let families = catalog().map(|catalog| catalog.families().to_vec()).unwrap_or_default();
+    ::koze::tool::instructions::describe(&families, &profiles(), host)
 }
 
 /// Calls a tool of the default toolset in a session. Treats the input as untrusted data.

@@ -81,6 +81,9 @@ export class __KOZE_NATIVE__ extends __KOZE_BASE__ {
     instance: __KOZE_INSTANCE__,
     words: __KOZE_WORDS__,
     keepFiles: __KOZE_KEEP_FILES__,
+    //#region copy-from
+    copyFrom: __KOZE_COPY_FROM__,
+    //#endregion
     //#region send-guest
     guest: KozeGuest,
     //#endregion

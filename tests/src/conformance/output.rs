@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Capability::Exec;
 use super::session::{Session, every_byte, text};
@@ -11,6 +11,7 @@ use super::{Case, case};
 pub(super) const CASES: &[Case] = &[
     case("output_is_bounded", bounded).needs(&[Exec]),
     case("output_up_to_the_bound_is_whole", whole).needs(&[Exec]),
+    case("output_is_cut_and_kept_in_a_file", cut_and_kept).needs(&[Exec]),
     case("output_bytes_stay_bytes", bytes).needs(&[Exec]),
     case("output_order_and_emptiness", order).needs(&[Exec]),
     case("environment_is_the_sandbox_s_own", environment).needs(&[Exec]),
@@ -21,7 +22,8 @@ const MAX_OUTPUT: usize = 1024 * 1024;
 fn bounded(session: &Session) {
     let command = "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo last; \
                    echo FIRST >&2; head -c 4000000 /dev/zero | tr '\\0' y >&2; echo LAST >&2; exit 9";
-    let ran = session.run(command);
+    let ran = session.call("shell", json!({ "command": command, "max_output_chars": MAX_OUTPUT }));
+    let ran: Value = serde_json::from_str(&ran.content).expect("JSON");
     assert_eq!(ran["exit_code"], 9);
     for (stream, first, last) in
         [("stdout", "first\nxxx", "xxxlast\n"), ("stderr", "FIRST\nyyy", "yyyLAST\n")]
@@ -36,9 +38,33 @@ fn bounded(session: &Session) {
 
 fn whole(session: &Session) {
     for size in [MAX_OUTPUT - 1, MAX_OUTPUT] {
-        let ran = session.run(&format!("head -c {size} /dev/zero | tr '\\0' x"));
+        let command = format!("head -c {size} /dev/zero | tr '\\0' x");
+        let ran = session.ok("shell", json!({ "command": command, "max_output_chars": MAX_OUTPUT }));
         let out = text(&ran["stdout"]);
         assert!(out.len() == size && out.bytes().all(|byte| byte == b'x'), "{size}: {}", out.len());
+        assert!(ran.get("stdout_file").is_none(), "{ran}");
+    }
+}
+
+fn cut_and_kept(session: &Session) {
+    let ran = session.ok("shell", json!({ "command": "seq 10000; echo short >&2" }));
+    let out = text(&ran["stdout"]);
+    assert!(out.len() <= 30_000 && out.len() > 29_900, "{}", out.len());
+    assert!(out.starts_with("1\n2\n") && out.ends_with("9999\n10000\n"), "{out}");
+    let file = text(&ran["stdout_file"]);
+    assert!(out.contains(&format!("characters left out; the output is in {file} ...]")), "{out}");
+    assert_eq!((&ran["stderr"], ran.get("stderr_file")), (&json!("short\n"), None));
+    assert_eq!(session.out(&format!("seq 10000 | cmp - {file} && echo same")), "same");
+    let ran = session.ok("shell", json!({ "command": "seq 1000 >&2", "max_output_chars": 1000 }));
+    let err = text(&ran["stderr"]);
+    assert!(err.len() <= 1000 && err.ends_with("\n1000\n") && ran["stderr_file"].is_string(), "{ran}");
+    // Of bytes that are no text, as many as base64 has room for.
+    let ran = session.ok("shell", json!({ "command": "head -c 60000 /dev/zero; printf '\\377'" }));
+    let bytes = STANDARD.decode(text(&ran["stdout"])).expect("base64");
+    assert!(bytes.len() <= 22_500 && bytes.ends_with(b"\0\xff"), "{}", bytes.len());
+    assert_eq!(session.out(&format!("wc -c < {}", text(&ran["stdout_file"]))), "60001");
+    for wrong in [0, 999, 1_048_577] {
+        session.fails("shell", json!({ "command": "true", "max_output_chars": wrong }), "invalid_input");
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) const CASES: &[Case] = &[
     case("timeout_leaves_the_processes_of_other_calls", others_stay).needs(&[Exec]),
     case("background_returns_at_once_and_lives_on", background).needs(&[Exec]),
     case("background_may_go_on_printing", background_prints).needs(&[Exec]),
+    case("process_runs_and_is_read_written_and_killed", handled).needs(&[Exec]),
+    case("process_that_does_not_exist", no_process).needs(&[Exec]),
     case("calls_overlap", overlap).needs(&[Exec, AtOnce]),
     case("idle_sandboxes_sleep_and_wake", sleeps).needs(&[Exec, List, Sleep]),
     case("files_outlive_sleep", keeps).needs(&[Exec, List, Sleep, Keep]),
@@ -24,6 +26,89 @@ pub(super) const CASES: &[Case] = &[
 fn sleepers(session: &Session, seconds: u32) -> String {
     let look = "for p in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $p; echo; done 2> /dev/null";
     session.out(&format!("{look} | grep -cx 'sleep {seconds} ' || true"))
+}
+
+/// Reads the output of a process until it ends with a text. Returns the last answer, with all output.
+fn read_until(session: &Session, id: &Value, since: &Value, end: &str) -> Value {
+    let mut all = String::new();
+    let mut next = since.clone();
+    for _ in 0..60 {
+        let input = json!({ "id": id, "since": next, "wait_ms": 1000 });
+        let mut read = session.ok("process_output", input);
+        all += read["output"].as_str().expect("a text");
+        next = read["next"].clone();
+        if all.ends_with(end) {
+            read["output"] = json!(all);
+            return read;
+        }
+    }
+    panic!("{end:?} is not the end of {all:?}");
+}
+
+fn start(session: &Session, input: Value) -> Value {
+    let mut input = input;
+    input["background"] = json!(true);
+    session.ok("shell", input)["process"].clone()
+}
+
+fn handled(session: &Session) {
+    let command = "echo begun; while read line; do echo \"<$line>\"; done; echo over >&2; sleep 0.2; exit 3";
+    let id = start(session, json!({ "command": command }));
+    let begun = read_until(session, &id, &json!(0), "begun\n");
+    assert_eq!(begun, json!({ "output": "begun\n", "next": 6 }));
+    let written = session.ok("process_input", json!({ "id": id, "text": "\u{e4} b\n" }));
+    assert_eq!(written, json!({ "written": 5 }));
+    let echoed = read_until(session, &id, &begun["next"], "<\u{e4} b>\n");
+    let listed = session.ok("process_list", json!({}));
+    let expected = json!({ "id": id, "command": &command[..64], "status": "running" });
+    assert!(listed["processes"].as_array().is_some_and(|all| all.contains(&expected)), "{listed}");
+    session.ok("process_input", json!({ "id": id, "close": true }));
+    read_until(session, &id, &echoed["next"], "over\n");
+    session.until("it has ended", |session| {
+        let read =
+            session.ok("process_output", json!({ "id": id, "since": echoed["next"], "wait_ms": 5000 }));
+        read["exit_code"] == 3
+    });
+    session.fails("process_input", json!({ "id": id, "text": "a" }), "invalid_input");
+
+    // What it is given is all that it reads.
+    let counting = start(session, json!({ "argv": ["wc", "-c"], "stdin": "abc" }));
+    assert_eq!(read_until(session, &counting, &json!(0), "\n")["output"], "3\n");
+
+    // `KILL` ends what it started, too.
+    let sleeping = start(session, json!({ "command": "setsid sleep 98718 & sleep 98718" }));
+    session.until("both run", |session| sleepers(session, 98718) == "2");
+    let killed = session.ok("process_kill", json!({ "id": sleeping }));
+    assert_eq!(killed, json!({ "ok": true, "exit_code": 137 }));
+    session.until("both are gone", |session| sleepers(session, 98718) == "0");
+    let trapping = "trap 'echo got; exit 7' TERM; echo ready; while :; do sleep 0.1; done";
+    let trapping = start(session, json!({ "command": trapping }));
+    read_until(session, &trapping, &json!(0), "ready\n");
+    let ended = session.ok("process_kill", json!({ "id": trapping, "signal": "TERM" }));
+    assert_eq!(ended, json!({ "ok": true, "exit_code": 7 }));
+    session.until("nothing runs", |session| {
+        let listed = session.ok("process_list", json!({}));
+        let all = listed["processes"].as_array().expect("a list");
+        all.iter().all(|entry| entry["status"] == "exited")
+    });
+}
+
+fn no_process(session: &Session) {
+    session.ok("shell", json!({ "command": "true" }));
+    let missing = "0".repeat(32);
+    for (tool, more) in [
+        ("process_output", json!({ "id": missing })),
+        ("process_input", json!({ "id": missing, "text": "a" })),
+        ("process_kill", json!({ "id": missing })),
+    ] {
+        session.fails(tool, more, "not_found");
+        session.fails(tool, json!({ "id": "../../etc" }), "invalid_input");
+    }
+    session.fails("process_kill", json!({ "id": missing, "signal": "9" }), "invalid_input");
+    session.fails("process_output", json!({ "id": missing, "wait_ms": 60_001 }), "invalid_input");
+    let sandbox = json!({ "sandbox": "nobody", "id": missing });
+    session.fails("process_output", sandbox, "not_found");
+    session.fails("shell", json!({ "argv": ["no-such-program-at-all"], "background": true }), "not_found");
 }
 
 fn timed_out(session: &Session, command: &str, timeout_ms: u64) -> Value {
@@ -134,9 +219,17 @@ fn sleeps(session: &Session) {
     let again = session.ok("sandbox_create", json!({ "sandbox": "short" }));
     assert_eq!(again["created"], false, "{again}");
     let look = "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep [9]8716' || true";
-    assert_eq!(session.out_in("short", look), "0", "processes do not stay");
+    let woken = session.ok("shell", json!({ "sandbox": "short", "command": look }));
+    assert_eq!(woken["stdout"], "0\n", "processes do not stay");
+    let notice =
+        "1 program ended when the sandbox slept or restarted: `sleep 98716`. Start again what you need";
+    assert_eq!(woken["notice"], notice, "{woken}");
+    let next = session.ok("shell", json!({ "sandbox": "short", "command": "true" }));
+    assert!(next.get("notice").is_none(), "it is named once: {next}");
     assert_eq!(status(session), "running");
     session.until("it sleeps again", |session| status(session) == "sleeping");
+    let quiet = session.ok("shell", json!({ "sandbox": "short", "command": "true" }));
+    assert!(quiet.get("notice").is_none(), "nothing has ended: {quiet}");
 }
 
 fn keeps(session: &Session) {

@@ -1,5 +1,7 @@
 //! The cases of the tools `script`.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::origin;
@@ -11,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     case("script_built_ins", built_ins),
     case("script_built_ins_with_any_arguments", any_arguments),
     case("script_failures", failures),
+    case("script_timeout", timeout),
     case("script_hostile_results", hostile_results),
     case("script_without_eval", without_eval),
     case("script_state", state),
@@ -240,6 +243,28 @@ fn failures(session: &Session) {
     let code = "const a = []; for (;;) a.push(new Uint8Array(1000000))";
     let failure = failed(session, "run_sandbox_code", json!({ "code": code }));
     assert_eq!(failure["limit"], "memory", "{failure}");
+}
+
+/// A timeout ends a script that waits and one that computes. What it has logged and stored is kept.
+fn timeout(session: &Session) {
+    for code in ["await new Promise((done) => setTimeout(done, 25000))", "for (;;) ;"] {
+        let code = format!("await state.set('before', 1); console.log('a'); {code}");
+        let start = Instant::now();
+        let failure = failed(session, "run_sandbox_code", json!({ "code": code, "timeout_ms": 400 }));
+        assert!(start.elapsed() < Duration::from_secs(15), "{code}: {:?}", start.elapsed());
+        assert_eq!((&failure["limit"], &failure["logs"]), (&json!("time"), &json!(["a"])), "{failure}");
+        let error = failure["error"].as_str().unwrap_or_default();
+        let advice = "; `timeout_ms` can be up to 30000. What it stored with `state` and `db` is kept";
+        assert!(error.ends_with(advice), "{failure}");
+        assert_eq!(session.ok("delete_state", json!({ "key": "before" })), json!({ "deleted": true }));
+    }
+    let input = json!({ "code": "const x = 1; return x", "timeout_ms": 30_000 });
+    assert_eq!(session.ok("run_sandbox_code", input)["result"], 1);
+    assert_eq!(result(session, "return typeof x"), "undefined");
+    for timeout in [0, 30_001] {
+        let input = json!({ "code": "1", "timeout_ms": timeout });
+        refused(session, "run_sandbox_code", input, "invalid_input");
+    }
 }
 
 /// What a script does to itself does not reach the host.

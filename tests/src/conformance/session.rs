@@ -175,7 +175,10 @@ impl<'a> Session<'a> {
 
     #[track_caller]
     pub(super) fn run_in(&self, sandbox: &str, command: &str) -> Value {
-        let input = json!({ "sandbox": sandbox, "command": command, "timeout_ms": 120_000 });
+        // The cases look at all of the output; `output.rs` has those about its default limit.
+        let limits = json!({ "timeout_ms": 120_000, "max_output_chars": 1_048_576 });
+        let mut input = json!({ "sandbox": sandbox, "command": command });
+        input.as_object_mut().expect("an object").extend(limits.as_object().cloned().unwrap_or_default());
         let result = self.call("shell", input);
         serde_json::from_str(&result.content).unwrap_or_else(|_| panic!("{command}: {}", result.content))
     }

@@ -17,6 +17,7 @@ pub(super) const CASES: &[Case] = &[
     case("shell_odd_working_dirs", odd_working_dirs).needs(&[Exec]),
     case("shell_each_call_is_fresh", each_call_is_fresh).needs(&[Exec]),
     case("shell_has_no_input", no_input).needs(&[Exec]),
+    case("shell_takes_variables_input_and_arguments", takes_more).needs(&[Exec]),
     case("shell_command_is_one_argument", one_argument).needs(&[Exec]),
     case("shell_long_commands", long_commands).needs(&[Exec]),
     case("shell_longer_commands", longer_commands).needs(&[Exec, LongInput]),
@@ -37,6 +38,46 @@ fn streams_and_code(session: &Session) {
     assert!(failed.is_error, "another code than 0 is an error");
     let failed: serde_json::Value = serde_json::from_str(&failed.content).expect("and gives all the same");
     assert_eq!(failed, json!({ "stdout": "half\n", "stderr": "", "exit_code": 3 }));
+}
+
+fn takes_more(session: &Session) {
+    let odd = "a b\"'$(id)\n\u{e4}";
+    let ran = session.ok(
+        "shell",
+        json!({ "command": "printf %s \"$ODD\"; printf %s \"$B\" >&2", "env": { "ODD": odd, "B": "" } }),
+    );
+    assert_eq!((&ran["stdout"], &ran["stderr"]), (&json!(odd), &json!("")));
+    assert_eq!(session.out("echo ${ODD-unset}"), "unset", "it does not stay");
+
+    let ran = session.ok("shell", json!({ "command": "cat; echo end", "stdin": odd }));
+    assert_eq!(ran["stdout"], format!("{odd}end\n"));
+    let long = "0123456789abcdef".repeat(40_000);
+    let ran = session.ok("shell", json!({ "command": "md5sum; cat", "stdin": long }));
+    let expected = session.ok("shell", json!({ "argv": ["md5sum"], "stdin": long }));
+    assert_eq!(ran["stdout"], expected["stdout"]);
+    // A program may end before it has read everything, and one may write while it reads.
+    let ran = session.ok("shell", json!({ "command": "head -c 3", "stdin": long }));
+    assert_eq!(ran["stdout"], "012");
+    let ran = session.ok("shell", json!({ "argv": ["cat"], "stdin": long, "max_output_chars": 1_048_576 }));
+    assert!(ran["stdout"] == long.as_str(), "what was written comes back");
+
+    let argv = json!(["printf", "%s|", "a b", "$HOME", "`id`", "", odd, "-n"]);
+    let ran = session.ok("shell", json!({ "argv": argv, "working_dir": "/tmp" }));
+    assert_eq!(ran["stdout"], format!("a b|$HOME|`id`||{odd}|-n|"));
+    session.fails("shell", json!({ "argv": ["no-such-program-at-all"] }), "not_found");
+    for (wrong, code) in [
+        (json!({}), "invalid_input"),
+        (json!({ "argv": [] }), "invalid_input"),
+        (json!({ "argv": [""] }), "invalid_input"),
+        (json!({ "argv": ["a\u{0}"] }), "invalid_input"),
+        (json!({ "argv": ["true", "x".repeat(131_072)] }), "too_large"),
+        (json!({ "argv": ["true"], "command": "true" }), "invalid_input"),
+        (json!({ "command": "true", "env": { "A=B": "c" } }), "invalid_input"),
+        (json!({ "command": "true", "env": { "": "c" } }), "invalid_input"),
+        (json!({ "command": "true", "env": { "A": "\u{0}" } }), "invalid_input"),
+    ] {
+        session.fails("shell", wrong, code);
+    }
 }
 
 fn exit_codes(session: &Session) {

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::session::Session;
+use super::session::{Session, text};
 use super::{Capability, Case, case};
 
 pub(super) const CASES: &[Case] = &[
@@ -324,6 +324,18 @@ fn run_bounds(session: &Session) {
     let told: Value = serde_json::from_str(&slow.content).expect("JSON");
     assert!(slow.is_error && told["exit_code"] == 124 && told["timed_out"] == true, "{told}");
     assert_eq!(told["stdout"], "a\n");
+    let ran = session.ok(
+        "workspace__open__run",
+        json!({ "argv": ["sh", "-c", "pwd; cat; echo $A"], "working_dir": "..", "stdin": "in\n", "env": { "A": "b" } }),
+    );
+    let above = session.ok("workspace__open__run", json!({ "command": "cd ..; pwd" }));
+    assert_eq!(text(&ran["stdout"]), format!("{}in\nb\n", text(&above["stdout"])));
+    let ran = session.ok("workspace__open__run", json!({ "command": "seq 10000" }));
+    assert!(text(&ran["stdout"]).len() <= 30_000 && ran["stdout_file"].is_string(), "{ran}");
+    // They would run other programs than those that are allowed.
+    for more in [json!({ "argv": ["echo"] }), json!({ "command": "echo", "env": { "PATH": "/tmp" } })] {
+        session.fails("workspace__strict__run", more, "permission_denied");
+    }
     let long = session.err("workspace__strict__run", json!({ "command": "echo", "timeout_ms": 5001 }));
     assert_eq!(
         long,
@@ -334,8 +346,10 @@ fn run_bounds(session: &Session) {
 
 fn run_long(session: &Session) {
     let text = "é日😀".repeat(20_000);
-    let ran = session.ok("workspace__open__run", json!({ "command": format!("echo \"$0 $#\" '{text}'") }));
-    assert_eq!(ran["stdout"], format!("bash 0 {text}\n"));
+    let command = format!("echo \"$0 $#\" '{text}'");
+    let input = json!({ "command": command, "max_output_chars": 1_048_576 });
+    let ran = session.ok("workspace__open__run", input);
+    assert!(ran["stdout"] == format!("bash 0 {text}\n"), "the text comes back");
     let too_long = json!({ "command": format!(": {}", "x".repeat((1 << 20) - 1)) });
     let error = session.err("workspace__open__run", too_long);
     assert!(error.starts_with("too_large: `command` has 1048577 bytes: "), "{error}");

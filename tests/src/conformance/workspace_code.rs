@@ -1,5 +1,7 @@
 //! The cases of code in workspaces. A host serves `code` with contexts in both languages, and `python` without contexts.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::session::Session;
@@ -11,6 +13,10 @@ pub(super) const CASES: &[Case] = &[
     case("workspace_code_names_of_the_driver", names_of_the_driver).needs(&[Capability::Exec]),
     case("workspace_code_input_of_programs", input_of_programs).needs(&[Capability::Exec]),
     case("workspace_code_contexts", contexts).needs(&[Capability::Exec]),
+    case("workspace_code_context_settings", settings).needs(&[Capability::Exec]),
+    case("workspace_code_listed_contexts", listed).needs(&[Capability::Exec]),
+    case("workspace_code_restarted_context", restarted).needs(&[Capability::Exec]),
+    case("workspace_code_busy_context", busy).needs(&[Capability::Exec, Capability::AtOnce]),
     case("workspace_code_ends_as_a_program", ends).needs(&[Capability::Exec]),
     case("workspace_code_after_the_last_statement", late).needs(&[Capability::Exec]),
     case("workspace_code_endless_rest", endless).needs(&[Capability::Exec]),
@@ -19,6 +25,11 @@ pub(super) const CASES: &[Case] = &[
     case("workspace_code_isolation", isolation).needs(&[Capability::Exec, Capability::AtOnce]),
     case("workspace_code_declared", declared).needs(&[Capability::Exec]),
     case("workspace_code_restart", restart).needs(&[Capability::Exec, Capability::Restart]),
+    case("workspace_code_restart_and_keep", restart_and_keep).needs(&[
+        Capability::Exec,
+        Capability::Restart,
+        Capability::Keep,
+    ]),
     case("workspace_code_without_programs", without_programs).lacks(&[Capability::Exec]),
 ];
 
@@ -229,18 +240,247 @@ fn contexts(session: &Session) {
             session.err("workspace__code__run_in_code_context", json!({ "context_id": bad, "code": "1" }));
         assert!(error.starts_with("not_found: the text is not the ID of a context: "), "{bad}: {error}");
     }
-    // A process that was never there, in a sandbox that runs for longer.
-    let never = format!("{}-{:x}", "0".repeat(32), u64::MAX);
+    // A context that was never there, in a sandbox that runs for longer.
+    let never = format!("00000000-{:x}", u64::MAX);
     let error =
         session.err("workspace__code__run_in_code_context", json!({ "context_id": never, "code": "1" }));
     assert!(
         error.starts_with("not_found: the context has ended: the sandbox went to sleep or was restarted, "),
         "{error}"
     );
-    let slept = format!("{}-1", "0".repeat(32));
-    let error =
-        session.err("workspace__code__run_in_code_context", json!({ "context_id": slept, "code": "1" }));
+    let input = json!({ "context_id": "00000000-1", "code": "1" });
+    let error = session.err("workspace__code__run_in_code_context", input);
     assert!(error.starts_with("not_found: the sandbox went to sleep or was restarted after"), "{error}");
+    assert!(error.ends_with("Create another context, and run what it needs again"), "{error}");
+    // The error for another ID names the contexts that run.
+    let runs = create(session, "python");
+    for tool in ["run_in_code_context", "restart_code_context", "delete_code_context"] {
+        for other in ["x", "00000000-1", context.as_str()] {
+            let mut input = json!({ "context_id": other });
+            if tool == "run_in_code_context" {
+                input["code"] = "1".into();
+            }
+            // It has ended, and its settings are there.
+            if other == context && tool != "run_in_code_context" {
+                continue;
+            }
+            let error = session.err(&format!("workspace__code__{tool}"), input);
+            let named = format!(". These contexts run: `{runs}`");
+            assert!(error.starts_with("not_found: ") && error.ends_with(&named), "{tool} {other}: {error}");
+        }
+    }
+}
+
+/// Code that returns the directory and two variables of a context.
+fn look(language: &str) -> &'static str {
+    match language {
+        "python" => "import os\n[os.getcwd(), os.environ.get('KEY'), os.environ.get('MPLBACKEND')]",
+        _ => "JSON.stringify([process.cwd(), process.env.KEY, process.env.MPLBACKEND])",
+    }
+}
+
+/// What `look` returns.
+fn looked(language: &str, [dir, key, backend]: [&str; 3]) -> Value {
+    match language {
+        "python" => result(&format!("['{dir}', '{key}', '{backend}']")),
+        _ => result(&format!("'[\"{dir}\",\"{key}\",\"{backend}\"]'")),
+    }
+}
+
+fn create_with(session: &Session, input: Value) -> String {
+    let created = session.ok("workspace__code__create_code_context", input);
+    created["context_id"].as_str().expect("an ID").to_owned()
+}
+
+fn list(session: &Session) -> Vec<Value> {
+    let mut listed = session.ok("workspace__code__list_code_contexts", json!({}));
+    let Some(Value::Array(contexts)) = listed.get_mut("contexts").map(Value::take) else {
+        panic!("{listed}")
+    };
+    contexts
+}
+
+/// A context starts with a directory and variables of its own, and keeps them when it is restarted.
+fn settings(session: &Session) {
+    session.ok("workspace__code__mkdir", json!({ "path": "sub/dir", "recursive": true }));
+    for language in ["python", "javascript"] {
+        let env = json!({ "KEY": "a b$(id) ä", "MPLBACKEND": "own" });
+        let context =
+            create_with(session, json!({ "language": language, "working_dir": "sub/dir", "env": env }));
+        let expected = looked(language, ["/workspace/sub/dir", "a b$(id) ä", "own"]);
+        assert_eq!(run_in(session, &context, look(language)), expected);
+        let other = create_with(session, json!({ "language": language, "working_dir": "/tmp" }));
+        let missing = if language == "python" {
+            result("['/tmp', None, 'Agg']")
+        } else {
+            result("'[\"/tmp\",null,\"Agg\"]'")
+        };
+        assert_eq!(
+            run_in(session, &other, look(language)),
+            missing,
+            "a context does not see those of others"
+        );
+        let moved = if language == "python" { "os.chdir('/')" } else { "process.chdir('/')" };
+        run_in(session, &context, moved);
+        session.ok("workspace__code__restart_code_context", json!({ "context_id": context }));
+        assert_eq!(run_in(session, &context, look(language)), expected);
+    }
+    let long = json!({ "A": "x".repeat(100_000), "B": "x".repeat(100_000), "C": "x".repeat(100_000) });
+    for (input, error) in [
+        (json!({ "language": "python", "working_dir": "none" }), "not_found: /workspace/none "),
+        (json!({ "language": "python", "working_dir": "a\u{0}" }), "invalid_input: a path "),
+        (json!({ "language": "python", "env": { "A=B": "1" } }), "invalid_input: `A=B` in `env` "),
+        (json!({ "language": "python", "env": { "A": 1 } }), "invalid_input: "),
+        (json!({ "language": "python", "env": long }), "too_large: "),
+    ] {
+        let refused = session.err("workspace__code__create_code_context", input);
+        assert!(refused.starts_with(error), "{refused}");
+    }
+    assert_eq!(list(session).len(), 4, "a refused one is not there");
+    // Code can change the file of a context, which then cannot be restarted, and nothing else breaks.
+    let context = create(session, "python");
+    let path = format!("/tmp/koze-contexts/{context}.json");
+    let broken = [
+        format!("open('{path}', 'w').write('x' * 1_000_000)"),
+        format!("import os, shutil\nos.remove('{path}')\nos.symlink('/dev/zero', '{path}')"),
+        format!("os.remove('{path}')\nos.mkdir('{path}')"),
+        format!("os.rmdir('{path}')"),
+    ];
+    for code in &broken {
+        run_in(session, &context, code);
+        let listed = list(session).into_iter().find(|one| one["context_id"] == json!(context));
+        let listed = listed.unwrap_or_else(|| panic!("{code}"));
+        assert_eq!((listed.get("working_dir"), &listed["language"]), (None, &json!("python")), "{code}");
+        let input = json!({ "context_id": context });
+        let error = session.err("workspace__code__restart_code_context", input);
+        assert!(
+            error.starts_with("not_found: ") && error.contains("Create another context"),
+            "{code}: {error}"
+        );
+    }
+    assert_eq!(run_in(session, &context, "1"), result("1"));
+    session.ok("workspace__code__delete_code_context", json!({ "context_id": context }));
+}
+
+fn listed(session: &Session) {
+    assert_eq!(list(session), [] as [Value; 0]);
+    let first = create_with(session, json!({ "language": "py", "env": { "SECRET": "hidden" } }));
+    let second = create_with(session, json!({ "language": "js", "working_dir": "/tmp" }));
+    run_in(session, &first, "print('x' * 500_000)");
+    let contexts = list(session);
+    assert!(!json!(contexts).to_string().contains("hidden"), "values of variables are not listed");
+    let ages: Vec<u64> = contexts.iter().map(|one| one["age_ms"].as_u64().expect("an age")).collect();
+    assert!(ages[0] >= ages[1] && ages[0] < 600_000, "{ages:?}");
+    let without_ages: Vec<Value> = contexts
+        .into_iter()
+        .map(|mut one| {
+            one.as_object_mut().expect("an object").remove("age_ms");
+            one
+        })
+        .collect();
+    let expected = [
+        json!({ "context_id": first, "language": "python", "working_dir": "/workspace", "busy": false }),
+        json!({ "context_id": second, "language": "javascript", "working_dir": "/tmp", "busy": false }),
+    ];
+    assert_eq!(without_ages, expected);
+    run(session, "python", "1");
+    run_in(session, &second, "process.exit(0)");
+    session.ok("workspace__code__restart_code_context", json!({ "context_id": first }));
+    let ids: Vec<Value> = list(session).iter().map(|one| one["context_id"].clone()).collect();
+    assert_eq!(ids, [json!(first)], "only what runs is listed");
+    session.ok("workspace__code__delete_code_context", json!({ "context_id": first }));
+    assert_eq!(list(session), [] as [Value; 0]);
+}
+
+/// A restarted context has its ID, and no variables. One that has ended can be restarted until it is deleted.
+fn restarted(session: &Session) {
+    let restart =
+        |context: &str| session.ok("workspace__code__restart_code_context", json!({ "context_id": context }));
+    let err = |context: &str| {
+        let input = json!({ "context_id": context, "code": "1" });
+        session.err("workspace__code__run_in_code_context", input)
+    };
+    let context = create(session, "python");
+    let opened = "import subprocess\nx = 1\nfile = open('flushed.txt', 'w')\nfile.write('abc')\n\
+                  print(subprocess.Popen(['sleep', '600'], start_new_session=True).pid)";
+    let ran = run_in(session, &context, opened);
+    let pid = ran["outputs"][0]["text"].as_str().expect("an ID").trim().to_owned();
+    assert_eq!(restart(&context), json!({ "ok": true }));
+    let gone = run_in(session, &context, "x");
+    assert_eq!(gone["error"]["name"], "NameError", "{gone}");
+    let check = format!("import os\n[open('flushed.txt').read(), os.path.exists('/proc/{pid}')]");
+    assert_eq!(run_in(session, &context, &check), result("['abc', False]"));
+    // Twice in a row, and with code in between.
+    restart(&context);
+    restart(&context);
+    assert_eq!(run_in(session, &context, "y = 2\ny"), result("2"));
+    assert_eq!(run_in(session, &context, "y"), result("2"));
+
+    run_in(session, &context, "import os\nos._exit(0)");
+    assert!(err(&context).ends_with(". Restart it, which keeps its ID, and run what it needs again"));
+    restart(&context);
+    assert_eq!(run_in(session, &context, "3"), result("3"));
+    let stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass";
+    let input = json!({ "context_id": context, "code": stubborn, "timeout_ms": 300 });
+    let ran = session.call("workspace__code__run_in_code_context", input);
+    assert!(
+        ran.content.contains("its variables are lost: restart it, which keeps its ID"),
+        "{}",
+        ran.content
+    );
+    restart(&context);
+    assert_eq!(run_in(session, &context, "4"), result("4"));
+
+    // One that has ended can be deleted, and then it cannot be restarted.
+    run_in(session, &context, "import os\nos._exit(0)");
+    let input = json!({ "context_id": context });
+    assert_eq!(session.ok("workspace__code__delete_code_context", input.clone()), json!({ "ok": true }));
+    for tool in ["restart_code_context", "delete_code_context"] {
+        let error = session.err(&format!("workspace__code__{tool}"), input.clone());
+        assert!(error.starts_with("not_found: the context has ended: it was deleted"), "{error}");
+        assert!(error.ends_with(". Create another context, and run what it needs again"), "{error}");
+    }
+
+    let context = create(session, "javascript");
+    run_in(session, &context, "setInterval(() => {}, 1000); var x = 1");
+    let warning = "its code, timers, servers or threads still ran after two seconds, so it was killed: what it had not written yet \
+                   is lost";
+    assert_eq!(restart(&context), json!({ "ok": true, "warning": warning }));
+    assert_eq!(run_in(session, &context, "typeof x"), result("'undefined'"));
+}
+
+/// A context is listed as busy while its code runs, and a restart interrupts the code.
+fn busy(session: &Session) {
+    for (language, endless) in [
+        ("python", "while True: print('x' * 1000)"),
+        ("python", "import time\nwhile True: time.sleep(1)"),
+        ("javascript", "await new Promise((done) => setTimeout(done, 50_000))"),
+        ("javascript", "while (true);"),
+    ] {
+        let context = &create(session, language);
+        let is_busy = || {
+            let contexts = list(session);
+            contexts.iter().any(|one| one["context_id"] == json!(context) && one["busy"] == true)
+        };
+        assert!(!is_busy());
+        std::thread::scope(|scope| {
+            let running = scope.spawn(move || {
+                let input = json!({ "context_id": context, "code": endless, "timeout_ms": 50_000 });
+                session.call("workspace__code__run_in_code_context", input)
+            });
+            let start = Instant::now();
+            while !is_busy() {
+                assert!(start.elapsed() < Duration::from_secs(30) && !running.is_finished(), "never busy");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            session.ok("workspace__code__restart_code_context", json!({ "context_id": context }));
+            assert!(running.join().expect("it returns").is_error, "{endless}");
+            assert!(start.elapsed() < Duration::from_secs(40), "the code was not interrupted");
+        });
+        assert!(!is_busy());
+        assert_eq!(run_in(session, context, "7"), result("7"));
+        session.ok("workspace__code__delete_code_context", json!({ "context_id": context }));
+    }
 }
 
 /// What code has not flushed, joined or awaited is there after the run, as after a program.
@@ -408,7 +648,7 @@ fn deleted(session: &Session) {
     let context = create(session, "javascript");
     run_in(session, &context, "setInterval(() => {}, 1000)");
     let told = delete(&context);
-    let warning = "its timers, servers or threads still ran after ten seconds, so it was killed: what it had not written yet is lost";
+    let warning = "its code, timers, servers or threads still ran after ten seconds, so it was killed: what it had not written yet is lost";
     assert_eq!(told, json!({ "ok": true, "warning": warning }));
 }
 
@@ -437,9 +677,16 @@ fn timeout(session: &Session) {
             (&json!(true), &json!("a\n")),
             "{told}"
         );
+        let message = told["error"]["message"].as_str().unwrap_or_default();
+        let expected =
+            "the code ran longer than 300 ms, and was interrupted. The variables of the context are kept";
+        assert_eq!(message, expected);
         assert_eq!(run_in(session, &context, "x"), result("7"));
         let told = late(&context, stubborn);
         assert_eq!(told["variables_kept"], false, "{told}");
+        let message = told["error"]["message"].as_str().unwrap_or_default();
+        let expected = "The context has ended, and its variables are lost: restart it, which keeps its ID";
+        assert!(message.ends_with(expected), "{told}");
         let input = json!({ "context_id": context, "code": "x" });
         let error = session.err("workspace__code__run_in_code_context", input);
         assert!(error.starts_with("not_found: ") && error.contains("killed after a timeout"), "{error}");
@@ -489,8 +736,9 @@ fn declared(session: &Session) {
     assert_eq!(error, "invalid_input: this workspace does not run javascript: its languages are python");
     let error = session.err("workspace__code__run_code", json!({ "language": "ruby", "code": "1" }));
     assert_eq!(error, "invalid_input: unknown language `ruby`: use python or javascript");
-    for tool in ["create_code_context", "run_in_code_context", "delete_code_context"] {
-        let error = session.err(&format!("workspace__python__{tool}"), json!({}));
+    for tool in ["create", "list", "run_in", "restart", "delete"] {
+        let plural = if tool == "list" { "s" } else { "" };
+        let error = session.err(&format!("workspace__python__{tool}_code_context{plural}"), json!({}));
         assert!(error.starts_with("unknown_tool: "), "{error}");
     }
     let late = json!({ "language": "python", "code": "1", "timeout_ms": 600_001 });
@@ -507,6 +755,22 @@ fn restart(session: &Session) {
     assert!(
         error.starts_with("not_found: ") && error.contains("the sandbox went to sleep or was restarted"),
         "{error}"
+    );
+}
+
+/// Where files outlive the sandbox, so does what restarts a context.
+fn restart_and_keep(session: &Session) {
+    let context = create_with(session, json!({ "language": "python", "env": { "KEY": "kept" } }));
+    run_in(session, &context, "x = 1");
+    session.restart();
+    assert_eq!(list(session), [] as [Value; 0]);
+    let input = json!({ "context_id": context, "code": "x" });
+    let error = session.err("workspace__code__run_in_code_context", input);
+    assert!(error.ends_with("Restart it, which keeps its ID, and run what it needs again"), "{error}");
+    session.ok("workspace__code__restart_code_context", json!({ "context_id": context }));
+    assert_eq!(
+        run_in(session, &context, "import os\n['x' in globals(), os.environ['KEY']]"),
+        result("[False, 'kept']")
     );
 }
 

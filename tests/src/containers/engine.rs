@@ -48,6 +48,7 @@ pub struct Engine {
     socket: TempDir,
     base: Image,
     sidecar: Image,
+    unsaved: front::Unsaved,
 }
 
 impl Engine {
@@ -83,9 +84,11 @@ impl Engine {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut init = command.spawn().expect("unshare starts");
         let output = first_line(&mut init);
-        front::listen(&socket.path().join(FRONT), socket.path().join(SOCKET)).expect("a socket");
+        let unsaved = front::Unsaved::default();
+        let podman = socket.path().join(SOCKET);
+        front::listen(&socket.path().join(FRONT), podman, unsaved.clone()).expect("a socket");
         let (base, sidecar) = (Image(String::new()), Image(String::new()));
-        let mut engine = Engine { init, dir, socket, base, sidecar };
+        let mut engine = Engine { init, dir, socket, base, sidecar, unsaved };
         let output = output.recv_timeout(TIMEOUT).unwrap_or_default();
         assert_eq!(output.trim(), "ready", "podman does not answer:\n{}", engine.log());
         engine.base = root::base(&engine);
@@ -153,6 +156,21 @@ impl Engine {
             ids.and_then(|ids| ids.split_whitespace().last()) == Some("1")
         };
         processes(|_| true).into_iter().filter(of_it).find(is_first)
+    }
+
+    /// Refuses to save the disk of a container, until [`save_disk`](Self::save_disk).
+    pub fn refuse_disk(&self, container: &str) {
+        self.unsaved.add(container);
+    }
+
+    /// Returns how often it refused that.
+    pub fn refused_disks(&self, container: &str) -> usize {
+        self.unsaved.count(container)
+    }
+
+    /// Saves the disk of a container again.
+    pub fn save_disk(&self, container: &str) {
+        self.unsaved.remove(container);
     }
 
     /// Lets an image stand in for `cloudflare/debian-trixie`.

@@ -1,15 +1,17 @@
-//! The engine's socket for wrangler and workerd. It answers two requests that cost podman much, and passes on all others:
+//! The engine's socket for wrangler and workerd. It refuses to save the disks that a test names, answers two requests that cost
+//! podman much, and passes on all others:
 //!
 //! - workerd waits for the end of each container. In the API of Docker, podman then reads its database without a pause,
 //!   which takes a whole processor. In its own API, a wait costs next to nothing.
 //! - Before each container, workerd reads the addresses of the network. Podman then inspects all containers, to list those
 //!   on it.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 /// The path of podman's own API. Later versions serve it, too.
@@ -17,13 +19,50 @@ const API: &str = "/v4.0.0/libpod";
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
 
+/// The answer to a request to save a disk, as of an engine whose own disk is full.
+const REFUSAL: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: 37\r\n\r\n{\"message\":\"no space left on device\"}";
+
 /// The request for the network.
 const NETWORK: &str = "GET /networks/bridge HTTP/1.1";
 
+/// The containers whose disks are not saved, by name, and how often each of them was refused.
+#[derive(Clone, Default)]
+pub(super) struct Unsaved(Arc<Mutex<BTreeMap<String, usize>>>);
+
+impl Unsaved {
+    /// Refuses to save the disk of a container from now on.
+    pub(super) fn add(&self, container: &str) {
+        self.containers().insert(container.to_owned(), 0);
+    }
+
+    /// Saves the disk of a container again.
+    pub(super) fn remove(&self, container: &str) {
+        self.containers().remove(container);
+    }
+
+    /// Returns how often a container was refused.
+    pub(super) fn count(&self, container: &str) -> usize {
+        self.containers().get(container).copied().unwrap_or_default()
+    }
+
+    /// Returns whether a request saves the disk of one of them, and counts it.
+    fn refuses(&self, request: &str) -> bool {
+        let Some(container) = saves(request) else { return false };
+        let mut containers = self.containers();
+        let Some(count) = containers.get_mut(container) else { return false };
+        *count += 1;
+        true
+    }
+
+    fn containers(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Listens at `socket`, until the process ends, in front of the engine at `podman`.
-pub(super) fn listen(socket: &Path, podman: PathBuf) -> io::Result<()> {
+pub(super) fn listen(socket: &Path, podman: PathBuf, unsaved: Unsaved) -> io::Result<()> {
     let listener = UnixListener::bind(socket)?;
-    let podman = Podman { socket: Arc::new(podman), network: Arc::default() };
+    let podman = Podman { socket: Arc::new(podman), network: Arc::default(), unsaved };
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
             // If the engine has ended, so does the connection.
@@ -58,7 +97,9 @@ fn pass_on(mut client: UnixStream, mut to: &UnixStream, podman: &Podman) -> io::
         replace_platform_image(&mut buffer[..read]);
         let sent = &buffer[..read];
         let request = request(sent);
-        if let Some(commit) = with_body(sent) {
+        if request.is_some_and(|request| podman.unsaved.refuses(request)) {
+            client.write_all(REFUSAL)?;
+        } else if let Some(commit) = with_body(sent) {
             to.write_all(&commit)?;
         } else if request == Some(NETWORK) {
             podman.network(&mut client)?;
@@ -109,6 +150,13 @@ fn request(sent: &[u8]) -> Option<&str> {
     Some(head.split_once("\r\n")?.0)
 }
 
+/// Returns the container whose disk a request saves.
+fn saves(request: &str) -> Option<&str> {
+    let (path, query) = request.strip_prefix("POST ")?.split_once('?')?;
+    let query = query.strip_suffix(" HTTP/1.1").filter(|_| path.ends_with("/commit"))?;
+    query.split('&').find_map(|pair| pair.strip_prefix("container="))
+}
+
 /// Returns the container whose end a request waits for.
 fn waits_for(request: &str) -> Option<&str> {
     request.strip_prefix("POST /containers/")?.strip_suffix("/wait HTTP/1.1")
@@ -120,6 +168,7 @@ struct Podman {
     socket: Arc<PathBuf>,
     /// The network as JSON, as it was when it was first asked for.
     network: Arc<OnceLock<String>>,
+    unsaved: Unsaved,
 }
 
 impl Podman {
@@ -193,6 +242,26 @@ mod tests {
         ] {
             assert_eq!(container(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn requests_to_save_a_disk_that_are_refused() {
+        let unsaved = Unsaved::default();
+        unsaved.add("a");
+        for (request, expected) in [
+            ("POST /commit?repo=b&container=a&tag=c HTTP/1.1", true),
+            ("POST /v1.44/commit?container=a HTTP/1.1", true),
+            ("POST /commit?container=ab HTTP/1.1", false),
+            ("POST /containers/a/start?container=a HTTP/1.1", false),
+            ("GET /commit?container=a HTTP/1.1", false),
+        ] {
+            assert_eq!(unsaved.refuses(request), expected, "{request}");
+        }
+        assert_eq!(unsaved.count("a"), 2);
+        unsaved.remove("a");
+        assert!(!unsaved.refuses("POST /commit?container=a HTTP/1.1"));
+        let (head, body) = std::str::from_utf8(REFUSAL).unwrap().split_once("\r\n\r\n").unwrap();
+        assert!(head.ends_with(&format!("Content-Length: {}", body.len())), "{head}");
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn definitions() -> Vec<Definition> {
 
 fn dialects() {
     let definitions = definitions();
-    assert_eq!(definitions.len(), 8);
+    assert_eq!(definitions.len(), 12);
     for definition in &definitions {
         let schema = &definition.schema;
         assert_eq!(schema["type"], "object", "{}", definition.name);

@@ -29,6 +29,7 @@ fn the_first_sandbox() {
     created src/generated/koze/operations.mjs
     created src/generated/koze/guest.mjs
     created src/generated/koze/trees.mjs
+    created src/generated/koze/processes.mjs
     created src/generated/koze/calls.mjs
     created src/generated/koze/waiting.mjs
     created src/generated/koze/contract.d.ts

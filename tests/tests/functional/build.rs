@@ -64,6 +64,7 @@ fn what_a_build_prints() {
     created src/generated/koze/operations.mjs
     created src/generated/koze/guest.mjs
     created src/generated/koze/trees.mjs
+    created src/generated/koze/processes.mjs
     created src/generated/koze/calls.mjs
     created src/generated/koze/waiting.mjs
     created src/generated/koze/contract.d.ts

@@ -81,13 +81,13 @@ fn invalid_calls_are_rejected() {
     ["shell", "[\"default\", \"ls\", 1000, \"/\"]"]: 1
     invalid_input: the input of a tool must be a JSON object
     ["shell", "{}"]: 1
-    invalid_input: missing field `command`
+    invalid_input: `command` is missing: give the command line, or `argv`
     ["shell", "{\"command\": \"ls\", \"cwd\": \"/\"}"]: 1
-    invalid_input: unknown field `cwd`, expected one of `sandbox`, `command`, `timeout_ms`, `working_dir`
+    invalid_input: unknown field `cwd`, expected one of `sandbox`, `command`, `argv`, `background`, `timeout_ms`, `working_dir`, `env`, `stdin`, `max_output_chars`
     ["bash", "{}"]: 1
-    unknown_tool: unknown tool `bash`: the tools are shell, read_file, write_file, glob, browse, sandbox_create, sandbox_list, transfer
+    unknown_tool: unknown tool `bash`: the tools are shell, process_list, process_output, process_input, process_kill, read_file, write_file, glob, browse, sandbox_create, sandbox_list, transfer
     ["toString", "{}"]: 1
-    unknown_tool: unknown tool `toString`: the tools are shell, read_file, write_file, glob, browse, sandbox_create, sandbox_list, transfer
+    unknown_tool: unknown tool `toString`: the tools are shell, process_list, process_output, process_input, process_kill, read_file, write_file, glob, browse, sandbox_create, sandbox_list, transfer
     "#);
 }
 

@@ -168,6 +168,7 @@ fn json_of_a_build() {
             created("src/generated/koze/operations.mjs"),
             created("src/generated/koze/guest.mjs"),
             created("src/generated/koze/trees.mjs"),
+            created("src/generated/koze/processes.mjs"),
             created("src/generated/koze/calls.mjs"),
             created("src/generated/koze/waiting.mjs"),
             created("src/generated/koze/contract.d.ts"),
@@ -180,7 +181,7 @@ fn json_of_a_build() {
     let again = document(&project.koze(&["build", "--format", "json"]));
     let actions: Vec<&Value> =
         again["changes"].as_array().expect("a list").iter().map(|change| &change["action"]).collect();
-    assert_eq!(actions, ["unchanged"; 19]);
+    assert_eq!(actions, ["unchanged"; 20]);
 }
 
 #[test]

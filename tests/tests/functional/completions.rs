@@ -11,6 +11,8 @@ fn a_script_for_each_shell() {
         let run = project.koze(&["completions", shell]);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{shell}");
         assert!(run.stdout.contains("migrate") && run.stdout.contains("delete-storage"), "{shell}");
+        assert!(run.stdout.contains("--version") || shell == "fish", "{shell}");
+        assert!(!run.stdout.contains("supervise") && !run.stdout.contains("guard"), "{shell}");
     }
     assert_eq!(project.koze(&["completions", "tcl"]).code, 2);
 }

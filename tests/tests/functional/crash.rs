@@ -9,7 +9,7 @@ use std::time::Duration;
 use insta::assert_snapshot;
 use koze_tests::{Project, Snapshot, koze, root, run};
 
-use crate::common::{BY_HAND, SHELL, built, plain, sandbox, shell};
+use crate::common::{BY_HAND, SHELL, built, package, plain, sandbox, shell};
 
 /// More points than any run has, so that counting ends.
 const MAX_POINTS: usize = 200;
@@ -85,6 +85,14 @@ impl Scenario {
         }
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "after {at}: {}", run.stdout);
         assert_eq!(project.diff(&self.after), "", "the next build after {at}");
+    }
+
+    /// Checks that the command is refused once it was done, and changes nothing.
+    fn repeats_change_nothing(&self) {
+        let project = project_of(&self.after);
+        let again = self.run(&project, None);
+        assert_eq!(again.status.code(), Some(1), "{again:?}");
+        assert_eq!(project.diff(&self.after), "", "the command was repeated");
     }
 
     fn survives_kills(&self) {
@@ -207,6 +215,33 @@ fn addition() -> Scenario {
     let project = changed_project();
     built(&project);
     Scenario::new(&project, &["add", "extra"])
+}
+
+/// A move to the backend `managed`, in place or side by side.
+fn migration(config: (&str, &str), side_by_side: bool) -> Scenario {
+    let project = package();
+    project.write(config.0, config.1);
+    let native = "#[sandbox(backend = \"native\", image = \"debian:12-slim\", instance_type = \"basic\")]";
+    sandbox(&project, SHELL, &format!("{native}\npub struct ShellSandbox;"));
+    built(&project);
+    let in_place = ["migrate", "--backend", "managed", "shell"];
+    let more: &[&str] = if side_by_side { &["--side-by-side"] } else { &[] };
+    Scenario::new(&project, &[&in_place[..], more].concat())
+}
+
+const TOML: (&str, &str) =
+    ("wrangler.toml", "# Written by hand.\nname = \"app\"\nmain = \"src/generated/worker.mjs\"\n");
+
+#[test]
+fn a_kill_or_a_full_disk_in_a_migration() {
+    for config in [("wrangler.jsonc", BY_HAND), TOML] {
+        for side_by_side in [false, true] {
+            let scenario = migration(config, side_by_side);
+            scenario.survives_kills();
+            scenario.survives_errors();
+            scenario.repeats_change_nothing();
+        }
+    }
 }
 
 #[test]

@@ -230,6 +230,58 @@ fn tombstones_are_named_after_a_deployment() {
     assert_eq!(run(&project, &["deploy", "--env", "staging"], "").stderr, "");
 }
 
+/// After a move to `managed`, the application of the former backend runs on, and only the account knows.
+#[test]
+fn former_applications_that_still_run_are_named() {
+    let project = project();
+    // Without a former one, nothing is asked.
+    assert_eq!(run(&project, &["deploy"], "").code, 0);
+    assert!(!notes(&project).contains("containers"), "{}", notes(&project));
+    let migrated = project.koze(&["migrate", "--backend", "managed"]);
+    assert_eq!(migrated.code, 0, "{migrated:?}");
+    // An image that needs no engine.
+    let attribute = "#[sandbox(backend = \"managed\", image = \"cloudflare/debian-trixie\")]";
+    sandbox(&project, SHELL, &format!("{attribute}\npub struct ShellSandbox;"));
+    built(&project);
+    assert!(project.read("koze.lock").contains("former_containers = [\"shell-sandbox\"]"));
+    // The deployment itself prints something else.
+    let deploy = |list: &str| {
+        let run =
+            run(&project, &["deploy"], &format!("case $1 in deploy) echo deployed ;; *) {list} ;; esac"));
+        assert_eq!((run.code, run.stdout.as_str()), (0, "deployed\n"), "{run:?}");
+        run.stderr
+    };
+    let application =
+        |name: &str, id: &str| format!("{{ \"id\": \"{id}\", \"name\": \"{name}\", \"instances\": 0 }}");
+    let both = [application("shell-sandbox-managed", "new-id"), application("shell-sandbox", "old-id")];
+    assert_snapshot!(deploy(&format!("echo '[{}]'", both.join(", "))), @"
+    warning: the application `shell-sandbox` of an earlier deployment still exists, and its containers are billed
+      = help: delete it with `npx wrangler containers delete old-id`
+    ");
+    assert_snapshot!(notes(&project), @"
+    [PROJECT]
+    containers
+    list
+    --json
+    --per-page
+    1000
+    --env=
+    [PROJECT]/node_modules/.bin/node
+    ");
+    assert_eq!(deploy(&format!("echo '[{}]'", both[0])), "");
+    assert_eq!(deploy("echo '[]'"), "");
+    let unknown = deploy("echo 'You are not logged in.'");
+    assert_snapshot!(unknown, @"
+    warning: cannot tell whether the former applications still run: shell-sandbox
+      = help: `npx wrangler containers list` shows them; each is billed until `npx wrangler containers delete ID`
+    ");
+    for failure in ["echo '[]'; exit 1", "echo '{ \"error\": 1 }'", "exit 1", "true"] {
+        assert_eq!(deploy(failure), unknown, "{failure}");
+    }
+    // A deployment that failed says nothing.
+    assert_eq!(run(&project, &["deploy"], "exit 1").stderr, "");
+}
+
 #[test]
 fn arguments_that_koze_needs_itself_are_rejected() {
     let project = project();

@@ -29,9 +29,16 @@ fn machine(project: &Project) {
 fn doctor(project: &Project, args: &[&str]) -> Run {
     let mut command = koze();
     command.arg("doctor").args(args).env("PATH", project.path("tools")).env_remove("WRANGLER_DOCKER_BIN");
+    command.env("KOZE_IMAGES", project.path("images"));
     let mut run = project.run(command);
     // This line depends on the user who runs the tests.
     run.stdout = run.stdout.split_inclusive('\n').filter(|line| !line.contains("  groups  ")).collect();
+    // As this part does on the machine.
+    if let Some((before, after)) = run.stdout.split_once("its programs (")
+        && let Some((_, after)) = after.split_once(')')
+    {
+        run.stdout = format!("{before}its programs (VERSIONS){after}");
+    }
     run
 }
 
@@ -58,6 +65,7 @@ fn all_is_well() {
     ok       target        wasm32-unknown-unknown is installed
     ok       worker-build  on the PATH
     ok       koze          on the PATH
+    ok       local         new sandboxes on this machine have its programs (VERSIONS) in place of those of their images: `shell`; `koze image pull` stores images of registries
     ");
     assert_eq!(doctor(&project, &["--strict"]).code, 1, "a warning counts");
 }
@@ -92,7 +100,27 @@ fn a_machine_without_tools_and_an_outdated_project() {
                            run `cargo install worker-build`
     warning  koze          not on the PATH, where `build.command` expects it
                            run `cargo install --path cli` in a checkout of koze
+    ok       local         new sandboxes on this machine have its programs (VERSIONS) in place of those of their images: `shell`; `koze image pull` stores images of registries
     ");
+}
+
+/// Only an account could say how many disks there are, and none is asked.
+#[test]
+fn saved_disks_are_bounded() {
+    let project = package();
+    let keeps = |more: &str| {
+        format!(
+            "#[sandbox(backend = \"managed\", image = \"cloudflare/debian-trixie\"{more})]\npub struct ShellSandbox;"
+        )
+    };
+    let line = |run: &Run| run.stdout.lines().find(|line| line.contains("  disks  ")).map(str::to_owned);
+    sandbox(&project, SHELL, &keeps(""));
+    built(&project);
+    machine(&project);
+    assert_eq!(line(&doctor(&project, &[])), None);
+    sandbox(&project, SHELL, &keeps(", keep_files = true"));
+    built(&project);
+    assert_snapshot!(line(&doctor(&project, &[])).unwrap_or_default(), @"ok       disks         `src/server/shell.sandbox.rs` with `keep_files`: a sandbox has one saved disk of at most 20 GB, which the platform deletes 30 days after it was saved or used; disks that a later one replaced, and those of destroyed sandboxes, exist until then, too");
 }
 
 #[test]
@@ -224,7 +252,8 @@ fn json_output() {
             "docker",
             "target",
             "worker-build",
-            "koze"
+            "koze",
+            "local"
         ]
     );
     assert_eq!(document["checks"][0]["status"], "ok");

@@ -66,6 +66,7 @@ fn a_library_becomes_a_package_that_koze_builds() {
     created src/generated/koze/operations.mjs
     created src/generated/koze/guest.mjs
     created src/generated/koze/trees.mjs
+    created src/generated/koze/processes.mjs
     created src/generated/koze/calls.mjs
     created src/generated/koze/waiting.mjs
     created src/generated/koze/contract.d.ts

@@ -8,6 +8,8 @@ mod build;
 mod call;
 mod check;
 mod classes;
+#[cfg(target_os = "linux")]
+mod clients;
 mod cloned;
 mod common;
 mod completions;
@@ -21,6 +23,8 @@ mod demo;
 mod deploy;
 mod destroy;
 mod doctor;
+#[cfg(target_os = "linux")]
+mod exec;
 mod explain;
 mod exports;
 mod files;
@@ -28,9 +32,12 @@ mod former;
 mod forms;
 mod github;
 mod image;
+mod image_store;
 mod init;
 mod links;
 mod list;
+#[cfg(target_os = "linux")]
+mod log;
 mod managed;
 mod mcp;
 mod migrate;
@@ -40,11 +47,17 @@ mod names;
 mod new;
 mod ownership;
 mod package;
+#[cfg(target_os = "linux")]
+mod pages;
 mod prove;
+#[cfg(target_os = "linux")]
+mod ps;
 mod registry;
 mod remove;
 mod rename;
 mod rules;
+#[cfg(target_os = "linux")]
+mod run;
 mod sandboxes;
 mod schema;
 #[cfg(target_os = "linux")]

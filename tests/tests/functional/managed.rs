@@ -234,6 +234,7 @@ fn a_sandbox_moves_in_place() {
     updated src/generated/worker.d.mts
     created src/generated/koze/managed.mjs
     created src/generated/koze/managed.d.mts
+    created src/generated/koze/copy.mjs
     updated src/generated/native/shell.Dockerfile
     updated koze.lock
     next: commit these files, including `koze.lock`
@@ -336,5 +337,254 @@ fn new_projects_and_sandboxes() {
     next: cd app && npm install && npm run check (its README.md says what these need)
     note: Durable Object-managed Containers are a public beta of Cloudflare since 2026-09-30: they may change, and a class cannot go back to another backend
     note: `cloudflare/debian-trixie` has Node, and lacks Python, Git and curl: set `image` to a Dockerfile for other programs
+    "#);
+}
+
+/// A sandbox whose Dockerfile is next to it, and a configuration with its entries.
+fn beside(config: &str, text: &str) -> Project {
+    let project = package();
+    project.write(config, text);
+    project.write("src/server/python.Dockerfile", "FROM python:3.12-slim\n");
+    sandbox(
+        &project,
+        "src/server/python.sandbox.rs",
+        "#[sandbox(\n    backend = \"native\", // ours\n    max_instances = 3,\n    env_vars(A = \"1\"),\n    default\n)]\npub struct PythonSandbox;",
+    );
+    built(&project);
+    project
+}
+
+/// The configuration in JSONC.
+const JSONC: &str = "{\n  \"name\": \"app\",\n  \"main\": \"src/generated/worker.mjs\"\n  // ours\n}\n";
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "most of them are the text that koze prints")]
+fn a_sandbox_moves_side_by_side() {
+    let project = beside("wrangler.jsonc", JSONC);
+    let before = project.snapshot();
+    let command = ["migrate", "--backend", "managed", "--side-by-side"];
+    let looked = project.koze(&[&command[..], &["--dry-run"]].concat());
+    assert_eq!((looked.code, looked.stderr.as_str()), (0, ""), "{}", looked.stdout);
+    for shown in [
+        "+    copy_from = \"python\"",
+        "+    copyFrom: \"PYTHON_SANDBOX\"",
+        "+      \"class_name\": \"PythonManagedSandbox\"",
+    ] {
+        assert!(looked.stdout.contains(shown), "{}", looked.stdout);
+    }
+    assert_eq!(project.snapshot(), before, "a dry run writes nothing");
+    let run = project.koze(&[&command[..], &["python"]].concat());
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_snapshot!(run.stdout, @"
+    2 sandboxes in wrangler.jsonc
+      src/server/python-managed.sandbox.rs  PythonManagedSandbox  PYTHON_MANAGED_SANDBOX  ./src/server/python.Dockerfile, with koze's guest
+      src/server/python.sandbox.rs          PythonSandbox         PYTHON_SANDBOX          ./src/server/python.Dockerfile, with koze's guest
+    created src/server/python-managed.sandbox.rs
+    updated wrangler.jsonc
+    updated src/generated/mod.rs
+    updated src/generated/env.rs
+    updated src/generated/tools.rs
+    updated src/generated/tools.json
+    updated src/generated/worker.mjs
+    updated src/generated/worker.d.mts
+    created src/generated/koze/managed.mjs
+    created src/generated/koze/managed.d.mts
+    created src/generated/koze/copy.mjs
+    created src/generated/native/python-managed.Dockerfile
+    updated koze.lock
+    next: commit these files, including `koze.lock`
+    `PythonManagedSandbox` has the backend `managed`: its image is ./src/server/python.Dockerfile, with koze's guest added; `max_instances` is left out, because it needs the registry
+    when an object of `PythonManagedSandbox` is opened for the first time, it copies the files of the object of `PythonSandbox` with the same name, if that one is awake; `python` stays as it is
+    note: Durable Object-managed Containers are a public beta of Cloudflare since 2026-09-30: they may change, and a class cannot go back to another backend
+    next: use `env.python_managed_sandbox()` where the Worker uses `env.python_sandbox()`; agents choose `python-managed` as the image of a new sandbox
+    next: move `default` from src/server/python.sandbox.rs to src/server/python-managed.sandbox.rs when new sessions should use it
+    next: when nothing uses `python` any more, remove `copy_from` from src/server/python-managed.sandbox.rs, delete src/server/python.sandbox.rs, and run `koze remove python --delete-storage`
+    next: install Docker, with which wrangler builds the images
+    ");
+    assert_snapshot!(users_diff(&before, &project.snapshot()), @r#"
+    --- /dev/null
+    +++ b/src/server/python-managed.sandbox.rs
+    @@ -0,0 +1,10 @@
+    +use koze::prelude::*;
+    +
+    +#[sandbox(
+    +    backend = "managed",
+    +    env_vars(A = "1"),
+    +    copy_from = "python",
+    +    image = "./python.Dockerfile",
+    +    name = "app-python-managed"
+    +)]
+    +pub struct PythonManagedSandbox;
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -9,6 +9,17 @@
+           "image_build_context": "./src/server",
+           "instance_type": "lite",
+           "max_instances": 3
+    +    },
+    +    {
+    +      "name": "app-python-managed",
+    +      "class_name": "PythonManagedSandbox",
+    +      "scheduling_policy": "durable_object",
+    +      "images": {
+    +        "python-managed": {
+    +          "dockerfile": "./src/generated/native/python-managed.Dockerfile",
+    +          "build_context": "./src/server"
+    +        }
+    +      }
+         }
+       ],
+       "durable_objects": {
+    @@ -16,6 +27,10 @@
+           {
+             "name": "PYTHON_SANDBOX",
+             "class_name": "PythonSandbox"
+    +      },
+    +      {
+    +        "name": "PYTHON_MANAGED_SANDBOX",
+    +        "class_name": "PythonManagedSandbox"
+           }
+         ]
+       },
+    @@ -23,6 +38,10 @@
+         {
+           "tag": "v1",
+           "new_sqlite_classes": ["PythonSandbox"]
+    +    },
+    +    {
+    +      "tag": "v2",
+    +      "new_sqlite_classes": ["PythonManagedSandbox"]
+         }
+       ]
+       // ours
+    "#);
+    let worker = project.read("src/generated/worker.mjs");
+    assert!(worker.contains("copyFrom: \"PYTHON_SANDBOX\""), "{worker}");
+    assert!(project.path("src/generated/koze/copy.mjs").exists());
+    built(&project);
+
+    // Repeating the command changes nothing, with the name or without it.
+    let again = refused_with(&project, &command);
+    assert_snapshot!(again, @"
+    error[K122]: cannot migrate side by side: `python-managed` already copies the files of `python`
+     |
+     = help: there is nothing to migrate: deploy it, and use it instead of the other one
+
+    1 error; nothing was written
+    ");
+    assert_eq!(refused_with(&project, &[&command[..], &["python"]].concat()), again);
+    let other =
+        refused_with(&project, &["migrate", "--backend", "managed", "--side-by-side", "python-managed"]);
+    assert!(other.starts_with("error[K079]"), "{other}");
+    let back = refused_with(&project, &["migrate", "--backend", "native", "python-managed"]);
+    assert!(back.starts_with("error[K102]"), "{back}");
+    let native = refused_with(&project, &["migrate", "--backend", "native", "--side-by-side", "python"]);
+    assert!(native.starts_with("error[K122]"), "{native}");
+}
+
+#[test]
+fn the_name_of_a_source_follows_a_rename() {
+    let project = package();
+    sandbox(&project, "src/server/python.sandbox.rs", "#[sandbox]\npub struct PythonSandbox;");
+    built(&project);
+    let run = project.koze(&["migrate", "--backend", "managed", "--side-by-side"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let run = project.koze(&["rename", "python", "snake"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(project.read("src/server/python-managed.sandbox.rs").contains("copy_from = \"snake\""));
+    assert!(project.read("src/generated/worker.mjs").contains("copyFrom: \"SNAKE_SANDBOX\""));
+}
+
+#[test]
+fn the_source_of_a_copy_is_removed_last() {
+    let project = beside("wrangler.jsonc", JSONC);
+    let run = project.koze(&["migrate", "--backend", "managed", "--side-by-side"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    fs_err::remove_file(project.path("src/server/python.sandbox.rs")).expect("it was there");
+    let remove = ["remove", "python", "--delete-storage"];
+    assert_snapshot!(refused_with(&project, &remove), @r#"
+    error[K120]: `PythonManagedSandbox` copies the files of `python`, and there is no such sandbox
+     --> src/server/python-managed.sandbox.rs:6:17
+      |
+    6 |     copy_from = "python",
+      |                 ^^^^^^^^
+      |
+      = help: write the name of another sandbox's file, without `.sandbox.rs`; before you remove that sandbox, remove the key `copy_from`, after which new objects begin without files
+
+    1 error; nothing was written
+    "#);
+    let file = "src/server/python-managed.sandbox.rs";
+    project.write(file, project.read(file).replace("    copy_from = \"python\",\n", ""));
+    let run = project.koze(&remove);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(!project.read("src/generated/worker.mjs").contains("PythonSandbox "));
+}
+
+#[test]
+fn sources_of_copies_that_are_refused() {
+    let managed = "backend = \"managed\", image = \"debian:12-slim\"";
+    let table: Vec<String> = [
+        "backend = \"native\", image = \"debian:12-slim\", copy_from = \"python\"".to_owned(),
+        format!("{managed}, copy_from = \"Python\""),
+        format!("{managed}, copy_from = \"python\""),
+        format!("{managed}, copy_from = \"shell\""),
+    ]
+    .iter()
+    .map(|keys| errors(keys).join("\n"))
+    .collect();
+    assert_snapshot!(table.join("\n"), @r#"
+    error[K073]: `copy_from` is not available with the backend `native`
+      = help: only Durable Object-managed Containers have `copy_from`: remove it, or write `backend = "managed"`
+    error[K013]: `Python` is not a valid `copy_from`
+      = help: `copy_from` takes the name of another sandbox's file, without `.sandbox.rs`
+    error[K120]: `ShellSandbox` copies the files of `python`, and there is no such sandbox
+      = help: write the name of another sandbox's file, without `.sandbox.rs`; before you remove that sandbox, remove the key `copy_from`, after which new objects begin without files
+    error[K121]: `ShellSandbox` copies the files of `shell`, which has the backend `managed`, too
+      = help: name a sandbox with the backend `sdk` or `native`, or remove the key `copy_from`
+    "#);
+}
+
+#[test]
+fn one_sandbox_moves_side_by_side_at_a_time() {
+    let project = beside("wrangler.jsonc", JSONC);
+    sandbox(&project, "src/server/shell.sandbox.rs", "#[sandbox]\npub struct ShellSandbox;");
+    built(&project);
+    assert_snapshot!(refused_with(&project, &["migrate", "--backend", "managed", "--side-by-side"]), @"
+    error[K122]: cannot migrate side by side: several sandboxes can move, and one moves at a time
+     |
+     = help: name one of `python` and `shell`
+
+    1 error; nothing was written
+    ");
+    // An image of the SDK, and the limit of the registry.
+    let manifest = project.read("Cargo.toml");
+    project.write("Cargo.toml", format!("{manifest}\n[package.metadata.koze]\nregistry = true\n"));
+    for name in ["shell", "python"] {
+        let run = project.koze(&["migrate", "--backend", "managed", "--side-by-side", name]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    }
+    let [shell, python] =
+        ["shell", "python"].map(|name| project.read(format!("src/server/{name}-managed.sandbox.rs")));
+    assert_snapshot!(format!("{shell}{python}"), @r#"
+    use koze::prelude::*;
+
+    #[sandbox(
+        image = "docker.io/cloudflare/sandbox:0.12.10",
+        backend = "managed",
+        copy_from = "shell",
+        name = "app-shell-managed"
+    )]
+    pub struct ShellManagedSandbox;
+    use koze::prelude::*;
+
+    #[sandbox(
+        backend = "managed",
+        max_instances = 3,
+        env_vars(A = "1"),
+        copy_from = "python",
+        image = "./python.Dockerfile",
+        name = "app-python-managed"
+    )]
+    pub struct PythonManagedSandbox;
     "#);
 }

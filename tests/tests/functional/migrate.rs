@@ -18,6 +18,11 @@ const LEGACY: &str = r#"{
 }
 "#;
 
+/// Returns a source with its keys in one line, as short attributes have them.
+fn in_one_line(source: &str) -> String {
+    source.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn legacy(config: &str) -> Project {
     let project = package();
     project.write("wrangler.jsonc", config);
@@ -56,6 +61,7 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     created src/generated/koze/operations.mjs
     created src/generated/koze/guest.mjs
     created src/generated/koze/trees.mjs
+    created src/generated/koze/processes.mjs
     created src/generated/koze/calls.mjs
     created src/generated/koze/waiting.mjs
     created src/generated/koze/contract.d.ts
@@ -184,7 +190,7 @@ fn a_custom_image_reaches_every_environment() {
         project.write("Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
         let run = project.koze(&["migrate"]);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-        let source = project.read("src/server/shell.sandbox.rs");
+        let source = in_one_line(&project.read("src/server/shell.sandbox.rs"));
         let keys = "image = \"../../Dockerfile\", image_build_context = \"../..\", image_vars(NODE = \"22\")";
         assert!(source.contains(&format!("internet = true, {keys}, instance_type = \"basic\"")), "{source}");
         let config = project.read("wrangler.jsonc");
@@ -206,7 +212,7 @@ fn a_registry_image_and_limits_reach_every_environment() {
     );
     let run = project.koze(&["migrate"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-    let source = project.read("src/server/shell.sandbox.rs");
+    let source = in_one_line(&project.read("src/server/shell.sandbox.rs"));
     let keys =
         "image = \"registry.example.com/mine:1\", instance(vcpu = 1, memory_mib = 4096), max_instances = 7";
     assert!(source.contains(keys), "{source}");

@@ -49,6 +49,7 @@ fn a_project_in_an_empty_directory() {
     hello/src/generated/koze/native.mjs
     hello/src/generated/koze/operations.mjs
     hello/src/generated/koze/platform.mjs
+    hello/src/generated/koze/processes.mjs
     hello/src/generated/koze/sessions.d.mts
     hello/src/generated/koze/sessions.mjs
     hello/src/generated/koze/trees.mjs

@@ -51,6 +51,7 @@ fn hand_written_entries_are_adopted() {
     created src/generated/koze/operations.mjs
     created src/generated/koze/guest.mjs
     created src/generated/koze/trees.mjs
+    created src/generated/koze/processes.mjs
     created src/generated/koze/calls.mjs
     created src/generated/koze/waiting.mjs
     created src/generated/koze/contract.d.ts

@@ -50,7 +50,7 @@ fn every_image_source_and_action() {
         changes.iter().map(|change| change["action"].clone()).collect()
     };
     assert_eq!(actions(&built)[..2], ["update", "create"]);
-    assert_eq!(actions(&output(&project, &["list"], 0)), ["unchanged"; 19]);
+    assert_eq!(actions(&output(&project, &["list"], 0)), ["unchanged"; 20]);
 }
 
 #[test]

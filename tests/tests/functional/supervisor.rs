@@ -215,7 +215,10 @@ fn the_supervisor_inherits_nothing_from_the_shell() {
     shell
         .args(["-c", "exec 9< held && \"$0\" \"$@\" 9<&9"])
         .arg(command.get_program())
-        .args(command.get_args());
+        .args(command.get_args())
+        // The only variables that koze passes on: the paths of certificate authorities.
+        .env_remove("SSL_CERT_FILE")
+        .env_remove("SSL_CERT_DIR");
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
             shell.env(name, value);
@@ -229,7 +232,11 @@ fn the_supervisor_inherits_nothing_from_the_shell() {
     let [supervisor] = host.supervisors()[..] else { panic!("{:?}", host.supervisors()) };
     let of = |what: &str| format!("/proc/{supervisor}/{what}");
     let environment = fs::read_to_string(of("environ")).expect("its environment");
-    assert_eq!(environment, "KOZE_SUPERVISOR_IDLE_MS=20000\0");
+    // Without a home, it does not know where the images are.
+    let mut variables: Vec<_> = environment.split_terminator('\0').collect();
+    variables.sort_unstable();
+    let [images, "KOZE_SUPERVISOR_IDLE_MS=20000"] = variables[..] else { panic!("{variables:?}") };
+    assert!(images.starts_with("KOZE_IMAGES=/") && images.ends_with("/images"), "{images}");
     assert_eq!(fs::read_link(of("cwd")).expect("its directory").to_str(), Some("/"));
     let open = fs::read_dir(of("fd")).expect("its descriptors").flatten();
     let held = open.filter_map(|entry| fs::read_link(entry.path()).ok()).find(|path| path.ends_with("held"));
@@ -272,6 +279,56 @@ fn a_sandbox_follows_its_file() {
     assert_eq!(host.shell(&format!("cat file; {proxies}")), "kept\n0\n");
     host.kill_supervisors();
     assert_eq!(host.shell(proxies), "0\n");
+}
+
+#[test]
+fn programs_that_end_with_a_change_or_an_upgrade_are_named_once() {
+    let host = sandboxes();
+    let file = "src/server/shell.sandbox.rs";
+    let with = "(tools = [\"agent\", \"thread\", \"workspace\"], workspace(name = \"box\", shell), default)";
+    let shut = host.read(file).replace("(default)", with);
+    let open = shut.replace("default)]", "default, internet = true)]");
+    assert_ne!(shut, open);
+    let start = |seconds: &str| json!({ "command": format!("sleep {seconds} > /dev/null 2>&1 &") });
+    let look = json!({ "command": "echo there" });
+    let notice = |program: &str| {
+        format!(
+            "1 program ended when the sandbox slept or restarted: `sleep {program}`. Start again what you need"
+        )
+    };
+    host.write(file, &shut);
+
+    let agent = length("7011");
+    host.call("shell", &start(&agent), &[]);
+    host.write(file, &open);
+    let told = host.call("shell", &look, &[]);
+    assert_eq!((&told["stdout"], &told["notice"]), (&json!("there\n"), &json!(notice(&agent))));
+    assert_eq!(host.call("shell", &look, &[]).get("notice"), None);
+    // Nothing runs now.
+    host.write(file, &shut);
+    assert_eq!(host.call("shell", &look, &[]).get("notice"), None);
+
+    let workspace = length("7012");
+    let tools = ["--tools", "workspace"];
+    host.call("workspace__box__run", &start(&workspace), &tools);
+    host.write(file, &open);
+    assert_eq!(host.call("workspace__box__run", &look, &tools)["notice"], notice(&workspace));
+    assert_eq!(host.call("workspace__box__run", &look, &tools).get("notice"), None);
+
+    let thread = length("7013");
+    host.call("shell", &start(&thread), &[]);
+    host.write(file, &shut);
+    let input = json!({ "description": "look", "command": "echo there" }).to_string();
+    let bash = || host.koze(&["call", "bash", &input, "--tools", "thread"]).stdout;
+    assert_eq!(bash(), format!("there\n[{}]\n", notice(&thread)));
+    assert_eq!(bash(), "there\n\n", "it is named once");
+
+    // Another program starts the sandbox then.
+    let upgraded = length("7014");
+    host.call("shell", &start(&upgraded), &[]);
+    let other = host.run(host.other_build(&["call", "shell", &look.to_string()]));
+    let told: Value = serde_json::from_str(&other.stdout).expect("JSON");
+    assert_eq!(told["notice"], notice(&upgraded), "{other:?}");
 }
 
 #[test]

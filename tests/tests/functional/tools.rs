@@ -47,7 +47,7 @@ fn each_dialect_has_its_own_keys() {
         ("openai-responses", "/parameters/type"),
     ] {
         let tools = listed(&project.koze(&["tools", "--dialect", dialect]));
-        assert_eq!(tools.len(), 8, "{dialect}");
+        assert_eq!(tools.len(), 12, "{dialect}");
         for tool in tools {
             assert_eq!(tool.pointer(schema), Some(&Value::from("object")), "{dialect}: {tool}");
         }

@@ -52,8 +52,8 @@ fn calls_are_answered() {
             405,
             r#""code":"method_not_allowed","message":"this takes POST""#,
         ),
-        ("POST /sessions/default/tools".to_owned(), "{}", 404, "/mcp"),
-        ("POST /sessions/default/tools/shell/x".to_owned(), "{}", 404, "/mcp"),
+        ("POST /sessions/default/tools".to_owned(), "{}", 404, "lists the routes"),
+        ("POST /sessions/default/tools/shell/x".to_owned(), "{}", 404, "lists the routes"),
     ] {
         for accept in ["", "Accept: text/event-stream\r\n"] {
             let (told, _, body) = ask(&request, accept, input);

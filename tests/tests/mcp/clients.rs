@@ -50,7 +50,8 @@ fn result(seen: &Value) -> (bool, Value) {
 pub(crate) fn without_hints(mut tools: Value) -> Value {
     for tool in tools.as_array_mut().expect("a list") {
         let hints = tool.as_object_mut().and_then(|tool| tool.remove("annotations"));
-        let reads = ["read_file", "glob", "sandbox_list"].contains(&tool["name"].as_str().expect("a name"));
+        let reading = ["read_file", "glob", "sandbox_list", "process_list", "process_output"];
+        let reads = reading.contains(&tool["name"].as_str().expect("a name"));
         assert_eq!(hints.map(|hints| hints["readOnlyHint"].clone()), Some(json!(reads)), "{tool}");
     }
     tools
@@ -61,7 +62,7 @@ fn tools_and_results() {
     let host = project();
     let listed = host.koze(&["tools"]);
     let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
-    assert_eq!(listed.as_array().map(Vec::len), Some(8));
+    assert_eq!(listed.as_array().map(Vec::len), Some(12));
     everywhere(&host, "tools", &[], |seen, place| {
         assert_eq!(seen["server"]["name"], "koze", "{place}");
         assert_eq!(without_hints(seen["tools"].clone()), listed, "{place}");

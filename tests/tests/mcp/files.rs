@@ -76,11 +76,11 @@ fn what_cannot_be_read_or_written() {
         ("GET", format!("{BELOW}/a%FF"), "", 400, "UTF-8"),
         ("GET", BELOW.to_owned(), "", 400, "is_directory"),
         ("PUT", format!("{BELOW}/home/user/f"), "Content-Range: bytes 0-0/1\r\n", 400, "Content-Range"),
-        ("DELETE", format!("{BELOW}/home/user/f"), "", 405, "GET, HEAD, PUT"),
+        ("POST", format!("{BELOW}/home/user/f"), "", 405, "GET, HEAD, PUT, DELETE"),
         ("GET", "/sessions/other/sandboxes/default/files/x".to_owned(), "", 404, "another session"),
         ("GET", "/sessions/default/sandboxes/none/files/x".to_owned(), "", 404, "no sandbox"),
         ("GET", "/sessions/default/sandboxes/No%20name/files/x".to_owned(), "", 400, "invalid_input"),
-        ("GET", "/sessions/default/sandboxes/default/file/x".to_owned(), "", 404, "/mcp"),
+        ("GET", "/sessions/default/sandboxes/default/file/x".to_owned(), "", 404, "lists the routes"),
     ] {
         let (told, _, body) = ask(&server, method, &path, headers, b"x");
         assert!(told == status && body.contains(part), "{method} {path}: {told} {body}");

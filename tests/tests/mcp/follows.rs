@@ -52,7 +52,8 @@ impl Client {
 
     /// Sends a request that runs a command.
     fn command(&mut self, command: &str) -> Value {
-        self.request("tools/call", &json!({ "name": "shell", "arguments": { "command": command } }))
+        let arguments = json!({ "command": command, "max_output_chars": 1_048_576 });
+        self.request("tools/call", &json!({ "name": "shell", "arguments": arguments }))
     }
 
     /// Returns the output of a command.

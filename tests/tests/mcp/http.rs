@@ -157,7 +157,7 @@ fn other_names_of_this_machine_are_rejected() {
 }
 
 /// Returns the body of a response.
-fn body_of(answer: &str) -> Value {
+pub(crate) fn body_of(answer: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
 }
@@ -238,7 +238,7 @@ fn invalid_requests_are_rejected() {
     let good = format!("Host: localhost\r\n{}", bearer(&server));
     let json = format!("{good}{JSON}");
     let status = |request: &str, headers: &str, body: &[u8]| send(&server, request, headers, body).0;
-    assert_eq!(status("POST /", &json, ASK.as_bytes()), 404);
+    assert_eq!(status("POST /", &json, ASK.as_bytes()), 405);
     assert_eq!(status("POST /mcp/x", &json, ASK.as_bytes()), 404);
     assert_eq!(status("PUT /mcp", &json, ASK.as_bytes()), 405);
     assert_eq!(status("POST /mcp", &good, ASK.as_bytes()), 406);

@@ -69,7 +69,7 @@ const SCENES = {
     const results = [];
     for (const [name, args] of JSON.parse(calls)) results.push(await call(name, args));
     await client.close();
-    return { tools, results };
+    return { instructions: client.getInstructions(), tools, results };
   },
 
   async tools() {
@@ -177,7 +177,7 @@ const SCENES = {
     const written = await call("write_file", { path: "large", content });
     const read = await call("read_file", { path: "large", limit: 8 << 20 });
     // JSON escapes each of these bytes with six characters, and with seven inside another JSON text.
-    const zeros = await call("shell", { command: "head -c 1048576 /dev/zero; head -c 1048576 /dev/zero >&2" });
+    const zeros = await call("shell", { command: "head -c 1048576 /dev/zero; head -c 1048576 /dev/zero >&2", max_output_chars: 1048576 });
     const after = await shell("echo after");
     await client.close();
     const same = JSON.parse(read.content[0].text).content === content;

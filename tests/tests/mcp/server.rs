@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use koze_tests::{Project, Sandboxes, root};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 /// The timeout of a client.
@@ -61,7 +62,18 @@ impl Http {
     }
 
     /// Starts a server; `token` is the configured one, if any.
-    pub(crate) fn run(mut command: Command, token: Option<&str>) -> Self {
+    pub(crate) fn run(command: Command, token: Option<&str>) -> Self {
+        Http::start_as("koze mcp: ", command, token)
+    }
+
+    /// Starts `koze serve` at a free port; `token` is a configured one, if there is any.
+    pub(crate) fn serve(mut command: Command, token: Option<&str>) -> Self {
+        command.args(["--port", "0"]);
+        Http::start_as("koze serve: ", command, token)
+    }
+
+    /// Starts a server, which begins each line with a prefix.
+    fn start_as(prefix: &str, mut command: Command, token: Option<&str>) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("koze starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -79,16 +91,14 @@ impl Http {
         });
         // Construct it first, so that the child is killed even if its output is unexpected.
         let mut server = Http { child, url: String::new(), token: String::new(), lines };
-        server.url = server.line("koze mcp: http://").replacen("koze mcp: ", "", 1);
-        server.token = match token {
-            Some(token) => token.to_owned(),
-            None => server
-                .line("koze mcp: Authorization: Bearer ")
-                .rsplit(' ')
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
-        };
+        server.url = server.line(&format!("{prefix}http://")).replacen(prefix, "", 1);
+        server.token = token.map_or_else(
+            || {
+                let line = server.line(&format!("{prefix}Authorization: Bearer "));
+                line.rsplit(' ').next().unwrap_or_default().to_owned()
+            },
+            str::to_owned,
+        );
         server
     }
 
@@ -111,6 +121,13 @@ impl Http {
     /// Returns its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Sends it a signal, and returns its exit code and its output after the address.
+    pub(crate) fn stop(mut self, signal: Signal) -> (Option<i32>, String) {
+        koze_tests::signal(i32::try_from(self.id()).expect("a process ID"), signal);
+        let printed = self.lines.recv_timeout(START_TIMEOUT).expect("the end of what it says");
+        (self.child.wait().expect("a child").code(), printed)
     }
 
     /// Stops it, and returns its output after the address.

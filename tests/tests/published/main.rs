@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod action;
+mod environment;
 mod pages;
 mod release;
 mod rust;

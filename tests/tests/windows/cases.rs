@@ -215,7 +215,7 @@ fn what_needs_linux_says_so() {
         let refused = run(Wine::koze(), &pair.windows, DIR, args);
         let command = if args[0] == "doctor" { "doctor --prove" } else { args[0] };
         let text = format!(
-            "error: `koze {command}` works with sandboxes on this machine, which need Linux: run `koze dev`, which runs sandboxes in containers with Docker\n"
+            "error: `koze {command}` works with sandboxes on this machine, which need Linux: run `koze dev`, which runs sandboxes in containers with Docker, or use those of a server with `--url`\n"
         );
         assert_eq!((refused.code, refused.stdout.as_str(), refused.stderr), (1, "", text));
     }

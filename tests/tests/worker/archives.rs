@@ -35,7 +35,9 @@ impl Files<'_> {
     }
 
     fn run(&self, command: &str) -> String {
-        let input = json!({ "command": command, "working_dir": "/home/user/w" }).to_string();
+        let input =
+            json!({ "command": command, "working_dir": "/home/user/w", "max_output_chars": 1_048_576 });
+        let input = input.to_string();
         let (status, answer) = self.send("POST", "/sessions/archives/tools/shell", input.as_bytes());
         let answer: Value = serde_json::from_slice(&answer).expect("JSON");
         let output = serde_json::from_str(answer["content"].as_str().expect("a text"));

@@ -35,7 +35,7 @@ const SILENT = "see the Worker's log";
 async function sandbox(query) {
   const { Operations, known } = await import(operations + query);
   const kept = new Map([["koze", { sleepAfterMs: null, ports: [] }]]);
-  const storage = { get: async (key) => kept.get(key), put: async (key, value) => kept.set(key, value) };
+  const storage = { get: async (keys) => new Map(keys.map((key) => [key, kept.get(key)])), put: async (key, value) => kept.set(key, value) };
   const calls = new Calls(storage, { taken: [], settle: async () => {}, thrown: (error) => known(error) ?? new Fault("internal", SILENT) });
   await calls.load();
   const guest = { answer: () => {} };

@@ -105,7 +105,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 28] = [
+const TEMPLATES: [&str; 29] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -118,6 +118,7 @@ const TEMPLATES: [&str; 28] = [
     "koze/managed.d.mts",
     "koze/waiting.mjs",
     "koze/container.mjs",
+    "koze/processes.mjs",
     "koze/platform.mjs",
     "koze/service.mjs",
     "koze/service.d.mts",

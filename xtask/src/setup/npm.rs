@@ -1,5 +1,5 @@
 //! Installs the JavaScript tools: Node 22, wrangler, tsc, the sandbox SDK and MCP clients, from
-//! `tests/package-lock.json`. Engines that a benchmark compares with have a lock file of their own.
+//! `tests/package-lock.json`. Agent frameworks, and engines that a benchmark compares with, have lock files of their own.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,6 +22,11 @@ const MISSING: &str = "install Node 20 or newer, which brings npm, and run `carg
 pub(crate) fn install(tests: &Path) -> Result<()> {
     let content = "Node 22, wrangler, tsc, the sandbox SDK, MCP clients";
     install_in(tests, content, &[], || check_node(tests))
+}
+
+/// Updates `node_modules` of the agent frameworks in the quick starts to match their lock file.
+pub(crate) fn install_frameworks(tests: &Path) -> Result<()> {
+    install_in(&tests.join("frameworks"), "agent frameworks", &["--ignore-scripts"], || Ok(()))
 }
 
 /// Updates `node_modules` of a benchmark to match its lock file, without the install scripts of the packages.

@@ -41,7 +41,7 @@ pub(super) fn run(args: &args::Demo) -> Result<ExitCode, ExitCode> {
         session: args::SESSION.to_owned(),
     };
     let profiles = local_session::profiles(&session)?;
-    let client = LocalSession::find(&session)?.client();
+    let client = LocalSession::find(&session)?.client().named("koze demo");
     local_session::wait(async {
         let agent = Agent { client: client.clone(), profiles, toolset: args.tools };
         let played = match args.tools {

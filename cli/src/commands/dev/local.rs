@@ -146,8 +146,10 @@ impl Run {
         let environment = self.environment.as_deref();
         let scripts = built.scripts.is_some_and(|scripts| scripts.worker);
         let browser = scripts && built.script.as_ref().is_some_and(|script| script.browser);
-        let content =
-            Content { config: &now.0, environment, classes: &names, scripts, browser, vars: &self.vars };
+        let programs = provider::find_programs(now.1.iter().map(|(_, profile)| profile));
+        let mut vars = self.vars.clone();
+        vars.push(("KOZE_LOCAL_PROGRAMS", json!(programs)));
+        let content = Content { config: &now.0, environment, classes: &names, scripts, browser, vars: &vars };
         let staged = done.and_then(|()| {
             let failed =
                 |error| Error::new(Code::Unavailable, format!("cannot prepare files for wrangler: {error}"));

@@ -1,6 +1,9 @@
-//! `koze mcp`: serves the tools over the Model Context Protocol, on standard input and output or over HTTP.
+//! `koze mcp`: serves the tools over the Model Context Protocol, on standard input and output or over HTTP, and configures
+//! clients that start it.
 
-mod offer;
+mod config;
+mod http;
+pub(in crate::commands) mod offer;
 mod parent;
 
 use std::process::ExitCode;
@@ -8,49 +11,41 @@ use std::process::ExitCode;
 use super::local_session::{self, LocalSession};
 use super::show;
 use crate::args;
+use crate::mcp::offers::Offers;
 use crate::mcp::server::Server;
 use crate::mcp::stdio;
 use crate::mcp::supervised::Supervised;
-use crate::serve::{HttpServer, Listen};
 
 use self::offer::Project;
 use self::parent::Parent;
 
 pub(super) fn run(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
+    if let Some(client) = args.print_config {
+        return config::print(args, client);
+    }
+    if let Some(client) = args.write {
+        return config::write(args, client);
+    }
     let parent = Parent::find();
-    let listen = args.http.as_ref().map(|address| Listen::new(address, &args.allow_origin));
+    let listen = args.http.as_ref().map(|address| http::listen(address, &args.allow_origin));
     let listen = listen.transpose().map_err(|why| show::usage(&why))?;
     let client = LocalSession::find(&args.session)?.client();
     let project = Project::new(args.session.clone(), args.tools.clone())?;
-    let backend = Supervised::new(client, move || project.now());
+    let offers = Offers::new(move || project.now());
     let runtime = local_session::start_runtime()?;
     let done = runtime.block_on(async {
         if let Some(listen) = listen {
-            return over_http(backend, listen).await;
+            return http::serve(client, offers, listen).await;
         }
+        let backend = Supervised::new(client, offers);
+        let server = Server::new(backend).map_err(|error| error.message)?;
         // The parent is the client, which starts a server of its own.
         tokio::select! {
-            served = stdio::serve(create_server(backend)) => served,
+            done = stdio::serve(server) => done,
             () = parent.wait_for_end() => Ok(()),
         }
     });
     // A thread may still wait for standard input.
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS).map_err(|why| show::failure(&why))
-}
-
-/// Serves until the process is stopped.
-async fn over_http(backend: Supervised, listen: Listen) -> Result<(), String> {
-    let http = HttpServer::bind(listen).await?;
-    show::err(&format!("koze mcp: {}\n", http.url));
-    if let Some(token) = &http.new_token {
-        show::err(&format!("koze mcp: Authorization: Bearer {token}\n"));
-    }
-    http.serve(create_server(backend.clone()), backend).await;
-    Ok(())
-}
-
-fn create_server(backend: Supervised) -> Server {
-    let offer = backend.current_offer();
-    Server::new(backend, &offer)
 }

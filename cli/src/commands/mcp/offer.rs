@@ -4,13 +4,14 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::args;
-use crate::commands::local::local_session::{self, Offered};
+use crate::commands::local::local_session::{self, LocalSession, Offered};
+use crate::discover;
 use crate::mcp::offering::Offering;
 use crate::mcp::server::Offer;
 
 /// A project and its last known offer.
 #[derive(Debug)]
-pub(super) struct Project {
+pub(in crate::commands) struct Project {
     args: args::SessionArgs,
     toolset: Option<String>,
     now: Mutex<Arc<Offer>>,
@@ -18,13 +19,16 @@ pub(super) struct Project {
 
 impl Project {
     /// Reads the project. Shows errors.
-    pub(super) fn new(args: args::SessionArgs, toolset: Option<String>) -> Result<Self, ExitCode> {
+    pub(in crate::commands) fn new(
+        args: args::SessionArgs,
+        toolset: Option<String>,
+    ) -> Result<Self, ExitCode> {
         let now = Mutex::new(read_offer(&args, toolset.as_ref())?);
         Ok(Project { args, toolset, now })
     }
 
     /// Returns the current offer. Reads the project again if its files have changed.
-    pub(super) fn now(&self) -> Arc<Offer> {
+    pub(in crate::commands) fn now(&self) -> Arc<Offer> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         if !now.offering.holds() {
             match read_offer(&self.args, self.toolset.as_ref()) {
@@ -35,6 +39,16 @@ impl Project {
         }
         Arc::clone(&now)
     }
+}
+
+/// Returns the package of a project that can serve these tools to a client. Shows errors.
+pub(in crate::commands) fn find_servable(
+    args: &args::SessionArgs,
+    toolset: Option<&String>,
+) -> Result<discover::Project, ExitCode> {
+    LocalSession::find(args)?;
+    read_offer(args, toolset)?;
+    local_session::find_project(&args.project)
 }
 
 fn read_offer(args: &args::SessionArgs, toolset: Option<&String>) -> Result<Arc<Offer>, ExitCode> {

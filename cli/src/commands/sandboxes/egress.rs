@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::show;
 use crate::args::ListFormat;
-use crate::commands::local::table::{table, time};
+use crate::commands::local::time::time;
+use crate::commands::table::table;
 use crate::provider::{self, Reached};
 use crate::session::State;
 

@@ -6,7 +6,7 @@ mod script;
 mod store;
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::process::MemoryProcess;
@@ -15,10 +15,12 @@ use self::tree::Tree;
 use super::{Info, Opened, Provider, ScriptProvider, Settings};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SessionId};
+use crate::journal::{CallRecord, UnmaskedCall};
 use crate::sandbox::{
     Capabilities, Change, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
     ProcessInfo, Program, Sandbox, Stat, Status, Write,
 };
+use crate::script::Secrets;
 #[cfg(feature = "script-engine")]
 use crate::script::{Calls, Check, Failure, NoCalls, Ran, Start};
 use crate::workspace::OpenLimits;
@@ -29,7 +31,11 @@ pub struct Memory {
     sandboxes: Arc<Mutex<BTreeMap<SandboxId, Known>>>,
     stores: Arc<Mutex<BTreeMap<SessionId, MemoryStore>>>,
     opens: OpenLimits,
+    calls: Arc<Mutex<VecDeque<CallRecord>>>,
 }
+
+/// How many calls the journal keeps.
+const MAX_CALLS: usize = 1000;
 
 #[derive(Debug, Clone)]
 struct Known {
@@ -57,6 +63,11 @@ impl Memory {
     pub fn with_max_opens(self, opens: usize) -> Self {
         Memory { opens: OpenLimits::new(opens), ..self }
     }
+
+    /// Returns the recorded tool calls of all sessions, oldest first.
+    pub fn calls(&self) -> Vec<CallRecord> {
+        lock(&self.calls).iter().cloned().collect()
+    }
 }
 
 impl Provider for Memory {
@@ -65,6 +76,20 @@ impl Provider for Memory {
 
     fn open_limits(&self) -> &OpenLimits {
         &self.opens
+    }
+
+    fn has_journal(&self) -> bool {
+        true
+    }
+
+    fn record_call(&self, _: &SessionId, call: UnmaskedCall) {
+        let mut record = call.mask(Some(&Secrets::default()));
+        let mut calls = lock(&self.calls);
+        record.id = calls.back().map_or(1, |last| last.id + 1);
+        if calls.len() == MAX_CALLS {
+            calls.pop_front();
+        }
+        calls.push_back(record);
     }
 
     async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<MemorySandbox>> {
@@ -96,6 +121,7 @@ impl Provider for Memory {
             name: id.name.clone(),
             profile: known.profile.clone(),
             status: Status::Running,
+            saved: None,
         };
         Ok(ours.map(info).collect())
     }

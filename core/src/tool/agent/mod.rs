@@ -1,15 +1,18 @@
-//! The agent family: eight tools over the sandboxes of a session.
+//! The agent family: twelve tools over the sandboxes of a session.
 
 mod browse;
 mod files;
 mod glob;
+mod processes;
 mod sandboxes;
 mod shell;
 mod transfer;
 
+use super::dialect::Definition;
 use super::family::family;
 use crate::error::{Code, Error, Result};
 use crate::id::SandboxName;
+use crate::profiles::Profiles;
 use crate::provider::Provider;
 use crate::session::Session;
 
@@ -19,6 +22,7 @@ pub(in crate::tool) use files::to_part;
 pub use files::{Encoding, ReadFile, WriteFile};
 pub(in crate::tool) use files::{MAX_READ, cut_content, read_part};
 pub use glob::Glob;
+pub use processes::{ProcessInput, ProcessKill, ProcessList, ProcessOutput};
 pub use sandboxes::{SandboxCreate, SandboxList};
 pub use shell::Shell;
 pub use transfer::Transfer;
@@ -53,12 +57,19 @@ async fn existing_sandbox<P: Provider>(session: &Session<P>, name: &str) -> Resu
     session.sandbox(name).await
 }
 
+/// Adjusts the definitions to the profiles of a project.
+fn adjust_definitions(definitions: &mut Vec<Definition>, profiles: &Profiles) {
+    sandboxes::name_profiles(definitions, profiles);
+    processes::remove_unless_allowed(definitions, profiles);
+}
+
 /// The family `agent`.
 #[derive(Debug)]
 pub struct Agent;
 
 family!(
-    Agent: Shell, ReadFile, WriteFile, Glob, Browse, SandboxCreate, SandboxList, Transfer;
+    Agent: Shell, ProcessList, ProcessOutput, ProcessInput, ProcessKill, ReadFile, WriteFile, Glob, Browse, SandboxCreate,
+        SandboxList, Transfer;
     schemas "schemas.json";
-    with sandboxes::name_profiles
+    with adjust_definitions
 );

@@ -9,9 +9,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::Result;
+use crate::http::list_sandboxes;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
-use crate::session::{SLEEP_AFTER, Session};
+use crate::session::{SLEEP_AFTER, SLEEP_AFTER_MS, Session};
 use crate::tool::dialect::Definition;
 use crate::tool::input::check_range;
 use crate::tool::{Reply, Scope, Tool};
@@ -50,15 +51,14 @@ impl Tool for SandboxCreate {
 
     async fn call<P: Provider>(session: &Session<P>, input: Create) -> Result<Reply> {
         let sleep = match input.sleep_after_ms {
-            Some(sleep) => {
-                Some(Duration::from_millis(check_range("sleep_after_ms", sleep, 1000..=86_400_000)?))
-            }
+            Some(sleep) => Some(Duration::from_millis(check_range("sleep_after_ms", sleep, SLEEP_AFTER_MS)?)),
             None => None,
         };
         let created =
             session.create(&input.sandbox, input.image.as_deref(), input.size.as_deref(), sleep).await?;
         let mut reply = json!({ "sandbox": input.sandbox, "created": created });
-        if let Some(note) = session.provider_note() {
+        let profile = session.profiles().find(input.image.as_deref())?;
+        if let Some(note) = session.provider_note(profile) {
             reply["note"] = note.into();
         }
         Reply::ok(reply)
@@ -119,11 +119,6 @@ impl Tool for SandboxList {
     type Input = Nothing;
 
     async fn call<P: Provider>(session: &Session<P>, _: Nothing) -> Result<Reply> {
-        let list = session.list().await?;
-        let sandboxes: Vec<_> = list
-            .into_iter()
-            .map(|info| json!({ "name": info.name, "image": info.profile, "status": info.status }))
-            .collect();
-        Reply::ok(json!({ "sandboxes": sandboxes }))
+        Reply::ok(serde_json::to_value(list_sandboxes(session).await?).expect("a list is plain data"))
     }
 }

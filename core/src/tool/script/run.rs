@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use koze_script::limits::TIME;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,13 +13,16 @@ use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::script::answers::Answers;
 use crate::script::sources::Kind;
-use crate::script::{Check, Failure, Json, Ran, Start};
+use crate::script::{Check, Failure, Json, Limit, Limits, Ran, Start};
 use crate::session::Session;
 use crate::tool::mask::Mask;
-use crate::tool::{Content, Reply, Scope, Tool};
+use crate::tool::{Content, Reply, Scope, Tool, input};
 
 /// The longest schema of a tool, in bytes of JSON.
 const MAX_SCHEMA: usize = 64 << 10;
+/// The longest timeout of a script in milliseconds, which is also the default.
+const MAX_TIMEOUT: u64 = 30_000;
+const _: () = assert!(MAX_TIMEOUT as u128 == TIME.as_millis());
 
 pub(super) struct RunSandboxCode;
 
@@ -30,6 +34,14 @@ pub(super) struct Input {
     /// JavaScript: the body of an async function. Its result is that of `return`, of `resolve(value)`, or the value of the
     /// last expression.
     code: String,
+    /// Timeout in milliseconds, including what the script awaits. When it expires, the script ends.
+    #[serde(default = "default_timeout")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 30_000)))]
+    timeout_ms: u64,
+}
+
+fn default_timeout() -> u64 {
+    MAX_TIMEOUT
 }
 
 impl Tool for RunSandboxCode {
@@ -39,12 +51,14 @@ impl Tool for RunSandboxCode {
         await fetch(url, {method, headers, body, timeout}) with ok, status, headers, text(), json() (hosts that the project allows), \
         secrets.NAME (set by the user, masked in results), require(name) for \
         libraries, parseCSV, atob, btoa, setTimeout. At most 30 s and 64 MiB. A failed run returns error with its line and \
-        column.";
+        column; what it has stored is kept, its variables are not.";
     const SCOPE: Scope = Scope::Session;
     type Input = Input;
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
-        run_script(session, Start { code: input.code, ..Start::default() }).await
+        let time_ms = input::check_range("timeout_ms", input.timeout_ms, 1..=MAX_TIMEOUT)?;
+        let limits = Limits { time_ms, ..Limits::default() };
+        run_script(session, Start { code: input.code, limits, ..Start::default() }).await
     }
 }
 
@@ -62,21 +76,34 @@ pub(super) async fn run_script<P: Provider>(session: &Session<P>, script: Start)
     let start = Start { libraries, secrets, browser, seed: uuid::Uuid::new_v4().as_fields().0, ..script };
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
     let answers = Answers::new(session, store, &egress).with_browser(browser);
+    let time_ms = start.limits.time_ms;
     let ran = session.provider().run_script(session.agent(), start, &answers).await;
-    mask.mask_outcome(ran.and_then(into_reply))
+    mask.mask_outcome(ran.and_then(|ran| into_reply(ran, time_ms)))
 }
 
-fn into_reply(Ran { result, logs }: Ran) -> Result<Reply> {
+fn into_reply(Ran { result, logs }: Ran, time_ms: u64) -> Result<Reply> {
     match result {
         Ok(result) => {
             Ok(Reply { content: Content::Json(json!({ "result": result, "logs": logs })), is_error: false })
         }
         Err(failure) if failure.arguments => Err(into_error(failure)),
-        Err(failure) => {
+        Err(mut failure) => {
+            if failure.limit == Some(Limit::Time) {
+                failure.message.push_str(timeout_advice(time_ms));
+            }
             let mut fields = failure_fields(&failure);
             fields.insert("logs".into(), logs.into());
             Ok(Reply { content: Content::Json(fields.into()), is_error: true })
         }
+    }
+}
+
+/// Returns what a model is told about a script that has reached its time limit: what is left of it, and what to change.
+fn timeout_advice(time_ms: u64) -> &'static str {
+    if time_ms < MAX_TIMEOUT {
+        "; `timeout_ms` can be up to 30000. What it stored with `state` and `db` is kept"
+    } else {
+        ". What it stored with `state` and `db` is kept"
     }
 }
 

@@ -11,9 +11,9 @@ use crate::error::{Code, Error, Result};
 use crate::path::THREAD_WORKSPACE;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
-use crate::sandbox::Output;
+use crate::sandbox::{EndedPrograms, Output, Sandbox as _};
 use crate::session::Session;
-use crate::shell;
+use crate::shell::{self, ShellCommand};
 use crate::tool::agent::DEFAULT;
 use crate::tool::{Reply, Scope, Tool};
 
@@ -60,8 +60,12 @@ impl Tool for Bash {
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         match run_command(session, &input.command).await {
-            Ok(output) => {
-                let text = format_output(&output, TIMEOUT, &declared_secrets(session.profiles()));
+            Ok((output, ended)) => {
+                let secrets = declared_secrets(session.profiles());
+                let mut text = format_output(&output, TIMEOUT, &secrets);
+                if let Some(ended) = ended {
+                    text = format!("{}\n[{}]", text.trim_end(), hide_secrets(ended.notice(), &secrets));
+                }
                 Ok(Reply { is_error: output.exit_code != 0, ..Reply::text(text) })
             }
             Err(error) => Ok(to_reply(Err(error))),
@@ -72,15 +76,16 @@ impl Tool for Bash {
 async fn run_command<P: Provider>(
     session: &Session<P>,
     command: &str,
-) -> std::result::Result<Output, String> {
+) -> std::result::Result<(Output, Option<EndedPrograms>), String> {
     shell::check_command(command).map_err(|error| error.message)?;
     let sandbox = open_sandbox(session).await?;
-    let output = shell::run_after(&sandbox, Some(PREPARED), command, THREAD_WORKSPACE, TIMEOUT).await;
+    let prepared = ShellCommand::new(command, THREAD_WORKSPACE, TIMEOUT).after(Some(PREPARED));
+    let output = shell::run_command(&sandbox, &prepared).await;
     let output = output.map_err(|error| failure_text(&error))?;
     if let Some(observed) = session.find_observer(DEFAULT) {
         observed.ran(command, &output);
     }
-    Ok(output)
+    Ok((output, sandbox.take_ended_programs().await))
 }
 
 fn failure_text(error: &Error) -> String {
@@ -91,7 +96,7 @@ fn failure_text(error: &Error) -> String {
 }
 
 /// Returns what a model reads of a program's output.
-fn format_output(output: &Output, timeout: Duration, secrets: &[&str]) -> String {
+fn format_output(output: &Output, timeout: Duration, secrets: &[impl AsRef<str>]) -> String {
     let (mut text, lost) = decode_stream(&output.stdout);
     let (errors, lost_errors) = decode_stream(&output.stderr);
     if !errors.is_empty() {
@@ -111,10 +116,11 @@ fn format_output(output: &Output, timeout: Duration, secrets: &[&str]) -> String
     if text.is_empty() {
         return "(no output)".to_owned();
     }
-    for secret in secrets {
-        text = text.replace(secret, "[redacted]");
-    }
-    cut::keep_ends(text, lost + lost_errors, MAX_RESULT)
+    cut::keep_ends(hide_secrets(text, secrets), lost + lost_errors, MAX_RESULT)
+}
+
+fn hide_secrets(text: String, secrets: &[impl AsRef<str>]) -> String {
+    secrets.iter().fold(text, |text, secret| text.replace(secret.as_ref(), "[redacted]"))
 }
 
 fn timed_out(timeout: Duration) -> String {
@@ -145,18 +151,9 @@ fn decode_stream(bytes: &[u8]) -> (String, usize) {
     (text, lost.unwrap_or(0))
 }
 
-/// Returns the secrets that the attributes of sandboxes declare, the longest first. A short value would be found
-/// everywhere.
-fn declared_secrets(profiles: &Profiles) -> Vec<&str> {
-    const WORDS: [&str; 5] = ["KEY", "SECRET", "TOKEN", "PASS", "CREDENTIAL"];
-    const SHORTEST: usize = 8;
-
-    let is_secret = |name: &str| WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
-    let all = profiles.list().iter().flat_map(|profile| &profile.env);
-    let mut secrets: Vec<&str> = all
-        .filter(|(name, value)| is_secret(name) && value.chars().count() >= SHORTEST)
-        .map(|(_, value)| value.as_str())
-        .collect();
+/// Returns the secrets that the attributes of sandboxes declare, the longest first.
+fn declared_secrets(profiles: &Profiles) -> Vec<String> {
+    let mut secrets: Vec<String> = profiles.declared_secrets().into_iter().map(|(_, value)| value).collect();
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     secrets
 }

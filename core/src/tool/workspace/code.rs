@@ -1,5 +1,6 @@
 //! `run_code`, and the tools of contexts.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[cfg(test)]
@@ -9,12 +10,17 @@ use serde::{Deserialize, Serialize};
 use super::Operation;
 use crate::error::{Code, Error, Result};
 use crate::sandbox::Sandbox;
-use crate::tool::{Content, Reply, input};
-use crate::workspace::{Capability, CodeError, CodeOutput, CodeRun, Language, Workspace};
+use crate::time::millis;
+use crate::tool::{Content, Reply, command, input};
+use crate::workspace::{
+    Capability, CodeContext, CodeError, CodeOutput, CodeRun, Language, NewCodeContext, Workspace,
+};
 
 pub(super) struct RunCode;
 pub(super) struct CreateContext;
+pub(super) struct ListContexts;
 pub(super) struct RunInContext;
+pub(super) struct RestartContext;
 pub(super) struct DeleteContext;
 
 /// The input of `run_code`.
@@ -39,7 +45,20 @@ pub(super) struct Source {
 pub(super) struct NewContext {
     /// The language.
     language: String,
+    /// The directory that it starts in. By default, the directory of the workspace, at which a relative path starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    working_dir: Option<String>,
+    /// Environment variables for this context.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
 }
+
+/// The input of `list_code_contexts`.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
 
 /// The input of `run_in_code_context`.
 #[derive(Debug, Deserialize)]
@@ -56,7 +75,7 @@ pub(super) struct SourceInContext {
     timeout_ms: u64,
 }
 
-/// The input of `delete_code_context`.
+/// The input of `restart_code_context` and `delete_code_context`.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -67,6 +86,29 @@ pub(super) struct OldContext {
 
 fn default_timeout() -> u64 {
     30_000
+}
+
+/// A context that runs.
+#[derive(Debug, Serialize)]
+struct Listed {
+    context_id: String,
+    language: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    working_dir: Option<String>,
+    age_ms: u64,
+    busy: bool,
+}
+
+impl From<CodeContext> for Listed {
+    fn from(context: CodeContext) -> Self {
+        Listed {
+            context_id: context.id,
+            language: context.language.name(),
+            working_dir: context.working_dir,
+            age_ms: millis(context.age),
+            busy: context.is_busy,
+        }
+    }
 }
 
 /// The result of code.
@@ -101,15 +143,34 @@ impl Operation for RunCode {
 impl Operation for CreateContext {
     const NAME: &'static str = "create_code_context";
     const DESCRIPTION: &'static str = "Create a context: an interpreter that keeps variables between calls. Returns context_id. \
-        It ends when it is deleted, and when the sandbox sleeps.";
+        It ends when it is deleted, and when the sandbox sleeps. `working_dir` and `env` are kept when it is restarted.";
     const CAPABILITY: Capability = Capability::Code;
     const NAMES_DIRECTORY: bool = false;
     const STATEFUL: bool = true;
     type Input = NewContext;
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: NewContext) -> Result<Reply> {
-        let id = workspace.code()?.create_context(parse_language(&input.language)?).await?;
+        let env = command::check_env(input.env)?;
+        let language = parse_language(&input.language)?;
+        let new = NewCodeContext { language, working_dir: input.working_dir, env };
+        let id = workspace.code()?.create_context(new).await?;
         Reply::ok(serde_json::json!({ "context_id": id }))
+    }
+}
+
+impl Operation for ListContexts {
+    const NAME: &'static str = "list_code_contexts";
+    const DESCRIPTION: &'static str = "List the contexts that run. Returns contexts: context_id, language, working_dir, age_ms since \
+        they were created, and busy, which is true while code runs.";
+    const CAPABILITY: Capability = Capability::Code;
+    const NAMES_DIRECTORY: bool = false;
+    const STATEFUL: bool = true;
+    type Input = Nothing;
+
+    async fn call<S: Sandbox>(workspace: &Workspace<S>, _: Nothing) -> Result<Reply> {
+        let contexts = workspace.code()?.list_contexts().await?;
+        let contexts: Vec<Listed> = contexts.into_iter().map(Listed::from).collect();
+        Reply::ok(serde_json::json!({ "contexts": contexts }))
     }
 }
 
@@ -129,6 +190,21 @@ impl Operation for RunInContext {
     }
 }
 
+impl Operation for RestartContext {
+    const NAME: &'static str = "restart_code_context";
+    const DESCRIPTION: &'static str = "Restart a context, also one that has ended: it keeps its context_id and loses its variables. \
+        Code that runs is interrupted, and killed two seconds later. The processes of its code end.";
+    const CAPABILITY: Capability = Capability::Code;
+    const NAMES_DIRECTORY: bool = false;
+    const STATEFUL: bool = true;
+    type Input = OldContext;
+
+    async fn call<S: Sandbox>(workspace: &Workspace<S>, input: OldContext) -> Result<Reply> {
+        let is_ended = workspace.code()?.restart_context(&input.context_id).await?;
+        confirm_end(is_ended, "two seconds")
+    }
+}
+
 impl Operation for DeleteContext {
     const NAME: &'static str = "delete_code_context";
     const DESCRIPTION: &'static str = "Delete a context. Its interpreter ends as after a script, and is killed after ten seconds. \
@@ -139,13 +215,20 @@ impl Operation for DeleteContext {
     type Input = OldContext;
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: OldContext) -> Result<Reply> {
-        if workspace.code()?.delete_context(&input.context_id).await? {
-            return Reply::ok(serde_json::json!({ "ok": true }));
-        }
-        let warning = "its timers, servers or threads still ran after ten seconds, so it was killed: what it had not written \
-                       yet is lost";
-        Reply::ok(serde_json::json!({ "ok": true, "warning": warning }))
+        let is_ended = workspace.code()?.delete_context(&input.context_id).await?;
+        confirm_end(is_ended, "ten seconds")
     }
+}
+
+/// Confirms that an interpreter has ended: by itself, or because it was killed after a time.
+fn confirm_end(is_ended: bool, time: &str) -> Result<Reply> {
+    if is_ended {
+        return Reply::ok(serde_json::json!({ "ok": true }));
+    }
+    let warning = format!(
+        "its code, timers, servers or threads still ran after {time}, so it was killed: what it had not written yet is lost"
+    );
+    Reply::ok(serde_json::json!({ "ok": true, "warning": warning }))
 }
 
 fn parse_timeout(ms: u64) -> Result<Duration> {

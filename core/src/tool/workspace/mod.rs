@@ -2,6 +2,7 @@
 
 mod code;
 mod files;
+mod processes;
 mod search;
 mod shell;
 mod snapshots;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::dialect::Definition;
 use super::schema::Schemas;
-use super::{Family, Input, Reply, Scope, ToolFamily, unknown_tool};
+use super::{Family, Input, Reply, Scope, ToolFamily, process, unknown_tool};
 use crate::error::{Code, Error, Result};
 use crate::maybe_send::MaybeSend;
 use crate::profiles::Profiles;
@@ -59,7 +60,10 @@ macro_rules! operations {
             let capabilities = config.capabilities();
             let stateful = config.code.as_ref().is_some_and(|code| code.stateful);
             let all = [$((<$operation>::NAME, <$operation>::CAPABILITY, <$operation>::STATEFUL)),*];
-            let is_declared = |(_, needs, contexts): &(_, _, bool)| capabilities.contains(needs) && (stateful || !contexts);
+            let is_declared = |(name, needs, contexts): &(&str, _, bool)| {
+                let is_served = config.processes || !process::NAMES.contains(name);
+                capabilities.contains(needs) && (stateful || !contexts) && is_served
+            };
             all.into_iter().filter(is_declared).map(|(name, ..)| name).collect()
         }
 
@@ -96,9 +100,15 @@ operations!(
     files::Mkdir,
     files::Rm,
     shell::Run,
+    processes::List,
+    processes::Output,
+    processes::Input,
+    processes::Kill,
     code::RunCode,
     code::CreateContext,
+    code::ListContexts,
     code::RunInContext,
+    code::RestartContext,
     code::DeleteContext,
     snapshots::Take,
     snapshots::Restore,
@@ -121,10 +131,15 @@ fn define_operation<T: Operation>(config: &WorkspaceConfig, schemas: &Schemas) -
         }
         _ => String::new(),
     };
+    let mut schema = with_snapshots(with_languages(schemas.schema_of(T::NAME), config), config);
+    let properties = schema.pointer_mut("/properties").and_then(Value::as_object_mut);
+    if let Some(properties) = properties.filter(|_| !config.processes) {
+        properties.shift_remove(process::BACKGROUND);
+    }
     Definition {
         name: tool_name(&config.name, T::NAME).into(),
         description: format!("{}{place}{allowed}", T::DESCRIPTION).into(),
-        schema: with_snapshots(with_languages(schemas.schema_of(T::NAME), config), config),
+        schema,
         scope: Scope::Session,
     }
 }

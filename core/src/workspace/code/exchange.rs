@@ -91,7 +91,7 @@ pub(super) async fn run_code<P: Process>(
                 Phase::Running if !answer.begun[0] => {
                     let message = format!(
                         "the context was busy with an earlier call for {} ms: the code runs after it, and its output is not \
-                         returned",
+                         returned. To end both, restart the context",
                         millis(timeout)
                     );
                     return Err(Error::new(Code::Timeout, message));
@@ -221,7 +221,16 @@ impl Answer {
                 Verdict::from_timeout(message, self.error, phase != Phase::Killed)
             }
         };
-        let Verdict { exit_code, error, timed_out, survived } = verdict;
+        let Verdict { exit_code, mut error, timed_out, survived } = verdict;
+        if let (Then::Wait, Some(error)) = (self.then, &mut error)
+            && (timed_out || !survived)
+        {
+            error.message.push_str(if survived {
+                ". The variables of the context are kept"
+            } else {
+                ". The context has ended, and its variables are lost: restart it, which keeps its ID"
+            });
+        }
         CodeRun { exit_code, outputs: self.outputs.finish(), error, timed_out, survived }
     }
 }

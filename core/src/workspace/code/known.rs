@@ -1,4 +1,6 @@
 //! The contexts that this process has used: where the next read of each begins, and which call of it runs.
+//!
+//! The calls of a context take turns by the ID of its process, and what restarts or deletes it by its own ID.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -6,7 +8,6 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 pub(super) use self::pulse::Pulse;
-use crate::sandbox::process::ProcessId;
 
 /// How many contexts are remembered. One that was forgotten is read from the first output that is kept.
 const MOST: usize = 1024;
@@ -50,47 +51,47 @@ pub(super) struct Turn {
     pub(super) pulse: Pulse,
 }
 
-static KNOWN: LazyLock<Mutex<HashMap<ProcessId, Known>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<String, Known>>> = LazyLock::new(Mutex::default);
 
-/// Waits until no other call of the context runs in this process.
+/// Waits until no other call with the key runs in this process.
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) async fn wait_for_turn(id: &ProcessId) -> Turn {
-    let Known { position, pulse } = find_or_insert(id);
+pub(super) async fn wait_for_turn(key: &str) -> Turn {
+    let Known { position, pulse } = find_or_insert(key);
     Turn { position: position.lock_owned().await, pulse }
 }
 
-/// Waits until no other call of the context runs in this isolate. In a Worker, one request cannot wake another, so each
+/// Waits until no other call with the key runs in this isolate. In a Worker, one request cannot wake another, so each
 /// polls. A request that was terminated with its client has not released its turn.
 #[cfg(target_arch = "wasm32")]
-pub(super) async fn wait_for_turn(id: &ProcessId) -> Turn {
+pub(super) async fn wait_for_turn(key: &str) -> Turn {
     loop {
-        let Known { position, pulse } = find_or_insert(id);
+        let Known { position, pulse } = find_or_insert(key);
         if let Ok(position) = position.try_lock_owned() {
             pulse.beat();
             return Turn { position, pulse };
         }
         if pulse.is_lost() {
-            forget_driver(id);
+            forget_turns(key);
             continue;
         }
         crate::time::sleep(pulse::LOOK).await;
     }
 }
 
-fn find_or_insert(id: &ProcessId) -> Known {
+fn find_or_insert(key: &str) -> Known {
     let mut known = lock_known();
-    if known.len() >= MOST && !known.contains_key(id) {
+    if known.len() >= MOST && !known.contains_key(key) {
         // Those in use are kept.
         known.retain(|_, one| Arc::strong_count(&one.position) > 1);
     }
-    known.entry(id.clone()).or_default().clone()
+    known.entry(key.to_owned()).or_default().clone()
 }
 
-pub(super) fn forget_driver(id: &ProcessId) {
-    lock_known().remove(id);
+pub(super) fn forget_turns(key: &str) {
+    lock_known().remove(key);
 }
 
-fn lock_known() -> MutexGuard<'static, HashMap<ProcessId, Known>> {
+fn lock_known() -> MutexGuard<'static, HashMap<String, Known>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures_util::{Stream as Events, StreamExt as _};
 
-use super::{Ran, WorkspaceShell, allow};
+use super::{Ran, ShellCall, WorkspaceShell};
 use crate::error::Result;
 use crate::maybe_send::MaybeSend;
 use crate::progress::{self, Event, Progress};
 use crate::sandbox::Sandbox;
 use crate::sandbox::process::Chunk;
-use crate::shell::{self, CLEAN_PATH};
+use crate::shell;
 use crate::time::{Start, millis};
 
 /// What happens while a command runs.
@@ -33,17 +33,9 @@ impl<S: Sandbox> WorkspaceShell<S> {
         F: Future<Output = std::result::Result<(), E>> + MaybeSend,
         E: MaybeSend,
     {
-        let timeout = self.check_command(command, timeout)?;
+        let command = self.check_call(ShellCall::new(command, timeout), &self.dir)?;
         let start = Start::now();
-        let prelude = match &self.config.allow {
-            None => None,
-            Some(programs) => {
-                allow::check_command(command, programs)?;
-                Some(CLEAN_PATH)
-            }
-        };
-        let streaming = shell::run_streaming(&self.sandbox, prelude, command, &self.dir, timeout, on_output);
-        let output = streaming.await?;
+        let output = shell::run_streaming(&self.sandbox, &command, on_output).await?;
         Ok(Ran { output, duration_ms: millis(start.elapsed()) })
     }
 

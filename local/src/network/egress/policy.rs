@@ -184,6 +184,7 @@ mod tests {
             sizes: Vec::new(),
             sleep_after: None,
             keep_files: false,
+            processes: true,
             tools: Vec::new(),
             workspace: None,
         }

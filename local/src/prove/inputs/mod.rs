@@ -52,7 +52,7 @@ struct Target {
 impl Target {
     /// Returns a state directory, and a provider on it, without the missing protections.
     fn stage(&self) -> io::Result<Stage> {
-        Stage::new(self.dir.join("state"), self.weak.to_vec(), None).map_err(io::Error::other)
+        Stage::new(self.dir.join("state"), self.weak.to_vec(), None, None).map_err(io::Error::other)
     }
 }
 

@@ -138,8 +138,8 @@ pub(super) fn mounts(_: &Target) -> io::Result<()> {
         let mut fields = line.split(' ').skip(4);
         let (point, options) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
         let below = |top: &&str| point == *top || point.starts_with(&format!("{top}/"));
-        // Read-only mounts that cover parts of it, and the sandbox's control group.
-        let covers = (point.starts_with("/proc/") || point == "/sys/fs/cgroup")
+        // Read-only mounts that cover parts of it, the sandbox's control group, and koze's files in the root of an image.
+        let covers = (point.starts_with("/proc/") || matches!(point, "/sys/fs/cgroup" | "/var/lib/koze"))
             && options.split(',').any(|option| option == "ro");
         point != "/" && !OWN.contains(&point) && !BELOW.iter().any(below) && !covers
     });

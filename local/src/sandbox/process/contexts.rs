@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use koze_core::workspace::CONTEXT_LABEL;
+use koze_core::workspace::is_context_label;
 use tokio::time::timeout;
 
 use super::input;
@@ -22,7 +22,7 @@ pub(crate) async fn end_contexts(running: &Running) {
     }
     let records: Vec<_> = {
         let roster = running.processes.roster();
-        let contexts = roster.iter().filter(|(_, record)| record.label() == Some(CONTEXT_LABEL));
+        let contexts = roster.iter().filter(|(_, record)| record.label().is_some_and(is_context_label));
         contexts.map(|(_, record)| record.clone()).collect()
     };
     // Those that take longer end with the sandbox.

@@ -47,7 +47,7 @@ impl LocalProcess {
         Some(LocalProcess::new(sandbox, running, &running.processes.get(id)?))
     }
 
-    fn new(sandbox: Arc<Inner>, running: &Arc<Running>, record: &Arc<Record>) -> Self {
+    pub(super) fn new(sandbox: Arc<Inner>, running: &Arc<Running>, record: &Arc<Record>) -> Self {
         let (running, record, id) = (Arc::downgrade(running), Arc::downgrade(record), record.id.clone());
         LocalProcess { id, sandbox, running, record }
     }

@@ -25,6 +25,8 @@ pub(super) struct Record {
     pub(super) ends: u64,
     buffer: usize,
     pub(super) has_terminal: bool,
+    /// Whether its streams belong to the caller that started it, so that nothing is recorded.
+    is_attached: bool,
     state: Mutex<Progress>,
     /// Notifies readers of output, or of its end.
     pub(super) news: watch::Sender<()>,
@@ -89,11 +91,49 @@ impl Record {
             ends,
             buffer,
             has_terminal,
+            is_attached: false,
             state: Mutex::new(state),
             news: watch::Sender::new(()),
             demand: watch::Sender::new(()),
             input: AsyncMutex::new(Some(input)),
         }
+    }
+
+    /// Creates the record of a program whose streams belong to the caller that started it.
+    pub(super) fn attached(
+        id: ProcessId,
+        (program, label): (String, Option<String>),
+        ends: u64,
+        has_terminal: bool,
+    ) -> Self {
+        let state = Progress {
+            recording: Recording::new(0, false),
+            unsettled: 0,
+            open: 0,
+            exit: None,
+            note: None,
+            settled: None,
+            terminal: None,
+            fate: Fate::Known,
+        };
+        Record {
+            id,
+            program,
+            label,
+            ends,
+            buffer: 0,
+            has_terminal,
+            is_attached: true,
+            state: Mutex::new(state),
+            news: watch::Sender::new(()),
+            demand: watch::Sender::new(()),
+            input: AsyncMutex::new(None),
+        }
+    }
+
+    /// Takes the reason why it was killed, if it was killed for one.
+    pub(super) fn take_note(&self) -> Option<String> {
+        self.state().note.take()
     }
 
     fn state(&self) -> MutexGuard<'_, Progress> {
@@ -148,6 +188,11 @@ impl Record {
 
     /// Returns what follows a cursor, if there is anything to report.
     pub(super) fn read(&self, cursor: u64, limit: usize) -> Result<ProcessOutput> {
+        if self.is_attached {
+            let message =
+                "the output of this process goes to the `koze exec` that started it, and is not kept";
+            return Err(Error::new(Code::Unsupported, message));
+        }
         let mut state = self.state();
         let Some(piece) = state.recording.read(cursor, limit) else {
             let end = state.recording.end();
@@ -181,7 +226,9 @@ impl Record {
         let mut state = self.state();
         state.exit = Some(Exit { code });
         state.note = note;
-        state.settle(self.has_terminal);
+        if !self.is_attached {
+            state.settle(self.has_terminal);
+        }
         drop(state);
         self.tell();
     }

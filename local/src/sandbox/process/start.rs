@@ -3,13 +3,16 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use koze_guest::channel::Received;
 use koze_guest::message::{Answer, Request};
+use tokio::sync::oneshot;
 
 use super::ends::{Input, Source};
 use super::output;
 use super::record::{Record, STDERR, STDOUT};
 use crate::engine::engine;
 use crate::errors::{convert_fault, unexpected_answer};
+use crate::sandbox::judgement::Before;
 use crate::sandbox::running::Running;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{Overflow, ProcessId, Program, Stdio};
@@ -42,33 +45,19 @@ pub(super) async fn start_process(
         Stdio::Pipes => create_pipes(running)?,
         Stdio::Terminal { rows, columns } => open_terminal(running, rows, columns).await?,
     };
-    let mut all =
-        if terminal.is_some() { vec![TERM].into_iter().map(to_owned_pair).collect() } else { Vec::new() };
-    all.extend(env);
-    let ends = running.number();
-    let judged_before = running.judgements.so_far();
-    let ended = running.expect(ends)?;
     let name = program.argv.first().cloned().unwrap_or_default();
-    let request = Request::Start {
-        argv: program.argv,
-        cwd: program.working_dir,
-        env: all,
-        terminal: terminal.is_some(),
-        ends,
-    };
-    let inside: Vec<_> = inside.iter().map(AsFd::as_fd).collect();
-    if let Err(error) = running.call_with(&request, &inside).await {
-        running.expect_no_more(ends);
-        return Err(error);
-    }
-    let id = ProcessId::random();
+    let label = program.label.clone();
     let drop_oldest = program.overflow == Overflow::DropOldest;
+    let buffer = program.buffer;
+    let has_terminal = terminal.is_some();
+    let Started { ends, ended, judged_before } =
+        request_start(running, program, env, has_terminal, &inside).await?;
     let record = Record::new(
-        id,
-        (name, program.label),
+        ProcessId::random(),
+        (name, label),
         ends,
         terminal,
-        (program.buffer, drop_oldest),
+        (buffer, drop_oldest),
         input,
         sources.len(),
     );
@@ -80,6 +69,46 @@ pub(super) async fn start_process(
     }
     engine.spawn(output::await_end(Arc::clone(&record), ended, Arc::downgrade(running), judged_before));
     Ok(record)
+}
+
+/// A program that the guest has started.
+pub(super) struct Started {
+    /// The call number with which the guest reports its end.
+    pub(super) ends: u64,
+    /// The report of its end.
+    pub(super) ended: oneshot::Receiver<Received<Answer>>,
+    pub(super) judged_before: Before,
+}
+
+/// Lets the guest start a program on its ends of the standard streams.
+pub(super) async fn request_start(
+    running: &Running,
+    program: Program,
+    env: Vec<(String, String)>,
+    has_terminal: bool,
+    inside: &[OwnedFd],
+) -> Result<Started> {
+    let mut all = Vec::new();
+    if has_terminal {
+        all.push(to_owned_pair(TERM));
+    }
+    all.extend(env);
+    let ends = running.number();
+    let judged_before = running.judgements.so_far();
+    let ended = running.expect(ends)?;
+    let request = Request::Start {
+        argv: program.argv,
+        cwd: program.working_dir,
+        env: all,
+        terminal: has_terminal,
+        ends,
+    };
+    let inside: Vec<_> = inside.iter().map(AsFd::as_fd).collect();
+    if let Err(error) = running.call_with(&request, &inside).await {
+        running.expect_no_more(ends);
+        return Err(error);
+    }
+    Ok(Started { ends, ended, judged_before })
 }
 
 fn to_owned_pair((name, value): (&str, &str)) -> (String, String) {
@@ -98,14 +127,18 @@ fn create_pipes(running: &Running) -> Result<Streams> {
     open().map_err(|error| no_stream(&error))
 }
 
-/// Opens a terminal inside the sandbox. It is never the controlling terminal of this process.
-async fn open_terminal(running: &Running, rows: u16, columns: u16) -> Result<Streams> {
+/// Opens a terminal inside the sandbox, and returns its outer and its inner side. It is never the controlling terminal of
+/// this process.
+pub(super) async fn request_terminal(running: &Running, rows: u16, columns: u16) -> Result<[OwnedFd; 2]> {
     let opened = running.call(&Request::Terminal { rows, columns }).await?;
-    let (Answer::Terminal, Ok([outside, inside])) =
-        (opened.message, <[OwnedFd; 2]>::try_from(opened.descriptors))
-    else {
-        return Err(unexpected_answer());
-    };
+    match (opened.message, <[OwnedFd; 2]>::try_from(opened.descriptors)) {
+        (Answer::Terminal, Ok(sides)) => Ok(sides),
+        _ => Err(unexpected_answer()),
+    }
+}
+
+async fn open_terminal(running: &Running, rows: u16, columns: u16) -> Result<Streams> {
+    let [outside, inside] = request_terminal(running, rows, columns).await?;
     let open = || -> std::io::Result<Streams> {
         // A descriptor can be registered only once.
         let input = Input::new(outside.try_clone()?)?;
@@ -117,6 +150,6 @@ async fn open_terminal(running: &Running, rows: u16, columns: u16) -> Result<Str
     open().map_err(|error| no_stream(&error))
 }
 
-fn no_stream(error: &std::io::Error) -> Error {
+pub(super) fn no_stream(error: &std::io::Error) -> Error {
     Error::new(Code::Unavailable, format!("no stream can be created for the process: {error}"))
 }

@@ -11,7 +11,7 @@ use super::connection::{late_error, memory_error};
 use super::serve::{Ask, DIRECTORY};
 use super::{MAX_SIZE, TIME};
 use crate::filter;
-use crate::launch::{Bind, BindKind, Spec, Task, VisibleGroup};
+use crate::launch::{Bind, BindKind, PLAIN_USER, Spec, Task, VisibleGroup};
 use crate::weakness::Weaknesses;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Query;
@@ -107,7 +107,9 @@ fn worker_spec(directory: &Path) -> Result<Spec> {
             bind(b"/dev/urandom", "dev/urandom", BindKind::Device),
             bind(directory.as_os_str().as_bytes(), DIRECTORY, BindKind::Writable),
         ],
+        image: None,
         overlay: None,
+        user: PLAIN_USER,
         links: Vec::new(),
         texts: Vec::new(),
         visible_group: VisibleGroup::Files,

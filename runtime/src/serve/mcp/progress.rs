@@ -11,6 +11,7 @@ use koze_core::progress::events::event;
 use koze_core::progress::notices::{INTERVAL, Notice, Notices};
 use koze_core::progress::{self, Event, Progress};
 use koze_core::time::sleep;
+use koze_core::tool::instructions::Host;
 use koze_core::tool::{Catalog, Families};
 use serde_json::{Map, Value, json};
 use worker::Response;
@@ -18,7 +19,7 @@ use worker::Response;
 use super::{Ask, last_events, outcome};
 use crate::cloudflare::Cloudflare;
 use crate::serve::answer::Refusal;
-use crate::serve::calls::streamed;
+use crate::serve::calls::stream_events;
 
 /// Returns the token with which the parameters of a call ask for progress.
 pub(super) fn token(params: &Map<String, Value>) -> Option<Value> {
@@ -32,13 +33,14 @@ pub(super) fn answer<F: Families>(
     token: Value,
     changes: bool,
     catalog: Catalog<F>,
+    host: Host,
     session: Session<Cloudflare>,
 ) -> Result<Response, Refusal> {
     let (progress, reports) = Progress::channel();
     let session = session.with_progress(progress);
     let id = ask.id.clone();
-    let call = async move { last_events(id, outcome(ask, &catalog, &session).await, changes) };
-    streamed(told(progress::follow(call, reports), token))
+    let call = async move { last_events(id, outcome(ask, &catalog, &host, &session).await, changes) };
+    stream_events(told(progress::follow(call, reports), token))
 }
 
 /// A call that is being followed; `None` once its response is known.

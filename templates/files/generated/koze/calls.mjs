@@ -33,6 +33,12 @@ const MAX_ARGUMENTS = 1_500_000;
  */
 const MEMORY = "koze";
 
+/** The programs that ended with a container and that no tool has named, under one key. @typedef {koze.EndedPrograms} Ended */
+const ENDED = "koze:ended";
+
+/** How many of them are named. */
+const NAMED = 3;
+
 /** The open ports, each with the nonce of its opening. @typedef {Map<number, string>} Openings */
 
 /** The length of a nonce. Each character is valid in a hostname and holds 5 bits, 50 bits in total. */
@@ -45,6 +51,7 @@ const BASE32 = "abcdefghijklmnopqrstuvwxyz234567";
  * @typedef {object} Own
  * @property {number[]} taken the ports of its container that programs cannot use
  * @property {() => Promise<void> | void} settle applies a change of the stored state
+ * @property {() => Promise<void> | undefined} [opening] called before a sandbox is created
  * @property {(error: unknown, paths: string[]) => Fault} thrown converts an error of an operation on some paths
  */
 
@@ -84,6 +91,9 @@ export class Calls {
   /** The stored state; `undefined` if the sandbox is not open. @type {Memory | undefined} */
   memory;
 
+  /** The programs that ended with a container and that no tool has named. @type {Ended | undefined} */
+  ended;
+
   /** The hosts that the network policy has refused. */
   refusals = new Refusals();
 
@@ -98,13 +108,16 @@ export class Calls {
 
   /** Loads the stored state. Call this first. */
   async load() {
-    this.memory = await this.#storage.get(MEMORY);
+    const stored = await this.#storage.get([MEMORY, ENDED]);
+    this.memory = /** @type {Memory | undefined} */ (stored.get(MEMORY));
+    this.ended = /** @type {Ended | undefined} */ (stored.get(ENDED));
   }
 
   /** @param {koze.Open} input @returns {Promise<koze.Reply<koze.Opened>>} */
   async open({ sleepAfterMs, image, size }) {
     return this.answer(async () => {
       if (this.memory) return { created: false, ...chosen(this.memory.size) };
+      await this.#own.opening?.();
       await this.#remember({ sleepAfterMs, ports: [], ...(image !== undefined && { image }), ...chosen(size) });
       return { created: true, ...chosen(size) };
     });
@@ -112,7 +125,24 @@ export class Calls {
 
   /** Deletes the stored state. The sandbox is not open afterward. */
   async forget() {
+    await this.takeEnded();
     await this.#remember(undefined);
+  }
+
+  /** Records programs that end with the container. @param {string[]} programs their command lines */
+  async recordEnded(programs) {
+    if (programs.length === 0) return;
+    const { programs: before, count } = this.ended ?? { programs: [], count: 0 };
+    this.ended = { programs: [...before, ...programs].slice(0, NAMED), count: count + programs.length };
+    await this.#storage.put(ENDED, this.ended);
+  }
+
+  /** Returns these programs once. @returns {Promise<koze.TakenEnded>} */
+  async takeEnded() {
+    const ended = this.ended ?? null;
+    this.ended = undefined;
+    if (ended) await this.#storage.delete(ENDED);
+    return { ended };
   }
 
   /** @param {koze.Expose} input @returns {Promise<koze.Reply<koze.Exposed>>} */
@@ -132,12 +162,17 @@ export class Calls {
     });
   }
 
-  /** @param {boolean} running whether the container runs @returns {koze.Reply<koze.State>} */
-  status(running) {
+  /**
+   * @param {boolean} running whether the container runs
+   * @param {koze.SavedDisk} [saved] the saved disk, if there is one
+   * @returns {koze.Reply<koze.State>}
+   */
+  status(running, saved) {
     const { image, size } = this.memory ?? {};
     const opened = this.memory !== undefined;
     const status = opened && running ? "running" : "sleeping";
-    return { ok: true, value: { opened, status, ...(image !== undefined && { image }), ...chosen(size) } };
+    const disk = opened && saved ? { saved } : {};
+    return { ok: true, value: { opened, status, ...(image !== undefined && { image }), ...chosen(size), ...disk } };
   }
 
   /** Returns the port that a request may reach, or 0. @param {Request} request */

@@ -5,6 +5,9 @@
 import { Fault, HOME, notUp, offline } from "./calls.mjs";
 import { Connection, Foreign, PORT, Refused, Silent } from "./guest.mjs";
 import { NO_EGRESS, intercept, soon } from "./platform.mjs";
+import { Programs } from "./processes.mjs";
+
+/** @import * as koze from "./contract.d.ts" */
 
 /** The timeout of a call that waits for a container. */
 const REACH_MS = 45_000;
@@ -76,6 +79,7 @@ const TOKEN = "koze:guest";
  *   Promise<ContainerStartupOptions>} options completes the options of a start
  * @property {() => Promise<void>} sendGuest sends the guest into a container that was started without it
  * @property {() => Promise<void>} save saves the disk of the running container
+ * @property {() => Promise<koze.SavedDisk | undefined>} saved returns the saved disk, if there is one
  * @property {() => Promise<void>} forget forgets the saved disk
  * @property {() => Fault} lost returns the error for a saved disk that the platform does not start
  */
@@ -106,6 +110,8 @@ export class Container {
   /** Settles when the running container ends, with the reason. @type {Promise<unknown>} */
   #end = Promise.resolve();
 
+  #programs;
+
   /** Whether the container's directories and certificates are set up. */
   #furnished = false;
 
@@ -128,6 +134,7 @@ export class Container {
     this.#container = ctx.container;
     this.#setup = setup;
     this.#told = told;
+    this.#programs = new Programs(ctx.storage);
   }
 
   /** Whether the platform reports a running container. */
@@ -153,6 +160,15 @@ export class Container {
   /** Forgets the saved disk, because the sandbox is being destroyed. */
   async forget() {
     await this.#starts?.forget();
+  }
+
+  /** Returns the command lines of the programs in the running container. */
+  async programs() {
+    return this.#programs.list(async () => {
+      const guest = this.#guest ?? (await this.#reconnect());
+      if (guest) this.#keep(guest);
+      return guest;
+    });
   }
 
   /** Stops the container if it runs. */
@@ -205,11 +221,16 @@ export class Container {
       await this.stop();
       throw notUp();
     }
+    this.#keep(guest);
+    return guest;
+  }
+
+  /** Uses a connection until it ends. @param {Connection} guest */
+  #keep(guest) {
     guest.onend = () => {
       if (this.#guest === guest) this.#guest = undefined;
     };
     this.#guest = guest;
-    return guest;
   }
 
   /**
@@ -280,6 +301,8 @@ export class Container {
     this.follow();
     const sent = this.#starts?.sendGuest();
     const [guest] = await Promise.all([this.#meet(token, until - Date.now()), this.#told.started(), sent]);
+    // The guest is the first process.
+    await this.#programs.begin(guest, 1);
     return guest;
   }
 

@@ -138,6 +138,10 @@ export interface Operations {
    */
   status: { input: Nothing; value: State };
   /**
+   * Returns the programs that ended when the sandbox slept or restarted, and forgets them. Starts nothing.
+   */
+  take_ended: { input: Nothing; value: TakenEnded };
+  /**
    * Destroys the sandbox, its files and everything that the object stores. Succeeds if it does not exist.
    */
   destroy: { input: Nothing; value: Done };
@@ -304,6 +308,19 @@ export type Ended = {
  * Its exit code, 128 + n after the signal n; `null` if it is still running.
  */
 exit: number | null, };
+
+/**
+ * The programs that ended when their sandbox slept, was restarted, or was changed.
+ */
+export type EndedPrograms = { 
+/**
+ * The command lines of the first ones.
+ */
+programs: Array<string>, 
+/**
+ * How many there were.
+ */
+count: number, };
 
 /**
  * The entries of a directory.
@@ -541,7 +558,11 @@ exitCode: number,
 /**
  * Whether it timed out.
  */
-timedOut: boolean, };
+timedOut: boolean, 
+/**
+ * Whether programs ended when the sandbox slept or restarted, which `take_ended` returns; absent means `false`.
+ */
+ended?: boolean, };
 
 /**
  * A stream of a process. With a terminal, all output is `stdout`.
@@ -760,6 +781,19 @@ rows: number,
  * As in `Size`.
  */
 columns: number, };
+
+/**
+ * The disk of a sandbox that its object saved before the container slept.
+ */
+export type SavedDisk = { 
+/**
+ * Its size, as the platform counts it.
+ */
+bytes: number, 
+/**
+ * When it was saved, in milliseconds since 1970.
+ */
+savedAt: number, };
 
 /**
  * What to search for, and where to stop.
@@ -982,7 +1016,11 @@ image?: string,
 /**
  * The size that it was created with, if it was chosen.
  */
-size?: string, };
+size?: string, 
+/**
+ * Its saved disk, if there is one.
+ */
+saved?: SavedDisk, };
 
 /**
  * Whether a sandbox is running or asleep.
@@ -997,6 +1035,15 @@ export type Taken = {
  * The number of bytes that were written, from the first on.
  */
 taken: number, };
+
+/**
+ * The programs that ended with a running sandbox.
+ */
+export type TakenEnded = { 
+/**
+ * The programs, if any ended since they were last taken.
+ */
+ended: EndedPrograms | null, };
 
 /**
  * The code `unopened`.

@@ -12,6 +12,8 @@ export interface Managed {
   words: string[];
   /** Whether the disk is saved before the container sleeps. */
   keepFiles: boolean;
+  /** The binding of the class whose objects give their files to new objects of the same name, if there is one. */
+  copyFrom?: string;
   /** koze's guest, if a container may start without it: compressed with gzip, in base64. */
   guest?: string;
 }

@@ -6,11 +6,14 @@
 /// <reference lib="esnext.typedarrays" />
 
 import { Fault } from "./calls.mjs";
+import { Copy } from "./copy.mjs";
 import { KozeSandbox as KozeNative } from "./native.mjs";
 
+/** @import * as koze from "./contract.d.ts" */
 /** @typedef {import("./managed.d.mts").Managed} Managed */
 /** @typedef {import("./container.mjs").Choice} Choice */
 /** @typedef {import("./container.mjs").Starts} Starts */
+/** @typedef {import("./copy.mjs").Source} Source */
 
 /** The class of a sandbox whose Durable Object owns the container. Otherwise the same as with the backend `native`. */
 export class KozeSandbox extends KozeNative {
@@ -19,9 +22,24 @@ export class KozeSandbox extends KozeNative {
 
   #starts = new OwnStarts(this.ctx, () => this.managed);
 
+  #copy = new Copy(this.ctx, (name) => this.#source(name));
+
   /** @override */
   get starts() {
     return this.#starts;
+  }
+
+  /** @override */
+  get copy() {
+    return this.managed.copyFrom === undefined ? undefined : this.#copy;
+  }
+
+  /** Returns the object of another class with the files of this one. @param {string} name @returns {Source} */
+  #source(name) {
+    const { copyFrom = "" } = this.managed;
+    const namespace = /** @type {Record<string, { getByName(name: string): Source } | undefined>} */ (this.env)[copyFrom];
+    if (namespace) return namespace.getByName(name);
+    throw new Fault("unavailable", `the Worker has no binding \`${copyFrom}\`: run \`koze build\`, and deploy`);
   }
 }
 
@@ -136,6 +154,12 @@ class OwnStarts {
     this.#disk = { id, bytes: size, savedAt: Date.now(), guest: started.guest };
     await this.#ctx.storage.put(DISK, this.#disk);
     await this.#ctx.storage.sync();
+  }
+
+  /** Returns the saved disk, if there is one. @returns {Promise<koze.SavedDisk | undefined>} */
+  async saved() {
+    const disk = await this.#read();
+    return disk ? { bytes: disk.bytes, savedAt: disk.savedAt } : undefined;
   }
 
   /** Forgets the saved disk, because the sandbox is being destroyed. The platform deletes it when it expires. */

@@ -15,6 +15,8 @@ export declare class KozeSandbox<Env = unknown> extends DurableObject<Env> imple
   protected deniedHosts: string[] | undefined;
   /** How the object starts its containers, if it owns them. */
   protected get starts(): import("./container.mjs").Starts | undefined;
+  /** What copies the files of another class into a new sandbox, if anything does. */
+  protected get copy(): import("./copy.mjs").Copy | undefined;
 
   koze: Contract["koze"];
   kozeUnpack: Contract["kozeUnpack"];

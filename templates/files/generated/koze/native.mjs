@@ -40,6 +40,7 @@ export class KozeSandbox extends DurableObject {
 
   #container = new Container(this.ctx, this, {
     started: async () => {
+      this.#starts++;
       this.#used = Date.now();
       await this.#settle();
     },
@@ -54,6 +55,7 @@ export class KozeSandbox extends DurableObject {
     settle: async () => {
       if (this.#container.running) await this.#settle();
     },
+    opening: () => this.copy?.plan(),
     thrown,
   });
 
@@ -61,14 +63,27 @@ export class KozeSandbox extends DurableObject {
     calls: this.#calls,
     ask: (request, how) => this.#ask(request, how),
     isRunning: () => this.#container.running,
+    saved: async () => this.starts?.saved(),
     destroy: async () => {
       // Do this first: calls that arrive meanwhile open another sandbox.
       this.#container.cancelStart();
+      await this.copy?.forget();
       await this.#calls.forget();
       await this.#container.forget();
       await this.#container.stop();
     },
   });
+
+  /** What receives the files of another sandbox. @type {import("./copy.mjs").Target} */
+  #target = {
+    ask: (request, how) => this.#send(request, how),
+    stop: () => this.#container.stop(),
+    starts: () => this.#starts,
+    isRunning: () => this.#container.running,
+  };
+
+  /** How many containers this object has started. */
+  #starts = 0;
 
   /** When it was last used, when that was stored, and how many calls are pending. */
   #used = Date.now();
@@ -139,6 +154,7 @@ export class KozeSandbox extends DurableObject {
     if (!port) return new Response("Not found\n", { status: 404 });
     // A container that is started now would run no program that listens.
     if (!this.#container.running) return new Response("The sandbox is asleep\n", { status: 503 });
+    if (await this.copy?.isDue()) return new Response("The sandbox's files are being copied\n", { status: 503 });
     this.#use();
     const inside = new Request(request.url.replace(/^https:/, "http:"), forwarded(request));
     try {
@@ -155,6 +171,11 @@ export class KozeSandbox extends DurableObject {
     return undefined;
   }
 
+  /** What copies the files of another class into a new sandbox, if anything does. @returns {import("./copy.mjs").Copy | undefined} */
+  get copy() {
+    return undefined;
+  }
+
   /** What the sandbox was created with. @returns {import("./container.mjs").Choice} */
   get choice() {
     const { image, size } = this.#calls.memory ?? {};
@@ -164,18 +185,34 @@ export class KozeSandbox extends DurableObject {
   /** Stops the container if the sandbox was idle for long enough, and otherwise schedules the next check. @override */
   async alarm() {
     if (!this.#container.running) return;
+    // This keeps the object in memory, even if no call waits for the copy.
+    await this.copy?.settled();
     if (this.#busy) this.#used = Date.now();
     const used = this.#used;
     if (used + this.#idle() > Date.now()) return this.#settle();
+    // An interrupted copy begins again with the next call, so its part of the files is not saved.
+    if (await this.copy?.isDue()) return this.#container.stop();
     try {
       await this.#container.save();
     } catch (error) {
       console.error("koze: the disk could not be saved, so the container keeps running:", error);
       return this.#settle(SAVE_AGAIN_MS);
     }
-    // A call that came while the disk was saved may have changed it.
+    const programs = await this.#container.programs();
+    // A call that came meanwhile may have changed the disk, or started programs.
     if (this.#busy || this.#used !== used) return this.#settle();
+    await this.#calls.recordEnded(programs);
     await this.#container.stop();
+  }
+
+  /**
+   * Sends a request to the guest, once the files of another sandbox are there.
+   *
+   * @type {import("./operations.mjs").Ask}
+   */
+  async #ask(request, how) {
+    await this.copy?.complete(this.#target);
+    return this.#send(request, how);
   }
 
   /**
@@ -183,7 +220,7 @@ export class KozeSandbox extends DurableObject {
    *
    * @type {import("./operations.mjs").Ask}
    */
-  async #ask(request, { timeoutMs = 0, ...how } = {}) {
+  async #send(request, { timeoutMs = 0, ...how } = {}) {
     const now = Date.now();
     this.#busy++;
     try {

@@ -26,7 +26,7 @@ const LOOK_MS = 1000;
 const LARGEST_PROCESSES = 4 << 20;
 
 /** The maximum size of a directory listing. */
-const LARGEST_LIST = 32 << 20;
+export const LARGEST_LIST = 32 << 20;
 
 /** The maximum size of what a search finds: three lists of 2 MiB, in which JSON may escape every character. */
 const LARGEST_SEARCH = 40 << 20;
@@ -52,6 +52,7 @@ const decoder = new TextDecoder();
  * @property {Calls} calls
  * @property {Ask} ask
  * @property {() => boolean} isRunning whether the container runs
+ * @property {() => Promise<koze.SavedDisk | undefined>} [saved] returns the saved disk, if there is one
  * @property {() => Promise<void>} destroy deletes the stored state, and ends the container
  */
 
@@ -92,7 +93,8 @@ export class Operations {
     pack: (input) => this.#calls.files([input.path], () => this.#trees.pack(input)),
     archive: (input) => this.#calls.files([input.path], () => this.#trees.archive(input)),
     expose: (input) => this.#calls.expose(input),
-    status: () => this.#calls.status(this.#isRunning()),
+    status: async () => this.#calls.status(this.#isRunning(), await this.#host.saved?.()),
+    take_ended: () => this.#calls.opened(() => this.#calls.takeEnded()),
     destroy: () => this.#destroy(),
   };
 
@@ -145,7 +147,8 @@ export class Operations {
       );
       const exitCode = whole(ok.exit_code);
       const stderr = joined(err, refusals.note(count, exitCode));
-      return { stdout: out, stderr, exitCode, timedOut: ok.timed_out === true };
+      const ended = this.#calls.ended !== undefined && { ended: true };
+      return { stdout: out, stderr, exitCode, timedOut: ok.timed_out === true, ...ended };
     });
   }
 

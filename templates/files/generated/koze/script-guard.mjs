@@ -250,9 +250,9 @@ export class Guard {
       all.push(set("Emulation.setDeviceMetricsOverride", { ...WINDOW, deviceScaleFactor: 1, mobile: false }));
     }
     await Promise.all(all);
-    // Its opener waits until it runs, so it is closed only after that.
-    if (isPopup(target)) this.call("Target.closeTarget", { targetId }).catch(() => {});
     await set("Runtime.runIfWaitingForDebugger");
+    // Its opener waits until it runs, so it is closed only after that. Until then, all its requests are refused.
+    if (isPopup(target)) this.call("Target.closeTarget", { targetId }).catch(() => {});
   }
 
   /** Lets a request through, or refuses it. @param {Params} paused @param {string} session @param {boolean} refuses */

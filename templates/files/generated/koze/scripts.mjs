@@ -15,6 +15,9 @@ export const TIME_MS = 30_000;
  */
 export const FUEL = 1_000_000_000n;
 
+/** The iterations of an empty loop in a millisecond: a script with a short time gets fuel for at least that time. */
+const FUEL_PER_MS = 500_000n;
+
 /** The message for a script that has used its fuel. */
 export const COMPUTED = "the script reached its limit of CPU time: do less in one run, in particular in loops";
 
@@ -213,8 +216,9 @@ function difference(before, after) {
  * @param {{ fuel?: bigint, signal?: AbortSignal }} [options] the signal ends the script, and is then the error
  * @returns {Promise<Ran>}
  */
-export async function run(module, start, answer, { fuel = FUEL, signal } = {}) {
+export async function run(module, start, answer, { fuel, signal } = {}) {
   const limits = { time_ms: TIME_MS, memory: MEMORY, ...start.limits };
+  fuel ??= fuelFor(limits);
   const over = new AbortController();
   /** @type {string[]} */
   const logs = [];
@@ -316,6 +320,12 @@ export function check(module, source) {
   if (failure) return failure;
   const outcome = /** @type {Outcome | null} */ (done);
   return outcome && "Err" in outcome ? outcome.Err : null;
+}
+
+/** @param {Limits} limits */
+function fuelFor({ time_ms: time }) {
+  const needed = BigInt(time) * FUEL_PER_MS;
+  return needed < FUEL ? needed : FUEL;
 }
 
 /** @param {Limits} limits */

@@ -21,7 +21,15 @@ export type Ask =
   | { enter: { name: string; record: Record; at_most: number; at_most_of_image?: number | null } }
   | { used: { name: string; at: number } }
   | { leave: { name: string } }
-  | { values: Request };
+  | { values: Request }
+  | { calls: Calls };
+
+/** A request about the journal of tool calls. Absent from Workers before koze 0.2. */
+export type Calls =
+  // The record of a call, as JSON.
+  | { record: { entry: string } }
+  // The oldest calls after an ID, or the newest ones.
+  | { read: { since: number | null; limit: number } };
 
 /** A request about the values of the store. Bytes are base64. */
 export type Request =
@@ -40,5 +48,5 @@ export interface Range {
   limit: number;
 }
 
-/** The sandboxes of a session, and its store. */
+/** The sandboxes of a session, its store, and the journal of its tool calls. */
 export declare class KozeSessions extends DurableObject {}

@@ -8,6 +8,7 @@ mod engine;
 mod faults;
 mod images;
 mod managed;
+mod moved;
 mod project;
 mod service;
 mod sleep;

@@ -91,6 +91,23 @@ pub(super) fn plain_worker(engine: &Engine) -> Worker {
     worker
 }
 
+/// Creates a project with JavaScript in place of the Rust Worker, and one sandbox.
+pub(super) fn one_sandbox(variant: &Variant, engine: &Engine) -> Worker {
+    let worker = project::made("moved");
+    forward_calls(&worker);
+    let project = &worker.project;
+    for written in ["wrangler.jsonc", "koze.lock"] {
+        fs_err::remove_file(project.path(written)).expect("a file of `koze new`");
+    }
+    variant.write(&worker, engine, "shell");
+    let separator = if variant.backend.is_empty() { "" } else { ", " };
+    let attributes = format!("{}{separator}sleep_after = \"6m\"", variant.backend);
+    project.write("src/server/shell.sandbox.rs", file(&attributes, "ShellSandbox"));
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    worker
+}
+
 /// Creates a project with JavaScript in place of the Rust Worker, and containers that Durable Objects start.
 pub(super) fn managed_worker(engine: &Engine) -> Worker {
     let worker = project::made("managed");
@@ -200,6 +217,16 @@ pub(super) fn egress_worker(engine: &Engine, ports: [u16; 2]) -> Worker {
 /// Runs the project with containers.
 pub(super) fn start<'w>(worker: &'w Worker, engine: &Engine) -> Dev<'w> {
     run(worker, engine, |command| command)
+}
+
+/// Runs the project as it is with wrangler alone, which does not build it again.
+pub(super) fn start_wrangler<'w>(worker: &'w Worker, engine: &Engine) -> Dev<'w> {
+    worker.replace_tool("koze", "#!/bin/sh\n");
+    let mut command = worker.tool("wrangler");
+    command.args(["dev", "--port", "0", "--ip", "127.0.0.1", "--inspector-port", "0"]);
+    command.current_dir(worker.project.dir()).env("CLOUDFLARE_CF_FETCH_ENABLED", "false");
+    command.env("WRANGLER_REGISTRY_PATH", worker.project.path("registry")).envs(engine.env());
+    Dev::run(worker, command)
 }
 
 /// Runs the project with containers, with these names resolving to the loopback address and a trusted certificate, only

@@ -1,12 +1,12 @@
-//! The Worker that `koze new` creates, with its Rust: from a client's request to a program in a sandbox on this
-//! machine.
+//! The Rust Worker of `docs/quick-start.md`, in a project that `koze new` creates: from a client's request to a program in
+//! a sandbox on this machine.
 
-use koze_tests::root;
+use koze_tests::{page_blocks, root, run};
 use serde_json::{Value, json};
 
-use super::run::Dev;
+use super::run::{Dev, command};
 use crate::built::wasm;
-use crate::project;
+use crate::project::{self, TIMEOUT, Worker};
 use crate::runs::link;
 
 /// Calls a tool of the session `s`, and returns the status, whether it failed, and the result.
@@ -27,12 +27,19 @@ fn call(dev: &Dev, token: &str, tool: &str, input: &Value) -> Value {
 #[test]
 fn the_rust_worker_works_in_sandboxes_of_this_machine() {
     let worker = project::made_native("whole");
+    let mut source = page_blocks("quick-start.md");
+    source.retain(|block| block.language == "rust");
+    assert_eq!(source.len(), 1, "{source:?}");
+    worker.project.write("src/lib.rs", &source[0].text);
     link(&wasm(&worker).expect("the Rust Worker"), &worker.build_dir());
     let dev = Dev::start(&worker);
     let output = dev.output();
     let token = output.split("Authorization: Bearer ").nth(1).and_then(|rest| rest.split_whitespace().next());
     let token = token.expect("a token");
 
+    let own =
+        "const response = await fetch(`${url}/python`); return [response.status, await response.text()];";
+    assert_eq!(dev.ask(own, &json!({})), json!([200, "42\n"]));
     assert_eq!(call(&dev, "a wrong token of 16", "shell", &json!({ "command": "true" })), json!([401]));
     let shell = |command: &str| {
         let answer = call(&dev, token, "shell", &json!({ "command": command }));
@@ -90,4 +97,58 @@ fn the_rust_worker_works_in_sandboxes_of_this_machine() {
     assert_ne!(next, host);
     assert_eq!(dev.ask(script, &json!({ "host": next }))[0], 200);
     assert_eq!(dev.ask(script, &json!({ "host": host }))[0], 404);
+}
+
+/// Runs a command with `--url`, and returns its exit code, its output and its errors.
+fn koze_at(dev: &Dev, worker: &Worker, token: &str, args: &[&str]) -> (i32, String, String) {
+    let (name, rest) = args.split_first().expect("a command");
+    let mut command = command(worker, &[&[name, "--url", &dev.url, "--session=s"], rest].concat());
+    command.env("KOZE_TOKEN", token);
+    let output = run(command, TIMEOUT);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().expect("an exit code"), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn the_command_line_works_with_the_sandboxes_of_a_worker() {
+    let worker = project::made_native("remote");
+    link(&wasm(&worker).expect("the Rust Worker"), &worker.build_dir());
+    let dev = Dev::start(&worker);
+    let output = dev.output();
+    let token = output.split("Authorization: Bearer ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let token = token.expect("a token");
+    let koze = |args: &[&str]| koze_at(&dev, &worker, token, args);
+    let printed = |args: &[&str]| {
+        let (code, stdout, stderr) = koze(args);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{args:?}: {stdout}");
+        stdout
+    };
+
+    assert_eq!(koze(&["exec", "default", "--", "true"]).0, 125, "there is no sandbox");
+    assert!(printed(&["call", "shell", r#"{"command": "echo $((6 * 7))"}"#]).contains("42"));
+    assert!(printed(&["sandboxes"]).starts_with("SANDBOX"));
+    let script = "echo out; echo err >&2; exit 7";
+    let ran = koze(&["exec", "default", "--", "sh", "-c", script]);
+    assert_eq!(ran, (7, "out\n".to_owned(), "err\n".to_owned()));
+    let bytes = printed(&["exec", "default", "--", "sh", "-c", "yes | head -c 3000000"]);
+    assert_eq!((bytes.len(), &bytes[..4]), (3_000_000, "y\ny\n"));
+    assert_eq!(printed(&["exec", "-t", "default", "--", "stty", "size"]), "24 80\r\n");
+    assert_eq!(koze(&["exec", "default", "--", "no-such"]).0, 127);
+    assert_eq!(koze(&["exec", "--timeout=0.5", "default", "--", "sleep", "60"]).0, 124);
+
+    let script = "for i in 1 2 3; do echo $i; sleep 0.2; done";
+    let id = printed(&["exec", "--detach", "default", "--", "sh", "-c", script]);
+    assert_eq!(printed(&["logs", "-f", "default", id.trim_end()]), "1\n2\n3\n");
+    let id = printed(&["exec", "--detach", "default", "--", "sleep", "60"]);
+    printed(&["kill", "-s", "TERM", "default", id.trim_end()]);
+    assert_eq!(printed(&["logs", "-f", "default", id.trim_end()]), "");
+    assert!(printed(&["ps", "default"]).contains("exited (143)"));
+
+    fs_err::write(worker.project.path("sent"), "sent\n").expect("a file");
+    printed(&["cp", "sent", "default:tree/sent"]);
+    printed(&["cp", "default:tree", "received"]);
+    assert_eq!(worker.project.read("received/sent"), "sent\n");
+    assert!(printed(&["inspect", "default"]).contains(r#""name": "default""#));
+    assert!(printed(&["log"]).contains("shell"));
+    assert_eq!(printed(&["destroy", "--all"]), "destroyed default\n");
 }

@@ -80,6 +80,12 @@ async function cases(url, loaded) {
   assert.match(late.result.Err.message, /time limit of 2 s/);
   assert.ok(late.aborted, "its call goes on");
 
+  // One that computes cannot be interrupted by the clock, so a short time is little fuel.
+  const computing = performance.now();
+  const spent = await run("for (;;) ;", { start: { limits: { time_ms: 100 } } });
+  assert.equal(spent.result.Err.limit, "time");
+  assert.ok(performance.now() - computing < 1500, `it computed for ${performance.now() - computing} ms`);
+
   // Its caller can end it.
   const canceled = await run("await fetch('http://slow')", { cancel: 100 });
   assert.equal(canceled.thrown, "TimeoutError");

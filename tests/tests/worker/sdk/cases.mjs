@@ -648,6 +648,36 @@ export const lives = {
     assert.equal(await s.sh("echo awake"), "awake\n");
   },
 
+  async "programs that end with a sleeping sandbox are named once"(s) {
+    await s.open(2000);
+    const asleep = () => eventually("sleep", async () => (await s.status()).status === "sleeping");
+    // What has ended before is not named.
+    await s.sh("sleep 0 >/dev/null 2>&1 & wait; echo done");
+    await asleep();
+    assert.equal((await s.exec(["true"])).ended, undefined);
+    assert.deepEqual(await s.ask("take_ended"), { ended: null });
+
+    await s.sh("for n in 1 2 3 4; do sleep 987$n >/dev/null 2>&1 & done");
+    await asleep();
+    // Looking starts nothing, and a later object knows them, too.
+    await s.abort();
+    assert.deepEqual(await s.status(), { opened: true, status: "sleeping" });
+    assert.equal((await s.exec(["true"])).ended, true);
+    assert.equal((await s.exec(["true"])).ended, true);
+    const { ended } = await s.ask("take_ended");
+    assert.deepEqual({ ...ended, programs: ended.programs.toSorted() }, { programs: ["sleep 9871", "sleep 9872", "sleep 9873"], count: 4 });
+    assert.deepEqual(await s.ask("take_ended"), { ended: null });
+    assert.equal((await s.exec(["true"])).ended, undefined);
+
+    // The next sandbox with its name does not learn of them.
+    await s.sh("sleep 9875 >/dev/null 2>&1 &");
+    await asleep();
+    await s.ask("destroy");
+    await s.open();
+    assert.equal((await s.exec(["true"])).ended, undefined);
+    assert.deepEqual(await s.ask("take_ended"), { ended: null });
+  },
+
   async "a container that does not start is unavailable"(s) {
     s.engine.breakDown(await s.id());
     await s.open();

@@ -17,13 +17,21 @@ fn definitions_in_each_dialect() {
         let name = |tool: &Value| tool.pointer(name).and_then(Value::as_str).expect("a name").to_owned();
         tools.as_array().expect("a list").iter().map(name).collect::<Vec<_>>().join(" ")
     };
-    let all = "shell read_file write_file glob browse sandbox_create sandbox_list transfer";
+    let all = "shell process_list process_output process_input process_kill read_file write_file glob browse sandbox_create \
+               sandbox_list transfer";
     assert_eq!(names("/tools", "/name", "/inputSchema"), all);
     assert_eq!(names("/tools?dialect=mcp", "/name", "/inputSchema"), all);
     assert_eq!(names("/tools?dialect=anthropic", "/name", "/input_schema"), all);
     assert_eq!(names("/tools?dialect=openai", "/function/name", "/function/parameters"), all);
     assert_eq!(names("/tools?dialect=openai-responses", "/name", "/parameters"), all);
     assert_eq!(names("/tools?tools=agent", "/name", "/inputSchema"), all);
+    let both = host.ask("GET", "/tools?instructions", b"").json();
+    let text = both["instructions"].as_str().expect("a text");
+    assert!(
+        text.contains("Programs: those of the image `") && text.contains("its files are deleted"),
+        "{text}"
+    );
+    assert_eq!(both["tools"].as_array().map(Vec::len), Some(12));
     let thread = "bash ls read_file write_file str_replace glob grep";
     assert_eq!(names("/tools?tools=thread", "/name", "/inputSchema"), thread);
     for (method, path) in [("GET", "/tools"), ("POST", "/mcp"), ("POST", "/sessions/s/tools/shell")] {

@@ -293,7 +293,7 @@ fn a_preview_reaches_only_its_port() {
     ] {
         let answer = get(&target, "host: agents.example");
         silent(&answer, &target);
-        let about = answer.contains("A Worker with isolated Linux sandboxes");
+        let about = answer.contains("Isolated Linux sandboxes for agents");
         assert!(answer.starts_with("HTTP/1.1 4") || about && !reached(&answer), "{target}: {answer}");
     }
 }

@@ -8,6 +8,7 @@
 import { Fault, log, notUp } from "../calls.mjs";
 import { Connection } from "../guest.mjs";
 import { PROGRAM } from "../koze-guest.mjs";
+import { Programs } from "../processes.mjs";
 
 /** The directories for the program file while it starts. The first writable one is used. */
 const DIRECTORIES = ["/var/tmp", "/tmp", "/dev/shm"];
@@ -36,6 +37,7 @@ const GUEST = "koze:guest";
 export class Placed {
   #ctx;
   #host;
+  #programs;
 
   /** The connection to the guest, if there is one. @type {Connection | undefined} */
   #guest;
@@ -50,6 +52,7 @@ export class Placed {
   constructor(ctx, host) {
     this.#ctx = ctx;
     this.#host = host;
+    this.#programs = new Programs(ctx.storage);
   }
 
   /** Returns the guest, starting the container if none runs. @returns {Promise<Connection>} */
@@ -62,6 +65,15 @@ export class Placed {
     if (guest) return guest;
     this.#connecting ??= this.#connect().finally(() => (this.#connecting = undefined));
     return this.#connecting;
+  }
+
+  /** Returns the command lines of the programs that the guest has started in the running container. */
+  async programs() {
+    return this.#programs.list(async () => {
+      const guest = this.#guest ?? (await this.#reconnect());
+      if (guest) this.#keep(guest);
+      return guest;
+    });
   }
 
   /** Cancels a start in progress, because the sandbox is being destroyed. */
@@ -81,11 +93,16 @@ export class Placed {
       await this.#host.end();
       throw notUp();
     }
+    this.#keep(guest);
+    return guest;
+  }
+
+  /** Uses a connection until it ends. @param {Connection} guest */
+  #keep(guest) {
     guest.onend = () => {
       if (this.#guest === guest) this.#guest = undefined;
     };
     this.#guest = guest;
-    return guest;
   }
 
   /** Connects to the guest that was started before, unless it is gone, stopped, or belongs to another koze version. */
@@ -136,6 +153,7 @@ export class Placed {
         }
         const stored = this.#ctx.storage.put(GUEST, { token, port: Number(port), process: Number(process) });
         const [guest] = await Promise.all([this.#dial(token, Number(port)), stored]);
+        await this.#programs.begin(guest, Number(process));
         return guest;
       }
     }

@@ -141,8 +141,13 @@ export class KozeSandbox extends Sandbox {
    * @override
    */
   async onActivityExpired() {
+    const programs = this.#busy ? [] : await this.#placed.programs();
+    // A call may have come meanwhile.
     if (this.#busy) this.renewActivityTimeout();
-    else await super.onActivityExpired();
+    else {
+      await this.#calls.recordEnded(programs);
+      await super.onActivityExpired();
+    }
   }
 
   /**

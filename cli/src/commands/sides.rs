@@ -1,9 +1,14 @@
 //! The two sides of a copy.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use koze_core::SandboxName;
+use koze_core::{Code, Error, Result, SandboxName};
+
+use super::show;
+use crate::args;
 
 /// One side of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,9 +51,39 @@ impl Side {
     }
 }
 
+/// Returns the two sides of a copy. Shows what is wrong with them.
+pub(super) fn parse(args: &args::Cp) -> std::result::Result<(Side, Side), ExitCode> {
+    let (from, to) = (Side::of(&args.from), Side::of(&args.to));
+    if matches!((&from, &to), (Side::Sandbox { .. }, _) | (_, Side::Sandbox { .. })) {
+        return Ok((from, to));
+    }
+    Err(show::usage("one of the two is in a sandbox: write it as `NAME:PATH`, such as `default:report.csv`"))
+}
+
 /// Returns the path of an entry in a directory of a sandbox.
 pub(super) fn within(directory: &str, name: &str) -> String {
     format!("{}/{name}", directory.trim_end_matches('/'))
+}
+
+/// Returns where a copy goes on this machine: into an existing directory under the name of its source.
+pub(super) fn target_path(to: &Path, from: &Side) -> Result<PathBuf> {
+    let ends_in_slash = to.as_os_str().as_encoded_bytes().ends_with(b"/");
+    if !to.is_dir() {
+        if ends_in_slash {
+            let message =
+                format!("`{}` is not a directory: create it first, or leave out the last `/`", to.display());
+            return Err(Error::new(Code::NotADirectory, message));
+        }
+        return Ok(to.to_owned());
+    }
+    Ok(to.join(from.last_name().ok_or_else(|| missing_name_error(to.display()))?))
+}
+
+/// Returns the error for a directory into which something without a name would be copied.
+pub(super) fn missing_name_error(directory: impl Display) -> Error {
+    let message =
+        format!("`{directory}` is a directory, and what is copied has no name: add one to the path");
+    Error::new(Code::IsDirectory, message)
 }
 
 #[cfg(test)]

@@ -1,49 +1,47 @@
-//! Authentication: the token of a request, and its tenant.
+//! Authentication: the token of a request, and its tenant. Every host that serves several tenants reads its tokens with this
+//! code.
 
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
-use worker::Env;
-use worker::wasm_bindgen::JsValue;
 
-use super::answer::Refusal;
-use super::settings::Settings;
-use koze_core::id::SessionId;
+use crate::id::SessionId;
 
-/// The secret with the single token, and its tenant.
-const TOKEN: &str = "KOZE_TOKEN";
-const TENANT: &str = "default";
+/// The secret with the single token.
+pub const TOKEN: &str = "KOZE_TOKEN";
+/// The tenant of the single token.
+pub const TENANT: &str = "default";
 /// The secret with the tokens of several tenants: a JSON object from tenant to token.
-const TOKENS: &str = "KOZE_TOKENS";
+pub const TOKENS: &str = "KOZE_TOKENS";
 
 /// The shortest token, in bytes.
-const SHORTEST: usize = 16;
+pub const MIN_TOKEN: usize = 16;
 /// Characters that may separate a token from other words in a header.
 const BETWEEN: [char; 6] = [' ', '\t', ',', ';', '=', '"'];
 
-/// The tokens of the Worker, by tenant.
+/// The tokens of a server, by tenant.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Tokens {
+pub struct Tokens {
     tenants: Vec<(String, String)>,
     secret: String,
 }
 
-impl Tokens {
-    /// Reads the tokens from the Worker's secrets.
-    pub(super) fn of(env: &Env) -> Result<Self, Refusal> {
-        let secret = |name: &str, value: JsValue| match value.as_string() {
-            None if value.is_undefined() => Ok(None),
-            None => Err(unusable(name, "it is not a string")),
-            secret => Ok(secret),
-        };
-        let settings = Settings::of(env);
-        let one = secret(TOKEN, settings.token())?;
-        Tokens::read(one.as_deref(), secret(TOKENS, settings.tokens())?.as_deref())
-    }
+/// A secret that cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub struct InvalidSecret {
+    /// Its name.
+    pub name: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+}
 
-    /// Parses the two secrets.
-    fn read(one: Option<&str>, several: Option<&str>) -> Result<Self, Refusal> {
+impl Tokens {
+    /// Parses the two secrets. Returns `None` if they contain no token.
+    ///
+    /// # Errors
+    /// [`InvalidSecret`] names the first secret that is not valid.
+    pub fn read(one: Option<&str>, several: Option<&str>) -> Result<Option<Self>, InvalidSecret> {
         let mut tenants = Vec::new();
         if let Some(token) = one {
             tenants.push((TENANT.to_owned(), token.to_owned(), TOKEN));
@@ -56,11 +54,7 @@ impl Tokens {
         // Derived from both. From one alone, the tenant with that token could derive the keys of the others.
         let secret = serde_json::json!([one, several]).to_string();
         if tenants.is_empty() {
-            let message = format!(
-                "no token is set, so every request is refused: run `wrangler secret put {TOKEN}` with a token \
-                 of at least {SHORTEST} bytes"
-            );
-            return Err(Refusal::new(503, "unavailable", message));
+            return Ok(None);
         }
         for (index, (tenant, token, name)) in tenants.iter().enumerate() {
             if SessionId::new(tenant.as_str(), "s").is_err() {
@@ -69,24 +63,29 @@ impl Tokens {
                     "a tenant's name must have 1 to 256 bytes and no control characters",
                 ));
             }
-            if token.len() < SHORTEST {
-                return Err(unusable(name, &format!("a token must have at least {SHORTEST} bytes")));
+            if token.len() < MIN_TOKEN {
+                return Err(unusable(name, format!("a token must have at least {MIN_TOKEN} bytes")));
             }
             if tenants[..index].iter().any(|(other, same, _)| same == token || other == tenant) {
                 return Err(unusable(TOKENS, "each tenant must appear once and have its own token"));
             }
         }
         let tenants = tenants.into_iter().map(|(tenant, token, _)| (tenant, token)).collect();
-        Ok(Tokens { tenants, secret })
+        Ok(Some(Tokens { tenants, secret }))
     }
 
-    /// Returns the secret that the Worker's own keys are derived from.
-    pub(super) fn secret(&self) -> &str {
+    /// Returns the tenants.
+    pub fn tenants(&self) -> impl Iterator<Item = &str> {
+        self.tenants.iter().map(|(tenant, _)| tenant.as_str())
+    }
+
+    /// Returns the secret that the server's own keys are derived from.
+    pub fn secret(&self) -> &str {
         &self.secret
     }
 
-    /// Returns whether a header contains a token of the Worker, in any scheme. Takes constant time.
-    pub(super) fn are_in(&self, header: &str) -> bool {
+    /// Returns whether a header contains a token of the server, in any scheme. Takes constant time.
+    pub fn are_in(&self, header: &str) -> bool {
         let mut found = false;
         let tokens: Vec<_> = self
             .tenants
@@ -106,17 +105,19 @@ impl Tokens {
     }
 
     /// Returns the tenant whose token is in the `Authorization` header. Takes constant time.
-    pub(super) fn tenant(&self, header: Option<&str>) -> Result<&str, Refusal> {
+    ///
+    /// # Errors
+    /// Returns the message of the response, with the status 401.
+    pub fn tenant(&self, header: Option<&str>) -> Result<&str, &'static str> {
         let given = header.and_then(bearer).map(Sha256::digest);
-        let given =
-            given.as_deref().ok_or_else(|| unauthorized("the header `Authorization: Bearer` is missing"))?;
+        let given = given.as_deref().ok_or("the header `Authorization: Bearer` is missing")?;
         let mut found = None;
         for (tenant, token) in &self.tenants {
             if bool::from(Sha256::digest(token).as_slice().ct_eq(given)) {
                 found = Some(tenant.as_str());
             }
         }
-        found.ok_or_else(|| unauthorized("the token is not one of this Worker's"))
+        found.ok_or("the token is not one of this server's")
     }
 }
 
@@ -126,13 +127,8 @@ fn bearer(header: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start())
 }
 
-fn unauthorized(message: &str) -> Refusal {
-    Refusal::new(401, "unauthorized", message).with_header("www-authenticate", "Bearer")
-}
-
-fn unusable(name: &str, why: &str) -> Refusal {
-    let message = format!("the secret {name} cannot be used: {why}; run `wrangler secret put {name}` again");
-    Refusal::new(503, "unavailable", message)
+fn unusable(name: &'static str, why: impl Into<String>) -> InvalidSecret {
+    InvalidSecret { name, why: why.into() }
 }
 
 #[cfg(test)]
@@ -143,7 +139,7 @@ mod tests {
 
     #[test]
     fn tokens_in_headers() {
-        let tokens = Tokens::read(Some(ONE), Some(r#"{"a": "a token of sixteen"}"#)).unwrap();
+        let tokens = Tokens::read(Some(ONE), Some(r#"{"a": "a token of sixteen"}"#)).unwrap().unwrap();
         for header in
             [ONE, &format!("Bearer {ONE}"), &format!("bearer  {ONE}, x"), &format!("Token token=\"{ONE}\"")]
         {
@@ -153,7 +149,7 @@ mod tests {
         {
             assert!(!tokens.are_in(header), "{header}");
         }
-        let spaced = Tokens::read(None, Some(r#"{"a": "a token of sixteen"}"#)).unwrap();
+        let spaced = Tokens::read(None, Some(r#"{"a": "a token of sixteen"}"#)).unwrap().unwrap();
         for header in ["Bearer a token of sixteen", "a token of sixteen", "x=y; b=a token of sixteen; c=d"] {
             assert!(spaced.are_in(header), "{header}");
         }
@@ -163,53 +159,51 @@ mod tests {
     }
 
     #[test]
-    fn calls_require_a_token() {
+    fn invalid_secrets_are_refused() {
         let long = format!("{{\"a\": \"{ONE}\", \"b\": \"{ONE}\"}}");
         for (one, several, what) in [
-            (None, None, "wrangler secret put KOZE_TOKEN"),
-            (Some(""), None, "KOZE_TOKEN cannot be used: a token must have at least 16"),
-            (Some(&ONE[1..]), None, "KOZE_TOKEN cannot be used: a token must have at least 16"),
+            (Some(""), None, "KOZE_TOKEN: a token must have at least 16"),
+            (Some(&ONE[1..]), None, "KOZE_TOKEN: a token must have at least 16"),
             (None, Some(""), "not a JSON object"),
-            (None, Some("{}"), "wrangler secret put KOZE_TOKEN"),
             (None, Some("[]"), "not a JSON object"),
             (None, Some("{\"a\": 1}"), "not a JSON object"),
-            (None, Some("{\"a\": \"short\"}"), "KOZE_TOKENS cannot be used: a token must have at least 16"),
+            (None, Some("{\"a\": \"short\"}"), "KOZE_TOKENS: a token must have at least 16"),
             (None, Some("{\"\": \"0123456789abcdef\"}"), "a tenant's name must have"),
-            (
-                Some(ONE),
-                Some("{\"a\": \"short\"}"),
-                "KOZE_TOKENS cannot be used: a token must have at least 16",
-            ),
+            (Some(ONE), Some("{\"a\": \"short\"}"), "KOZE_TOKENS: a token must have at least 16"),
             (Some(ONE), Some("{\"default\": \"fedcba9876543210\"}"), "each tenant must appear once"),
             (Some(ONE), Some("{\"a\": \"0123456789abcdef\"}"), "its own token"),
             (None, Some(long.as_str()), "its own token"),
         ] {
-            let refusal = Tokens::read(one, several).unwrap_err();
-            assert_eq!(refusal.status, 503);
-            assert!(refusal.message.contains(what), "{one:?} {several:?}: {}", refusal.message);
+            let InvalidSecret { name, why } = Tokens::read(one, several).unwrap_err();
+            assert!(format!("{name}: {why}").contains(what), "{one:?} {several:?}: {name}: {why}");
+        }
+        for several in [None, Some("{}")] {
+            assert_eq!(Tokens::read(None, several), Ok(None));
         }
     }
 
     #[test]
     fn the_signing_secret_depends_on_all_tokens() {
         let several = "{\"a\": \"fedcba9876543210\"}";
-        let both = Tokens::read(Some(ONE), Some(several)).unwrap();
-        for alone in [Tokens::read(Some(ONE), None).unwrap(), Tokens::read(None, Some(several)).unwrap()] {
+        let read = |one: Option<&str>, several: Option<&str>| Tokens::read(one, several).unwrap().unwrap();
+        let both = read(Some(ONE), Some(several));
+        for alone in [read(Some(ONE), None), read(None, Some(several))] {
             assert_ne!(both.secret(), alone.secret());
         }
     }
 
     #[test]
     fn a_token_is_a_tenants() {
-        let both = Tokens::read(Some(ONE), Some("{\"a\": \"fedcba9876543210\"}")).unwrap();
-        let tenant = |header: &str| both.tenant(Some(header)).map_err(|refusal| refusal.status);
+        let both = Tokens::read(Some(ONE), Some("{\"a\": \"fedcba9876543210\"}")).unwrap().unwrap();
+        assert_eq!(both.tenants().collect::<Vec<_>>(), ["default", "a"]);
+        let tenant = |header: &str| both.tenant(Some(header));
         for header in [format!("Bearer {ONE}"), format!("bearer  {ONE}"), format!(" BEARER {ONE} ")] {
             assert_eq!(tenant(&header), Ok("default"), "{header}");
         }
         assert_eq!(tenant("Bearer fedcba9876543210"), Ok("a"));
         for header in ["", "Bearer", "Bearer ", "Basic 0123456789abcdef", ONE, "Bearer 0123456789abcdeF"] {
-            assert_eq!(tenant(header), Err(401), "{header}");
+            assert!(tenant(header).is_err(), "{header}");
         }
-        assert_eq!(both.tenant(None).unwrap_err().header, Some(("www-authenticate", "Bearer")));
+        assert!(both.tenant(None).is_err());
     }
 }

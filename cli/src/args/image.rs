@@ -1,0 +1,91 @@
+//! The command that works with the store of images.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::ListFormat;
+
+/// `koze image`.
+#[derive(Debug, Args)]
+pub struct Image {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: ImageAction,
+}
+
+/// The actions of `koze image`.
+#[derive(Debug, Subcommand)]
+pub enum ImageAction {
+    /// Download images from their registries and unpack them
+    Pull {
+        /// The images: a sandbox of the project, which means its images, or a reference such as `python:3.12-slim`
+        /// [default: the images of all sandboxes of the project]
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+
+        /// The project.
+        #[command(flatten)]
+        place: ImageArgs,
+    },
+    /// List the images in the store
+    List {
+        /// Output for people, or one JSON document on standard output
+        #[arg(long, value_name = "FORMAT", default_value = "human")]
+        format: ListFormat,
+    },
+    /// Remove images, and the layers that no other image has
+    Rm {
+        /// The images: a sandbox of the project, which means its images, or a reference such as `python:3.12-slim`
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
+
+        /// The project.
+        #[command(flatten)]
+        place: ImageArgs,
+    },
+    /// Remove layers that no image has, and, if limits are given, the images that exceed them
+    Prune {
+        /// Remove the images that were not used for the longest time until the others take at most this much, such as `20GB` or
+        /// `500MB`
+        #[arg(long, value_name = "SIZE")]
+        max_size: Option<String>,
+
+        /// Remove the images that were not used for this long, such as `30d` or `12h`
+        #[arg(long, value_name = "DURATION")]
+        unused_for: Option<String>,
+    },
+    /// Add the images of a file: an archive of `docker save`, or an OCI layout as an archive or a directory
+    Import {
+        /// The file
+        file: PathBuf,
+
+        /// The name of the image, instead of the names in the file
+        #[arg(long, value_name = "REFERENCE")]
+        name: Option<String>,
+    },
+    /// Write an image to a file, as an archive of an OCI layout
+    Export {
+        /// The image: a sandbox of the project, or a reference such as `python:3.12-slim`
+        name: String,
+
+        /// The file to write, such as `image.tar`. An existing file is replaced
+        file: PathBuf,
+
+        /// The project.
+        #[command(flatten)]
+        place: ImageArgs,
+    },
+}
+
+/// The options that locate the project with the sandboxes.
+#[derive(Debug, Clone, Args)]
+pub struct ImageArgs {
+    /// A directory in the package
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub project: PathBuf,
+
+    /// The wrangler configuration [default: the file wrangler would read]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}

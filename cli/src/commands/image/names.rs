@@ -1,0 +1,118 @@
+//! The images that arguments name: those of sandboxes, and references.
+
+use std::process::ExitCode;
+
+use koze_image::Reference;
+use koze_model::Kind;
+use koze_model::image::PLATFORM_IMAGE;
+
+use super::show_reference;
+use crate::args::{Format, ImageArgs, ProjectArgs};
+use crate::build::{self, Build, Options};
+use crate::commands::{self, show};
+use crate::discover::Project;
+use crate::finding::Findings;
+use crate::plan::Planned;
+
+/// An image that was named.
+pub(super) struct Named {
+    /// The reference; `None` if no registry has the image.
+    pub(super) reference: Option<Reference>,
+    /// The reference for people, or the reason why no registry has the image.
+    pub(super) shown: String,
+}
+
+impl Named {
+    fn new(reference: Reference) -> Self {
+        Named { shown: show_reference(&reference), reference: Some(reference) }
+    }
+}
+
+/// Parses a reference.
+pub(super) fn parse(text: &str) -> Result<Reference, ExitCode> {
+    let invalid =
+        |error| show::usage(&format!("`{}` is not the reference of an image: {error}", text.escape_debug()));
+    text.parse().map_err(invalid)
+}
+
+/// Returns the images of all sandboxes of the project.
+pub(super) fn find_all(place: &ImageArgs) -> Result<Vec<Named>, ExitCode> {
+    let mut found = Vec::new();
+    for sandbox in read_sandboxes(place)? {
+        add_images(&sandbox, &mut found)?;
+    }
+    if found.is_empty() {
+        return Err(show::failure("the project has no sandboxes: `koze add` creates one"));
+    }
+    Ok(found)
+}
+
+/// Returns the images that names mean. A name without a tag is that of a sandbox, if the project has one.
+pub(super) fn find(names: &[String], place: &ImageArgs) -> Result<Vec<Named>, ExitCode> {
+    let may_be_sandbox = |name: &String| !name.contains([':', '/', '@', '.']);
+    let is_project = Project::find(&place.project, &mut Findings::new(false)).is_ok();
+    let is_needed = is_project && names.iter().any(may_be_sandbox);
+    let sandboxes = if is_needed { read_sandboxes(place)? } else { Vec::new() };
+    let mut found = Vec::new();
+    for name in names {
+        let images: Vec<_> = sandboxes.iter().filter(|sandbox| has_name(sandbox, name)).collect();
+        for sandbox in &images {
+            add_images(sandbox, &mut found)?;
+        }
+        if !images.is_empty() {
+            continue;
+        }
+        let image = sandboxes.iter().flat_map(|sandbox| &sandbox.images).find(|(image, _)| image == name);
+        match image {
+            Some((name, image)) => add_image(name, image, &mut found)?,
+            None => add(Named::new(parse(name)?), &mut found),
+        }
+    }
+    Ok(found)
+}
+
+/// Returns whether a sandbox has this name: that of its file.
+fn has_name(sandbox: &Planned, name: &str) -> bool {
+    let file = sandbox.file.rsplit('/').next().unwrap_or_default();
+    file.split('.').next() == Some(name)
+}
+
+/// Reads the sandboxes of the project, and changes nothing.
+fn read_sandboxes(place: &ImageArgs) -> Result<Vec<Planned>, ExitCode> {
+    let ImageArgs { project, config } = place.clone();
+    let place = ProjectArgs { project, config, strict: false, format: Format::Human };
+    let mut options = Options { write: false, worker: false, ..commands::build::options(&place) };
+    options.draft.allows_other_backends = true;
+    let mut build = Build::default();
+    let mut findings = Findings::new(false);
+    if build::run(&options, &mut build, &mut findings).is_err() {
+        show::findings(&findings);
+        return Err(ExitCode::FAILURE);
+    }
+    Ok(build.sandboxes.into_iter().filter(|sandbox| sandbox.kind == Kind::Sandbox).collect())
+}
+
+fn add_images(sandbox: &Planned, found: &mut Vec<Named>) -> Result<(), ExitCode> {
+    sandbox.images.iter().try_for_each(|(name, image)| add_image(name, image, found))
+}
+
+/// Adds an image of a sandbox.
+fn add_image(name: &str, image: &str, found: &mut Vec<Named>) -> Result<(), ExitCode> {
+    let none = |why: &str| Named { reference: None, shown: format!("`{name}`: {why}") };
+    let named = if image.starts_with("./") || image.starts_with("../") {
+        none("images from a Dockerfile are not built here yet")
+    } else if image == PLATFORM_IMAGE {
+        none("the image of the platform is in no registry")
+    } else {
+        Named::new(parse(image)?)
+    };
+    add(named, found);
+    Ok(())
+}
+
+/// Adds an image once: several sandboxes may have the same one.
+fn add(named: Named, found: &mut Vec<Named>) {
+    if found.iter().all(|other| other.shown != named.shown) {
+        found.push(named);
+    }
+}

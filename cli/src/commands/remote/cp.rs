@@ -1,0 +1,234 @@
+//! `koze cp` on a server: copies files and directories, completely or not at all.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+use std::process::ExitCode;
+
+use koze_client::{FileReader, Session};
+use koze_core::files::Existing;
+use koze_core::http::FileKind;
+use koze_core::path::absolute;
+use koze_core::{Code, Error, Result};
+use tempfile::{NamedTempFile, TempDir};
+
+use super::report_error;
+use crate::args;
+use crate::commands::sides::{self, Side, missing_name_error, target_path, within};
+
+/// The mode of a new file, before the user's mask.
+const DEFAULT_MODE: u32 = 0o666;
+/// How much of an archive waits to be sent, in pieces.
+const AHEAD: usize = 16;
+/// How much of an archive is sent at once, in bytes.
+const PIECE: usize = 64 << 10;
+
+/// Runs `koze cp`.
+pub(super) fn run(session: &Session, args: &args::Cp) -> std::result::Result<ExitCode, ExitCode> {
+    let (from, to) = sides::parse(args)?;
+    copy(session, &from, &to).map_err(|error| report_error(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn copy(session: &Session, from: &Side, to: &Side) -> Result<()> {
+    let last = from.last_name().and_then(OsStr::to_str);
+    match (from, to) {
+        (Side::Sandbox { name, path }, Side::Sandbox { name: to_name, path: to_path }) => {
+            let path = absolute(path)?;
+            copy_to_or_into(session, (to_name, to_path), last, |to_path| {
+                match session.read_file(name, &path) {
+                    Ok(file) => session.write_file(to_name, to_path, file),
+                    Err(error) if error.code == Code::IsDirectory => {
+                        let archive = session.read_directory(name, &path)?;
+                        session.write_directory(to_name, to_path, Existing::Refuse, archive)
+                    }
+                    Err(error) => Err(error),
+                }
+            })
+        }
+        (Side::Sandbox { name, path }, to) => {
+            let path = absolute(path)?;
+            match (session.read_file(name, &path), to) {
+                (Ok(file), Side::Host(to)) => {
+                    let entry = session.describe_file(name, &path)?;
+                    // A link has none of its own.
+                    let mode = if entry.kind == FileKind::File { entry.mode } else { DEFAULT_MODE };
+                    write_host_file(file, mode, &target_path(to, from)?)
+                }
+                (Ok(file), _) => write_stdout(file),
+                (Err(error), Side::Host(to)) if error.code == Code::IsDirectory => {
+                    write_host_directory(session.read_directory(name, &path)?, &target_path(to, from)?)
+                }
+                (Err(error), _) if error.code == Code::IsDirectory => {
+                    let message =
+                        format!("`{path}` is a directory: only a file can be written to standard output");
+                    Err(Error::new(Code::IsDirectory, message))
+                }
+                (Err(error), _) => Err(error),
+            }
+        }
+        (Side::Standard, Side::Sandbox { name, path }) => {
+            session.write_file(name, &absolute(path)?, io::stdin())
+        }
+        (Side::Host(from), Side::Sandbox { name, path }) => {
+            let is_directory = fs::metadata(from).map_err(|error| host_error(from, &error))?.is_dir();
+            copy_to_or_into(session, (name, path), last, |path| {
+                if is_directory {
+                    return session.write_directory(name, path, Existing::Refuse, pack(from));
+                }
+                let file = File::open(from).map_err(|error| host_error(from, &error))?;
+                session.write_file(name, path, file)
+            })
+        }
+        _ => unreachable!("one side is in a sandbox"),
+    }
+}
+
+/// Copies to a path of a sandbox, or into it if it is an existing directory or ends in `/`.
+fn copy_to_or_into(
+    session: &Session,
+    (sandbox, path): (&str, &str),
+    name: Option<&str>,
+    copy: impl Fn(&str) -> Result<()>,
+) -> Result<()> {
+    let target = absolute(path)?;
+    // Asked before anything is sent, which the server would refuse.
+    let is_directory = || match session.describe_file(sandbox, &target).map(|entry| entry.kind) {
+        Ok(FileKind::Directory) => true,
+        Ok(FileKind::Link) => session.list_files(sandbox, &target).is_ok(),
+        _ => false,
+    };
+    if !path.ends_with('/') && !is_directory() {
+        return copy(&target);
+    }
+    copy(&absolute(&within(path, name.ok_or_else(|| missing_name_error(path))?))?)
+}
+
+fn write_stdout(mut file: FileReader) -> Result<()> {
+    match io::copy(&mut file, &mut io::stdout().lock()) {
+        // The reader needs no more.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done.map(drop).map_err(|error| copy_error(&error)),
+    }
+}
+
+/// Writes a file of this machine, completely or not at all. A link stays, and so does the mode of a file that is replaced.
+fn write_host_file(mut file: FileReader, mode: u32, to: &Path) -> Result<()> {
+    let replaced = match fs::metadata(to) {
+        Ok(there) if !there.is_file() => {
+            let message = format!("`{}` is not a regular file: write to another path", to.display());
+            return Err(Error::new(Code::Unsupported, message));
+        }
+        there => there.ok(),
+    };
+    let resolved = fs::canonicalize(to);
+    let to = resolved.as_deref().unwrap_or(to);
+    let mut new = create_staged(parent(to), mode).map_err(|error| host_error(to, &error))?;
+    io::copy(&mut file, &mut new).map_err(|error| copy_error(&error))?;
+    if let Some(there) = replaced {
+        let kept = new.as_file().set_permissions(there.permissions());
+        kept.map_err(|error| host_error(to, &error))?;
+    }
+    new.persist(to).map(drop).map_err(|error| host_error(to, &error.error))
+}
+
+/// Creates a directory of this machine, completely or not at all. The archive is not trusted: nothing is created outside it.
+fn write_host_directory(archive: FileReader, to: &Path) -> Result<()> {
+    if fs::symlink_metadata(to).is_ok() {
+        let message = format!("`{}` exists: a directory is copied to a path that does not", to.display());
+        return Err(Error::new(Code::AlreadyExists, message));
+    }
+    let staging = TempDir::new_in(parent(to)).map_err(|error| host_error(to, &error))?;
+    let contents = staging.path().join("contents");
+    fs::create_dir(&contents).map_err(|error| host_error(to, &error))?;
+    let mut archive = tar::Archive::new(archive);
+    archive.unpack(&contents).map_err(|error| copy_error(&error))?;
+    // What follows the end of the archive says whether it arrived completely.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(|error| copy_error(&error))?;
+    fs::rename(&contents, to).map_err(|error| host_error(to, &error))
+}
+
+/// Creates a file with a mode, as far as the user's mask permits.
+fn create_staged(directory: &Path, mode: u32) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(fs::Permissions::from_mode(mode & 0o777));
+    }
+    #[cfg(not(unix))]
+    let _ = mode;
+    builder.prefix(".koze-cp-").tempfile_in(directory)
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Returns a directory of this machine as a tar archive, which is packed while it is read.
+fn pack(directory: &Path) -> impl Read + 'static {
+    let (sender, receiver) = std::sync::mpsc::sync_channel(AHEAD);
+    let directory = directory.to_owned();
+    std::thread::spawn(move || {
+        let writer = io::BufWriter::with_capacity(PIECE, PieceWriter(sender.clone()));
+        let mut builder = tar::Builder::new(writer);
+        builder.follow_symlinks(false);
+        let packed = builder
+            .append_dir_all(".", &directory)
+            .and_then(|()| builder.into_inner())
+            .and_then(|writer| writer.into_inner().map(drop).map_err(io::IntoInnerError::into_error));
+        if let Err(error) = packed {
+            let _ = sender.send(Err(error));
+        }
+    });
+    PieceReader { receiver, piece: io::Cursor::default() }
+}
+
+/// Sends what is written, in pieces.
+struct PieceWriter(std::sync::mpsc::SyncSender<io::Result<Vec<u8>>>);
+
+impl io::Write for PieceWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(Ok(bytes.to_vec())).map_err(|_| io::Error::from(ErrorKind::BrokenPipe))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads the pieces. An error cuts the body of the request off, and nothing is created then.
+struct PieceReader {
+    receiver: std::sync::mpsc::Receiver<io::Result<Vec<u8>>>,
+    piece: io::Cursor<Vec<u8>>,
+}
+
+impl Read for PieceReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.piece.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            match self.receiver.recv() {
+                Ok(piece) => self.piece = io::Cursor::new(piece?),
+                Err(_) => return Ok(0),
+            }
+        }
+    }
+}
+
+fn host_error(path: &Path, error: &io::Error) -> Error {
+    let code = match error.kind() {
+        ErrorKind::NotFound => Code::NotFound,
+        ErrorKind::PermissionDenied => Code::PermissionDenied,
+        _ => Code::Internal,
+    };
+    Error::new(code, format!("`{}`: {error}", path.display()))
+}
+
+fn copy_error(error: &io::Error) -> Error {
+    Error::new(Code::Unavailable, format!("the copy was cut off, and nothing was written: {error}"))
+}

@@ -1,0 +1,41 @@
+//! A client for the HTTP routes that a Worker and `koze mcp --http` serve.
+//!
+//! ```no_run
+//! use koze_client::Client;
+//!
+//! # fn main() -> koze_client::Result<()> {
+//! let client = Client::new("https://agents.example.workers.dev", "the Worker's KOZE_TOKEN")?;
+//! let session = client.session("default");
+//! let result = session.call("shell", r#"{"command": "uname -a"}"#, None)?;
+//! println!("{}", result.content);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The types of requests and responses are those of the server, `koze_core::http`. The client blocks: call it from a thread of
+//! its own in asynchronous programs. Only requests that change nothing are retried, and events go on where they were cut off.
+//!
+//! | module | job |
+//! |---|---|
+//! | `request` | requests, retries and errors |
+//! | `session` | the tools, the sandboxes and the journal of a session |
+//! | `processes` | the processes of a sandbox |
+//! | `files` | the files of a sandbox |
+//! | `events` | server-sent events |
+//! | `mcp` | messages of the Model Context Protocol |
+
+mod events;
+mod files;
+mod mcp;
+mod processes;
+mod request;
+mod session;
+
+pub use koze_core::http;
+pub use koze_core::{Code, Error, Result, ToolResult};
+
+pub use self::files::FileReader;
+pub use self::mcp::{McpClient, McpMessages};
+pub use self::processes::ProcessEvents;
+pub use self::request::Client;
+pub use self::session::Session;
