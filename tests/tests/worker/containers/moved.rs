@@ -95,33 +95,35 @@ fn files_are_copied_in_a_move_side_by_side() {
 }
 
 fn move_side_by_side(variant: &Variant, engine: &Engine) {
+    // The containers of the other variant may still run, and are found by the name of their object, too.
+    let object = variant.name;
     let worker = one_sandbox(variant, engine);
     let running = start(&worker, engine);
-    let before = nonce(&running.client(), "a", true);
+    let before = nonce(&running.client(), object, true);
     running.end();
 
     migrate(&worker, &["--side-by-side"]);
     let running = start(&worker, engine);
     let dev = running.client();
-    assert_eq!(nonce(&dev, "a", false), before, "the old class keeps its storage");
-    output(&dev, "a", FILL);
-    let files = output(&dev, "a", DIGEST);
-    dev.call(&managed("a"), &json!([open()]));
-    assert_eq!(output(&dev, &managed("a"), DIGEST), files, "{}", running.all_output());
+    assert_eq!(nonce(&dev, object, false), before, "the old class keeps its storage");
+    output(&dev, object, FILL);
+    let files = output(&dev, object, DIGEST);
+    dev.call(&managed(object), &json!([open()]));
+    assert_eq!(output(&dev, &managed(object), DIGEST), files, "{}", running.all_output());
 
     // They are separate from now on, and are copied once.
-    output(&dev, &managed("a"), "echo new > /home/user/new && rm /home/user/run");
-    assert_eq!(output(&dev, "a", DIGEST), files);
-    output(&dev, "a", "echo old > /home/user/old");
-    assert_eq!(output(&dev, &managed("a"), "cd /home/user; ls new old run 2>/dev/null || true"), "new\n");
-    let container_of_copy = container(&dev, engine, &managed("a")).expect("its container");
+    output(&dev, &managed(object), "echo new > /home/user/new && rm /home/user/run");
+    assert_eq!(output(&dev, object, DIGEST), files);
+    output(&dev, object, "echo old > /home/user/old");
+    assert_eq!(output(&dev, &managed(object), "cd /home/user; ls new old run 2>/dev/null || true"), "new\n");
+    let container_of_copy = container(&dev, engine, &managed(object)).expect("its container");
     engine.podman(&["kill", &container_of_copy]);
-    eventually("it has ended", || container(&dev, engine, &managed("a")).is_none());
-    assert_eq!(output(&dev, &managed("a"), "ls -A /workspace"), "");
+    eventually("it has ended", || container(&dev, engine, &managed(object)).is_none());
+    assert_eq!(output(&dev, &managed(object), "ls -A /workspace"), "");
 
     // A destroyed sandbox leaves nothing to the next one of its name, and neither does the old one.
-    dev.call(&managed("a"), &json!([["destroy", {}], open()]));
-    assert_eq!(output(&dev, &managed("a"), "ls -A /workspace"), "");
+    dev.call(&managed(object), &json!([["destroy", {}], open()]));
+    assert_eq!(output(&dev, &managed(object), "ls -A /workspace"), "");
 
     // The old object of this name was never opened, and that one is asleep: neither is started.
     dev.call("asleep", &json!([open()]));
