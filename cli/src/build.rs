@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use koze_core::journal::JournalSettings;
+use koze_core::provider::LocalImage;
 use koze_model::names::Names;
 use koze_model::{Kind, Sandbox};
 
@@ -68,6 +69,8 @@ pub struct Build {
     pub script: Option<ScriptTable>,
     /// What the journal of tool calls records.
     pub journal: JournalSettings,
+    /// The files that new sandboxes have on this machine.
+    pub local_image: LocalImage,
     /// Where scripts run, if the project serves the tools `script`.
     pub scripts: Option<Scripts>,
     /// The sandboxes.
@@ -115,6 +118,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
 
     build.script.clone_from(&project.script);
     build.journal = project.journal;
+    build.local_image = project.local_image;
     let scripts_on_worker = project.worker_scripts().is_some() && options.worker;
     if scripts_on_worker {
         scripts::check(&project, &options.draft, findings);

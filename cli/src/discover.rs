@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use koze_core::journal::JournalSettings;
+use koze_core::provider::LocalImage;
 use koze_model::{Kind, Report, Sandbox, project};
 use walkdir::{DirEntry, WalkDir};
 
@@ -34,6 +35,8 @@ pub struct Project {
     pub script: Option<ScriptTable>,
     /// What the journal of tool calls records.
     pub journal: JournalSettings,
+    /// The files that new sandboxes have on this machine.
+    pub local_image: LocalImage,
 }
 
 /// The validated sandboxes of a project and their source texts.
@@ -103,7 +106,8 @@ impl Project {
             return findings.fail(no_package("neither it nor a directory above it has a `Cargo.toml`"), None);
         };
         let dir = path.parent().unwrap_or(&absolute).to_owned();
-        let Manifest { name, environments, registry, script, journal } = manifest::read(&path, findings)?;
+        let Manifest { name, environments, registry, script, journal, local_image } =
+            manifest::read(&path, findings)?;
         let Some(name) = name else {
             let members = workspace_members(&path);
             let why = if members.is_empty() {
@@ -113,7 +117,7 @@ impl Project {
             };
             return findings.fail(no_package(&why), None);
         };
-        Ok(Project { dir, name, environments, registry, script, journal })
+        Ok(Project { dir, name, environments, registry, script, journal, local_image })
     }
 
     /// Returns the directory of the repository that contains the package: the nearest one with `.git`, or the package's

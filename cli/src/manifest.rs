@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use koze_core::journal::JournalSettings;
+use koze_core::provider::LocalImage;
 use koze_core::script::Egress;
 use koze_model::attrs::{HOST_FORM, is_host};
 use koze_model::depth;
@@ -17,13 +18,16 @@ use crate::source::{module, split_mark};
 use crate::write::input;
 
 /// The keys of `package.metadata.koze`; the crate `koze` itself has `sandbox-sdk`.
-const KEYS: &[&str] = &["environments", "journal", "registry", "sandbox-sdk", "script"];
+const KEYS: &[&str] = &["environments", "journal", "local", "registry", "sandbox-sdk", "script"];
 
 /// The keys of `package.metadata.koze.script`.
 const SCRIPT_KEYS: &[&str] = &["internet", "allowed_hosts", "denied_hosts", "browser", "worker"];
 
 /// The keys of `package.metadata.koze.journal`.
 const JOURNAL_KEYS: &[&str] = &["enabled", "inputs"];
+
+/// The keys of `package.metadata.koze.local`.
+const LOCAL_KEYS: &[&str] = &["image"];
 
 /// The default library root.
 pub const LIBRARY: &str = "src/lib.rs";
@@ -41,6 +45,8 @@ pub struct Manifest {
     pub script: Option<ScriptTable>,
     /// `package.metadata.koze.journal`: what the journal of tool calls records.
     pub journal: JournalSettings,
+    /// `package.metadata.koze.local.image`: the files that new sandboxes have on this machine.
+    pub local_image: LocalImage,
 }
 
 /// `package.metadata.koze.script`.
@@ -80,7 +86,15 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
     };
     let Some(package) = document.get("package") else {
         let journal = JournalSettings::default();
-        return Ok(Manifest { name: None, environments: None, registry: false, script: None, journal });
+        let local_image = LocalImage::default();
+        return Ok(Manifest {
+            name: None,
+            environments: None,
+            registry: false,
+            script: None,
+            journal,
+            local_image,
+        });
     };
     let Some(name) = package.get("name").and_then(Item::as_str) else {
         let message = "`[package]` has no `name`".to_owned();
@@ -88,7 +102,7 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
     };
     let koze = package.get("metadata").and_then(|metadata| metadata.get("koze"));
     let (mut environments, mut registry, mut script) = (None, false, None);
-    let mut journal = JournalSettings::default();
+    let (mut journal, mut local_image) = (JournalSettings::default(), LocalImage::default());
     for (key, value) in koze.and_then(Item::as_table_like).into_iter().flat_map(|table| table.iter()) {
         if !KEYS.contains(&key) {
             let near = nearest(key, KEYS).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -117,6 +131,13 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
                 findings.add(Rule::BadManifest { message }, place(span));
             }
         }
+        if key == "local" {
+            let (image, wrong) = parse_local(value);
+            local_image = image;
+            for (message, span) in wrong {
+                findings.add(Rule::BadManifest { message }, place(span));
+            }
+        }
         if key == "script" {
             let (table, wrong) = parse_scripts(value);
             script = Some(table);
@@ -125,7 +146,7 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
             }
         }
     }
-    Ok(Manifest { name: Some(name.to_owned()), environments, registry, script, journal })
+    Ok(Manifest { name: Some(name.to_owned()), environments, registry, script, journal, local_image })
 }
 
 /// A message, and where it belongs.
@@ -174,6 +195,30 @@ fn parse_journal(value: &Item) -> (JournalSettings, Vec<Wrong>) {
         }
     }
     (settings, wrong)
+}
+
+/// Reads `package.metadata.koze.local`. Returns what it sets, and what is wrong.
+fn parse_local(value: &Item) -> (LocalImage, Vec<Wrong>) {
+    let mut image = LocalImage::default();
+    let mut wrong = Vec::new();
+    let Some(table) = value.as_table_like() else {
+        let message = "`package.metadata.koze.local` must be a table: write `[package.metadata.koze.local]`";
+        return (image, vec![(message.to_owned(), value.span())]);
+    };
+    for (key, value) in table.iter() {
+        match (key, value.as_str()) {
+            ("image", Some("stored")) => image = LocalImage::Stored,
+            ("image", Some("declared")) => image = LocalImage::Declared,
+            ("image", Some("host")) => image = LocalImage::Host,
+            ("image", _) => {
+                let message =
+                    "`package.metadata.koze.local.image` must be `\"stored\"`, `\"declared\"` or `\"host\"`";
+                wrong.push((message.to_owned(), value.span()));
+            }
+            _ => wrong.push((unknown_key("local", key, LOCAL_KEYS), value.span())),
+        }
+    }
+    (image, wrong)
 }
 
 /// Returns the message about a key that a table does not have.

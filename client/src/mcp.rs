@@ -64,6 +64,15 @@ impl McpClient {
         Ok(McpMessages::One((!text.trim().is_empty()).then_some(text)))
     }
 
+    /// Ends the session of the protocol, if the server has begun one.
+    ///
+    /// # Errors
+    /// The errors of the request. The server ends a session that nobody uses anyway.
+    pub fn close(&self) -> Result<()> {
+        let Some(id) = self.chosen().id.take() else { return Ok(()) };
+        self.session.client.send(Method::DELETE, &self.path, &[(SESSION, id.as_str())], ()).map(drop)
+    }
+
     /// Remembers the version that the server has chosen, if a message is its answer to `initialize`.
     pub fn note_answer(&self, message: &str) {
         let version = serde_json::from_str::<Value>(message)

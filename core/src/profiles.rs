@@ -4,7 +4,7 @@ use koze_protocol::Family;
 
 use crate::error::{Code, Error, Result};
 use crate::journal::JournalSettings;
-use crate::provider::Profile;
+use crate::provider::{LocalImage, Profile};
 use crate::script::SHORTEST_MASKED;
 use crate::script::network::Egress;
 
@@ -58,6 +58,15 @@ impl Profiles {
     #[must_use]
     pub fn with_script_browser(self, browser: bool) -> Self {
         Profiles { browser, ..self }
+    }
+
+    /// Sets the files that new sandboxes have on this machine.
+    #[must_use]
+    pub fn with_local_image(mut self, local_image: LocalImage) -> Self {
+        for profile in &mut self.list {
+            profile.local_image = local_image;
+        }
+        self
     }
 
     /// Sets what the journal of tool calls records.

@@ -133,12 +133,16 @@ use koze_core::Profiles;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::journal::CallRecord;
-use koze_core::provider::{Info, Settings};
+use koze_core::provider::{Info, Profile, Settings};
 use koze_core::workspace::OpenLimits;
 
-/// Returns those of the images that a [store of images](koze_image::Store) has, so that new sandboxes that declare them have their files.
-pub fn list_stored_images<'a>(images: &Path, references: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    image::list_stored(images, references)
+/// Returns those of the profiles whose new sandboxes have the files of their image, with the [store](koze_image::Store) in this
+/// directory.
+pub fn list_used_images<'a>(
+    images: Option<&Path>,
+    profiles: impl IntoIterator<Item = &'a Profile>,
+) -> Vec<&'a Profile> {
+    image::list_used(images, profiles)
 }
 
 /// Call this first in `main`, before anything starts a thread: `#[tokio::main]` is too late.

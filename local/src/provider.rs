@@ -14,13 +14,16 @@ use crate::network::egress;
 use crate::sandbox::Cancelled;
 use crate::sandbox::image;
 use crate::sandbox::inner::Inner;
+use crate::sandbox::programs::find_programs;
 use crate::sandbox::{archive, layer};
 use crate::{Local, LocalSandbox, LocalStore, Shared, engine, launch};
 use koze_core::archive::Tar;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::journal::UnmaskedCall;
-use koze_core::provider::{Info, Opened, Profile, Provider, ScriptProvider, Settings, TakenLayer};
+use koze_core::provider::{
+    Info, LocalImage, Opened, Profile, Provider, ScriptProvider, Settings, TakenLayer,
+};
 use koze_core::sandbox::Status;
 use koze_core::script::{
     Calls, Check, Egress, Exchange, Exchanged, Failure, NoCalls, Query, Ran, Start, Wire,
@@ -28,6 +31,26 @@ use koze_core::script::{
 use koze_core::store::Key;
 use koze_core::workspace::OpenLimits;
 use koze_script::protocol::ToScript;
+
+/// Says what new sandboxes have in place of the files of their image.
+fn describe_machine(profile: &Profile) -> String {
+    let Profile { name, reference, .. } = profile;
+    let programs = find_programs();
+    let differences = programs.list_differences(reference);
+    let differ = if differences.is_empty() {
+        String::new()
+    } else {
+        format!(": {} in place of {}", programs.list_versions(), differences.join(", "))
+    };
+    let next = match profile.local_image {
+        LocalImage::Host => String::new(),
+        _ if reference.starts_with('.') => format!("; `koze image build {name}` on the machine changes that"),
+        _ => format!("; `koze image pull {name}` on the machine changes that"),
+    };
+    format!(
+        "a new sandbox does not use the image `{reference}`: it has this machine's /usr, read-only, with the programs in it{differ}{next}"
+    )
+}
 
 impl Provider for Local {
     type Sandbox = LocalSandbox;
@@ -49,13 +72,8 @@ impl Provider for Local {
 
     fn note(&self, profile: &Profile) -> Option<String> {
         let mut notes = Vec::new();
-        let list_stored = |images: &PathBuf| image::list_stored(images, [profile.reference.as_str()]);
-        if self.0.images.get().map(list_stored).unwrap_or_default().is_empty() {
-            notes.push(format!(
-                "a new sandbox does not use the image `{}`, which is not in this machine's store: it has this machine's /usr, read-only, \
-                 with the programs in it",
-                profile.reference
-            ));
+        if image::list_used(self.0.images.get().map(PathBuf::as_path), [profile]).is_empty() {
+            notes.push(describe_machine(profile));
         }
         if self.0.one_user {
             notes.push(

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
-use super::SessionArgs;
+use super::{OfferArgs, SessionArgs};
 
 /// A client whose configuration koze writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -25,9 +25,9 @@ pub enum McpClient {
 /// `koze run`.
 #[derive(Debug, Args)]
 pub struct RunAgent {
-    /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
-    #[arg(long, value_name = "FAMILIES")]
-    pub tools: Option<String>,
+    /// What is served.
+    #[command(flatten)]
+    pub offer: OfferArgs,
 
     /// The agent, `claude`, `codex`, `gemini` or `opencode`, and its arguments
     #[arg(value_name = "ARGV", last = true, required = true)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{SessionArgs, StateArgs};
+use super::{OfferArgs, SessionArgs, StateArgs};
 
 /// `koze serve`.
 #[derive(Debug, Args)]
@@ -26,9 +26,9 @@ pub struct Serve {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_max_sessions)]
     pub max_sessions: usize,
 
-    /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
-    #[arg(long, value_name = "FAMILIES")]
-    pub tools: Option<String>,
+    /// What is served.
+    #[command(flatten)]
+    pub offer: OfferArgs,
 
     /// The wrangler configuration [default: the file wrangler would read]
     #[arg(long, value_name = "FILE")]

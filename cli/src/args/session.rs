@@ -52,6 +52,37 @@ pub struct AgentArgs {
     pub agent: Option<String>,
 }
 
+/// The files that new sandboxes have on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LocalImage {
+    /// Those of the declared image, which is pulled if the store does not have it
+    Declared,
+    /// Those of this machine
+    Host,
+}
+
+impl From<LocalImage> for koze_core::provider::LocalImage {
+    fn from(image: LocalImage) -> Self {
+        match image {
+            LocalImage::Declared => Self::Declared,
+            LocalImage::Host => Self::Host,
+        }
+    }
+}
+
+/// The options for what is served to agents.
+#[derive(Debug, Clone, Args)]
+pub struct OfferArgs {
+    /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
+    #[arg(long, value_name = "FAMILIES")]
+    pub tools: Option<String>,
+
+    /// The files that new sandboxes have on this machine [default: those of the image if the store has it, or what
+    /// `package.metadata.koze.local.image` says]
+    #[arg(long, value_name = "FILES")]
+    pub image: Option<LocalImage>,
+}
+
 /// `koze call`.
 #[derive(Debug, Args)]
 pub struct Call {
@@ -62,9 +93,9 @@ pub struct Call {
     #[arg(value_name = "JSON", default_value = "{}")]
     pub input: String,
 
-    /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
-    #[arg(long, value_name = "FAMILIES")]
-    pub tools: Option<String>,
+    /// What is served.
+    #[command(flatten)]
+    pub offer: OfferArgs,
 
     /// The agent, with `--tools script`.
     #[command(flatten)]
@@ -171,9 +202,9 @@ pub struct Mcp {
     #[arg(long, value_name = "NAME", default_value = SERVER, requires = "configuration", value_parser = parse_server_name)]
     pub name: String,
 
-    /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
-    #[arg(long, value_name = "FAMILIES")]
-    pub tools: Option<String>,
+    /// What is served.
+    #[command(flatten)]
+    pub offer: OfferArgs,
 
     /// The server.
     #[command(flatten)]

@@ -3,8 +3,10 @@
 use std::io;
 use std::path::Path;
 
+use clap::ValueEnum as _;
+
 use super::Locating;
-use crate::args::{McpClient, SESSION, SessionArgs};
+use crate::args::{McpClient, OfferArgs, SESSION, SessionArgs};
 
 /// The name of this program.
 pub(crate) const PROGRAM: &str = "koze";
@@ -29,7 +31,7 @@ impl ServerCommand {
         locating: Locating,
         project: &Path,
         session: &SessionArgs,
-        tools: Option<&str>,
+        offer: &OfferArgs,
     ) -> io::Result<Self> {
         let mut command = ServerCommand { program, args: vec![COMMAND.to_owned()] };
         // A project that the user named stays named: the client may start elsewhere.
@@ -47,8 +49,11 @@ impl ServerCommand {
         if session.session != SESSION {
             command.push("--session", session.session.clone());
         }
-        if let Some(tools) = tools {
-            command.push("--tools", tools.to_owned());
+        if let Some(tools) = &offer.tools {
+            command.push("--tools", tools.clone());
+        }
+        if let Some(image) = offer.image.and_then(|image| image.to_possible_value()) {
+            command.push("--image", image.get_name().to_owned());
         }
         Ok(command)
     }

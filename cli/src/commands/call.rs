@@ -17,8 +17,8 @@ pub(super) fn run(args: &args::Call) -> Result<ExitCode, ExitCode> {
         }
     };
     let session = LocalSession::of_agent(&args.agent, &args.session)?;
-    let profiles = local_session::profiles(&args.session)?;
-    let toolset = args.tools.as_deref();
+    let profiles = local_session::profiles_on(&args.session, args.offer.image)?;
+    let toolset = args.offer.tools.as_deref();
     // An unknown toolset starts no supervisor.
     let catalog =
         Catalog::<All>::select(&profiles, toolset).map_err(|error| local_session::failed(&error))?;

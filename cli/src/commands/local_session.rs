@@ -109,9 +109,25 @@ pub(super) struct Offered {
     pub(super) generated: PathBuf,
 }
 
+impl Offered {
+    /// Sets the files that new sandboxes have on this machine, if the arguments choose them.
+    pub(super) fn on(self, image: Option<args::LocalImage>) -> Self {
+        let Some(image) = image else { return self };
+        Offered { profiles: self.profiles.with_local_image(image.into()), ..self }
+    }
+}
+
 /// Returns the profiles that the project's sandbox files declare. Shows errors.
 pub(super) fn profiles(args: &args::SessionArgs) -> Result<Profiles, ExitCode> {
     Ok(offered(args)?.profiles)
+}
+
+/// Returns the profiles with the files that new sandboxes have on this machine, if the arguments choose them. Shows errors.
+pub(super) fn profiles_on(
+    args: &args::SessionArgs,
+    image: Option<args::LocalImage>,
+) -> Result<Profiles, ExitCode> {
+    Ok(offered(args)?.on(image).profiles)
 }
 
 /// Returns the profiles and the files that declare them. Shows errors.

@@ -19,7 +19,6 @@ pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<(B
     options.draft.allows_other_backends = true;
     build::run(&options, &mut build, findings)?;
     let offered = build.plan.as_ref().and_then(|plan| plan.offered.clone());
-    let journal = build.journal;
     let profiles = match (offered, build.script.clone()) {
         (offered, Some(ScriptTable { egress, browser, .. })) => {
             let profiles = offered.unwrap_or_else(Profiles::of_scripts).with_script_egress(egress);
@@ -28,7 +27,8 @@ pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<(B
         (Some(profiles), None) => profiles,
         (None, None) => return findings.fail(Rule::NoImage {}, None),
     };
-    Ok((build, profiles.with_journal(journal)))
+    let profiles = profiles.with_journal(build.journal).with_local_image(build.local_image);
+    Ok((build, profiles))
 }
 
 /// The findings as annotations of GitHub Actions.

@@ -25,7 +25,7 @@ pub(super) fn run(args: &args::Serve) -> Result<ExitCode, ExitCode> {
     let listen = Listen::new(SocketAddr::new(args.host, args.port), &args.allow_origin)
         .map_err(|why| show::usage(&why))?
         .with_any_host();
-    let project = Project::new(args.default_session(), args.tools.clone())?;
+    let project = Project::new(args.default_session(), args.offer.clone())?;
     let (tokens, created) = read_tokens(args, &state)?;
     let offers = Offers::new(move || project.now());
     let runtime = local_session::start_runtime()?;

@@ -1,7 +1,7 @@
 //! Checks of what sandboxes of Linux namespaces find on this machine.
 
 use koze_core::provider::Profile;
-use koze_core::tool::instructions::Programs;
+use koze_core::tool::programs::Programs;
 use koze_local::Groups;
 
 use super::Check;
@@ -45,10 +45,17 @@ fn describe_images(profiles: &[&Profile], programs: &Programs) -> Option<Check> 
             "new sandboxes on this machine have its programs ({}) in place of those of their images: {}; `koze image pull` stores \
              images of registries",
             programs.list_versions(),
-            names(&missing)
+            missing.iter().map(|profile| describe_missing(profile, programs)).collect::<Vec<_>>().join(", ")
         ),
     };
     Some(Check::ok("local", found))
+}
+
+/// Returns the name of a profile, and what its image has in place of the machine's programs.
+fn describe_missing(profile: &Profile, programs: &Programs) -> String {
+    let differences = programs.list_differences(&profile.reference);
+    let has = if differences.is_empty() { String::new() } else { format!(" ({})", differences.join(", ")) };
+    format!("`{}`{has}", profile.name)
 }
 
 /// Checks whether this machine has the browser of scripts.
@@ -85,8 +92,9 @@ mod tests {
             describe_images(&[&python, &node], &programs).unwrap().found
         };
         let missing = "have its programs (Python 3.11.2, no Node) in place of those of their images: ";
-        assert!(found(&[]).contains(&format!("{missing}`python`, `node`;")), "{}", found(&[]));
-        assert!(found(&["node:1"]).contains(&format!("{missing}`python`;")));
+        let all = format!("{missing}`python` (Python 1), `node` (Node 1);");
+        assert!(found(&[]).contains(&all), "{}", found(&[]));
+        assert!(found(&["node:1"]).contains(&format!("{missing}`python` (Python 1);")));
         assert!(found(&["node:1", "python:1"]).ends_with("the files of their images: `python`, `node`"));
         assert_eq!(describe_images(&[], &Programs::default()), None);
     }

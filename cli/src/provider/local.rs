@@ -10,7 +10,7 @@ use koze_core::journal::CallRecord;
 use koze_core::provider::{Info, Profile};
 use koze_core::sandbox::Stat;
 use koze_core::sandbox::process::{ProcessInfo, Program};
-use koze_core::tool::instructions::Programs;
+use koze_core::tool::programs::Programs;
 use koze_core::workspace::WorkspaceSnapshots;
 use koze_core::{Profiles, Result, Session, SessionId};
 use koze_image::Store;
@@ -49,11 +49,10 @@ pub(crate) fn images_directory() -> Option<PathBuf> {
     std::path::absolute(Store::default_directory()).ok()
 }
 
-/// Returns the versions of this machine's programs, and which of the profiles have an image in its store instead.
+/// Returns the versions of this machine's programs, and the images whose files sandboxes of the profiles have instead.
 pub(crate) fn find_programs<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Programs {
-    let references = profiles.into_iter().map(|profile| profile.reference.as_str());
-    let stored = images_directory().map(|images| koze_local::list_stored_images(&images, references));
-    let images = stored.unwrap_or_default().into_iter().map(str::to_owned).collect();
+    let used = koze_local::list_used_images(images_directory().as_deref(), profiles);
+    let images = used.into_iter().map(|profile| profile.reference.clone()).collect();
     Programs { images, ..koze_local::find_programs() }
 }
 

@@ -176,6 +176,9 @@ pub struct Profile {
     /// Whether the files of its sandboxes outlive sleep in a Worker. On this machine, they always do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_files: bool,
+    /// The files that its sandboxes have on this machine.
+    #[serde(default, skip_serializing_if = "LocalImage::is_default")]
+    pub local_image: LocalImage,
     /// Whether agents can start processes that keep running, and use them.
     #[serde(default = "has_processes", skip_serializing_if = "Clone::clone")]
     pub processes: bool,
@@ -210,6 +213,7 @@ impl Profile {
             sizes: Vec::new(),
             sleep_after: None,
             keep_files: false,
+            local_image: LocalImage::default(),
             processes: true,
             tools: default_families(),
             workspace: None,
@@ -243,6 +247,27 @@ impl Profile {
             processes: self.processes,
             ..self.workspace.clone().unwrap_or_else(default)
         })
+    }
+}
+
+/// The files that new sandboxes have on this machine: those of their image, or this machine's programs. In a Worker, they
+/// always have those of the image.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LocalImage {
+    /// The image's if the machine's store has it, and this machine's otherwise.
+    #[default]
+    Stored,
+    /// The image's. An image that the store does not have is pulled.
+    Declared,
+    /// This machine's.
+    Host,
+}
+
+impl LocalImage {
+    /// Returns whether this is the default.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Family;
+use super::programs::Programs;
 use crate::profiles::Profiles;
 use crate::provider::{Profile, Size};
 use crate::session::SLEEP_AFTER;
@@ -24,30 +25,6 @@ pub enum Host {
     Machine(Programs),
     /// In containers on Cloudflare. Files outlive sleep if the profile says so.
     Containers,
-}
-
-/// The versions of the programs that sandboxes on a machine have.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Programs {
-    /// Python's version, such as `3.11.2`, if there is one.
-    pub python: Option<String>,
-    /// Node's version, such as `20.19.0`, if there is one.
-    pub node: Option<String>,
-    /// The images of profiles, as they name them, whose files sandboxes have in place of the machine's programs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub images: Vec<String>,
-}
-
-impl Programs {
-    /// Returns the versions of the machine's programs as text: `Python 3.11.2, no Node`.
-    #[must_use]
-    pub fn list_versions(&self) -> String {
-        let named = [("Python", &self.python), ("Node", &self.node)];
-        let version = |(name, version): &(&str, &Option<String>)| {
-            version.as_ref().map_or_else(|| format!("no {name}"), |version| format!("{name} {version}"))
-        };
-        named.iter().map(version).collect::<Vec<_>>().join(", ")
-    }
 }
 
 impl Host {
@@ -119,8 +96,11 @@ fn programs_text(profile: &Profile, host: &Host) -> String {
     let Some(programs) = host.machine_programs(profile) else {
         return format!("Programs: those of the image `{}`.", profile.reference);
     };
+    let differences = programs.list_differences(&profile.reference);
+    let has =
+        if differences.is_empty() { String::new() } else { format!(", and has {}", differences.join(", ")) };
     format!(
-        "Programs: those of the host machine, read-only ({}). The image `{}` is not used here.",
+        "Programs: those of the host machine, read-only ({}). The image `{}` is not used here{has}.",
         programs.list_versions(),
         profile.reference
     )
@@ -279,7 +259,7 @@ mod tests {
     fn a_default_sandbox_is_described() {
         let text = describe_agent(vec![Profile::new("a", "python:3.12-slim", SIZE)], &machine());
         let expected = "Programs: those of the host machine, read-only (Python 3.11.2, no Node). The image `python:3.12-slim` is not \
-                        used here. Network: off. `pip install`, `npm install`, `git clone` and `curl` reach nothing outside of the \
+                        used here, and has Python 3.12. Network: off. `pip install`, `npm install`, `git clone` and `curl` reach nothing outside of the \
                         sandbox. You are the user `user`, not root: there is no `sudo`, and `apt` cannot install. You can write to \
                         `/home/user`, `/workspace`, `/tmp` and `/mnt/user-data`. Limits: 256 MiB of memory, 2000 MB of disk, 10 \
                         minutes for a command. After 10 minutes without a call, a sandbox goes to sleep: its processes end, and its \

@@ -34,6 +34,7 @@ pub(crate) mod mask;
 pub mod mcp;
 pub mod message;
 pub mod process;
+pub mod programs;
 mod schema;
 #[cfg(feature = "script")]
 pub mod script;

@@ -60,20 +60,10 @@ pub(super) fn open_without(weak: Vec<Weakness>, state: &Path, internet: Internet
 fn settings(allowed_hosts: Vec<String>) -> Settings {
     Settings {
         profile: Profile {
-            name: "proof".into(),
-            reference: "proof".into(),
-            internet: false,
             allowed_hosts,
-            denied_hosts: Vec::new(),
-            env: Vec::new(),
-            // The attempts run this program, and a debug build of it is large.
-            size: Size { memory_mib: 512, disk_mb: 4000 },
-            sizes: Vec::new(),
-            sleep_after: None,
-            keep_files: false,
-            processes: true,
             tools: Vec::new(),
-            workspace: None,
+            // The attempts run this program, and a debug build of it is large.
+            ..Profile::new("proof", "proof", Size { memory_mib: 512, disk_mb: 4000 })
         },
         sleep_after: Duration::from_mins(10),
         size: None,

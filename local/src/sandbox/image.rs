@@ -20,6 +20,7 @@ use crate::launch::{Overlay, User};
 use crate::layers::{read_record, write_atomically};
 use koze_core::error::{Code, Error, Result};
 use koze_core::path::HOME;
+use koze_core::provider::{LocalImage, Profile};
 
 /// The name of the record in the directory of a sandbox.
 const RECORD: &str = "image";
@@ -29,6 +30,8 @@ const UPPER: &str = "upper";
 const WORK: &str = "work";
 /// `PATH` of programs if the image sets none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The image of Cloudflare's platform.
+const PLATFORM_IMAGE: &str = "cloudflare/debian-trixie";
 /// The directory of apt's settings.
 const APT_SETTINGS: &str = "etc/apt/apt.conf.d";
 
@@ -60,13 +63,15 @@ impl SandboxImage {
         read_record(&sandbox.join(RECORD))
     }
 
-    /// Chooses the image of a new sandbox, whose directory exists: the one that its profile declares, if the store has it.
-    pub(crate) fn choose(sandbox: &Path, images: &Path, reference: &str) -> Result<Option<Self>> {
-        let (Some(name), Some(store)) = (parse_reference(reference), open_store(images)?) else {
-            return Ok(None);
+    /// Chooses the image of a new sandbox, whose directory exists. `None` means this machine's programs.
+    pub(crate) fn choose(sandbox: &Path, images: Option<&Path>, profile: &Profile) -> Result<Option<Self>> {
+        let found = match profile.local_image {
+            LocalImage::Stored => find_stored(images, &profile.reference)?,
+            LocalImage::Declared => Some(find_or_pull(images, &profile.reference)?),
+            LocalImage::Host => None,
         };
-        let Some(image) = store.find(&name).map_err(store_error)? else { return Ok(None) };
-        let chosen = Self::new(image, &store, reference)?;
+        let Some((store, image)) = found else { return Ok(None) };
+        let chosen = Self::new(image, &store, &profile.reference)?;
         let record = serde_json::to_vec(&chosen).map_err(|error| state_failed(error.into()))?;
         write_atomically(&sandbox.join(RECORD), &record).map_err(state_failed)?;
         Ok(Some(chosen))
@@ -156,13 +161,59 @@ impl SandboxImage {
     }
 }
 
-/// Returns those of the references whose images a store has. One that cannot be read has none.
-pub(crate) fn list_stored<'a>(images: &Path, references: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let Ok(Some(store)) = open_store(images) else { return Vec::new() };
-    let is_stored = |reference: &&str| {
-        parse_reference(reference).is_some_and(|name| store.has(&name).is_ok_and(|has| has))
+/// Returns those of the profiles whose new sandboxes have the files of their image. A store that cannot be read has no images.
+pub(crate) fn list_used<'a>(
+    images: Option<&Path>,
+    profiles: impl IntoIterator<Item = &'a Profile>,
+) -> Vec<&'a Profile> {
+    let store = images.and_then(|images| open_store(images).ok().flatten());
+    let is_stored = |reference: &str| {
+        let (Some(store), Some(name)) = (&store, parse_reference(reference)) else { return false };
+        store.has(&name).is_ok_and(|has| has)
     };
-    references.into_iter().filter(is_stored).collect()
+    let is_used = |profile: &&Profile| match profile.local_image {
+        LocalImage::Stored => is_stored(&profile.reference),
+        LocalImage::Declared => true,
+        LocalImage::Host => false,
+    };
+    profiles.into_iter().filter(is_used).collect()
+}
+
+/// Returns a stored image.
+fn find_stored(images: Option<&Path>, reference: &str) -> Result<Option<(Store, Image)>> {
+    let (Some(name), Some(store)) =
+        (parse_reference(reference), images.map(open_store).transpose()?.flatten())
+    else {
+        return Ok(None);
+    };
+    let found = store.find(&name).map_err(store_error)?;
+    Ok(found.map(|image| (store, image)))
+}
+
+/// Returns a stored image, or pulls it. Other sandboxes that need it meanwhile wait for it.
+fn find_or_pull(images: Option<&Path>, reference: &str) -> Result<(Store, Image)> {
+    let fail = |why: &str| {
+        let next = "or do not ask for the declared image, and the sandbox has this machine's programs";
+        Err(Error::new(
+            Code::Unavailable,
+            format!("the image `{reference}` cannot be used here: {why}, {next}"),
+        ))
+    };
+    let Some(images) = images else { return fail("there is no directory for images: set `KOZE_IMAGES`") };
+    if let Some(found) = find_stored(Some(images), reference)? {
+        return Ok(found);
+    }
+    if reference == PLATFORM_IMAGE {
+        return fail("it is in no registry: declare another one");
+    }
+    let Some(name) = parse_reference(reference) else {
+        return fail("it is built from a Dockerfile: run `koze image build`");
+    };
+    let store = Store::open(images).map_err(store_error)?;
+    match store.pull(&name, &|_| {}) {
+        Ok(image) => Ok((store, image)),
+        Err(error) => fail(&format!("{error}: run `koze image pull {reference}`")),
+    }
 }
 
 /// Opens a store that exists.

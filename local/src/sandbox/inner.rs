@@ -189,9 +189,10 @@ impl Inner {
                 claim_sandbox(&directory)?
             };
             let owner = layout::create_own_directories(&directory, &weak).map_err(state_failed)?;
-            let image = match images.filter(|_| is_new) {
-                Some(images) => SandboxImage::choose(&directory, &images, &settings.profile.reference)?,
-                None => SandboxImage::of(&directory)?,
+            let image = if is_new {
+                SandboxImage::choose(&directory, images.as_deref(), &settings.profile)?
+            } else {
+                SandboxImage::of(&directory)?
             };
             let image = image.map(SandboxImage::hold).transpose()?;
             let (memory, processors) = (limits::memory_limit(&settings), limits::processor_limit(&settings));

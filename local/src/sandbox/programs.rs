@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use koze_core::tool::instructions::Programs;
+use koze_core::tool::programs::Programs;
 
 use super::view::PROGRAMS;
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use koze_core::provider::Settings;
+use koze_core::provider::{LocalImage, Settings};
 use koze_core::{Code, Provider as _, Sandbox as _};
 use koze_image::{Reference, Store};
 use koze_local::prove::{self, Prover};
@@ -26,6 +26,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("images_hold_attempts_as_root", attempts),
     ("images_that_are_gone_are_named", gone),
     ("images_are_chosen_once", chosen_once),
+    ("images_are_left_out_on_request", left_out),
+    ("images_that_are_declared_are_necessary", declared),
 ];
 
 type Result = std::result::Result<(), libtest_mimic::Failed>;
@@ -345,5 +347,53 @@ fn chosen_once() -> Result {
         local.sleep().await.unwrap();
         assert_eq!(out(&open(&local, "new", "app").await, "id -u").await, "0");
         assert_eq!(out(&open(&local, "newer", "app").await, "id -u").await, "7");
+    })
+}
+
+/// Returns the settings of a sandbox with these files.
+fn with_files(name: &str, local_image: LocalImage) -> Settings {
+    let mut settings = with_image(name);
+    settings.profile.local_image = local_image;
+    settings
+}
+
+fn left_out() -> Result {
+    within(async {
+        let images = Images::new();
+        images.add("python:1.2", &json!({}), Vec::new());
+        let local = images.local();
+        let on_host = with_files("python:1.2", LocalImage::Host);
+        let host = local.open(&id("host"), &on_host).await.unwrap().sandbox;
+        assert_eq!(out(&host, "id -u").await, "1000");
+        let note = local.note(&on_host.profile).unwrap();
+        assert!(note.contains("does not use the image `python:1.2`"), "{note}");
+        assert!(note.contains("in place of Python 1.2") && !note.contains("koze image pull"), "{note}");
+        let missing = local.note(&with_image("node:1").profile).unwrap();
+        assert!(missing.contains("in place of Node 1; `koze image pull"), "{missing}");
+        assert_eq!(local.note(&with_image("python:1.2").profile), None);
+    })
+}
+
+fn declared() -> Result {
+    within(async {
+        let images = Images::new();
+        let local = images.local();
+        let open = async |name: &str| {
+            let settings = with_files(name, LocalImage::Declared);
+            local.open(&id("a"), &settings).await.map(|opened| opened.sandbox)
+        };
+        for (image, next) in [
+            // Nothing listens there.
+            ("127.0.0.1:1/app:1", "run `koze image pull 127.0.0.1:1/app:1`"),
+            ("./src/server/a.Dockerfile", "run `koze image build`"),
+            ("cloudflare/debian-trixie", "declare another one"),
+        ] {
+            let error = open(image).await.unwrap_err();
+            assert_eq!(error.code, Code::Unavailable, "{error:?}");
+            assert!(error.message.contains(image) && error.message.contains(next), "{error:?}");
+        }
+        // No sandbox was created meanwhile.
+        images.add("app", &json!({}), Vec::new());
+        assert_eq!(out(&open("app").await.unwrap(), "id -u").await, "0");
     })
 }

@@ -99,19 +99,8 @@ pub(crate) fn id(name: &str) -> SandboxId {
 pub(crate) fn settings() -> Settings {
     Settings {
         profile: Profile {
-            name: "python".into(),
-            reference: "docker.io/library/python:3".into(),
-            internet: false,
-            allowed_hosts: Vec::new(),
-            denied_hosts: Vec::new(),
             env: vec![("IMAGE".into(), "of the image".into())],
-            size: Size { memory_mib: 256, disk_mb: 200 },
-            sizes: Vec::new(),
-            sleep_after: None,
-            keep_files: false,
-            processes: true,
-            tools: vec![koze_core::Family::Agent],
-            workspace: None,
+            ..Profile::new("python", "docker.io/library/python:3", Size { memory_mib: 256, disk_mb: 200 })
         },
         sleep_after: Duration::from_mins(10),
         size: None,

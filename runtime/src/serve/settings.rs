@@ -1,7 +1,8 @@
 //! koze's own variables and secrets, by imported getters: each lookup by a string of Rust would copy it to JavaScript first,
 //! in every request.
 
-use koze_core::tool::instructions::{Host, Programs};
+use koze_core::tool::instructions::Host;
+use koze_core::tool::programs::Programs;
 use worker::Env;
 use worker::js_sys::Array;
 use worker::wasm_bindgen::prelude::wasm_bindgen;

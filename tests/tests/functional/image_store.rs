@@ -122,3 +122,43 @@ fn images_are_pulled_listed_exported_and_removed() {
     let left = fs::read_dir(project.path("images/layers")).expect("the layers").count();
     assert_eq!(left, 0);
 }
+
+#[test]
+fn the_files_of_new_sandboxes_are_chosen() {
+    let registry = Registry::start(Behavior::default());
+    let layers = [programs().bytes(), Layer::default().file("marker", "of the image").bytes()];
+    registry.add_image("team/tool:1", &layers.each_ref().map(|layer| gzip(layer)), &config(&layers));
+    let host = sandboxes();
+    let attribute = format!(
+        "#[sandbox(default, backend = \"native\", image = \"{}\")]",
+        registry.reference("team/tool:1")
+    );
+    let file = format!("use koze::prelude::*;\n\n{attribute}\npub struct ShellSandbox;\n");
+    host.write("src/server/shell.sandbox.rs", file);
+    let shell = |sandbox: &str, options: &[&str]| {
+        let input = json!({ "sandbox": sandbox, "command": "/usr/bin/cat /marker || echo none" });
+        host.call("shell", &input, options).to_string()
+    };
+    assert!(shell("machine", &[]).contains("none"));
+    assert!(shell("pulled", &["--image", "declared"]).contains("of the image"));
+    // It is stored now.
+    assert!(shell("stored", &[]).contains("of the image"));
+    assert!(shell("other", &["--image", "host"]).contains("none"));
+    // What exists stays as it is.
+    assert!(shell("pulled", &["--image", "host"]).contains("of the image"));
+
+    let manifest = fs::read_to_string(host.path("Cargo.toml")).expect("the manifest");
+    let local = |image: &str| format!("{manifest}\n[package.metadata.koze.local]\nimage = {image}\n");
+    host.write("Cargo.toml", local("\"host\""));
+    assert!(shell("by-manifest", &[]).contains("none"));
+    host.write("Cargo.toml", local("\"docker\""));
+    let refused = host.koze(&["call", "sandbox_create", r#"{"sandbox": "b"}"#]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let message = "must be `\"stored\"`, `\"declared\"` or `\"host\"`";
+    assert!(refused.stderr.contains(message) && refused.stderr.contains("Cargo.toml:"), "{refused:?}");
+    host.write("Cargo.toml", manifest);
+    let remote = host.koze(&["call", "sandbox_list", "--url", "http://127.0.0.1:1", "--image", "host"]);
+    assert_eq!(remote.code, 2, "{remote:?}");
+    assert!(remote.stderr.contains("leave it out with --url"), "{remote:?}");
+    host.kill_supervisors();
+}

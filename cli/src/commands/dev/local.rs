@@ -132,7 +132,8 @@ impl Run {
         // A service needs a container, so its class stays the one of the entry point, which says so.
         let classes = plan.sandboxes.iter().filter(|planned| planned.kind == Kind::Sandbox);
         let classes = classes
-            .flat_map(|planned| planned.provided.iter().map(|one| (planned.class.clone(), one.clone())))
+            .flat_map(|planned| planned.provided.iter().map(|one| (planned.class.clone(), one)))
+            .map(|(class, one)| (class, Profile { local_image: built.local_image, ..one.clone() }))
             .collect();
         let now: Staged = (config.document.value().clone(), classes);
         if self.staged.as_ref() == Some(&now) && !drifted(built) {

@@ -72,10 +72,10 @@ pub(super) fn write(args: &args::Mcp, client: McpClient) -> Result<ExitCode, Exi
 
 /// Finds the project, which must be able to serve, and the command for it. Shows errors.
 fn prepare(args: &args::Mcp, client: McpClient) -> Result<(Project, ServerCommand), ExitCode> {
-    let project = offer::find_servable(&args.session, args.tools.as_ref())?;
-    let tools = args.tools.as_deref();
+    let project = offer::find_servable(&args.session, &args.offer)?;
     let server = find_program().and_then(|program| {
-        let server = ServerCommand::new(program, client.locating(), &project.dir, &args.session, tools)?;
+        let server =
+            ServerCommand::new(program, client.locating(), &project.dir, &args.session, &args.offer)?;
         server.check_variables(client).map(|()| server)
     });
     Ok((project, server.map_err(|error| show::failure(&error.to_string()))?))

@@ -30,7 +30,7 @@ pub(super) fn run(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     let listen = args.http.as_ref().map(|address| http::listen(address, &args.allow_origin));
     let listen = listen.transpose().map_err(|why| show::usage(&why))?;
     let client = LocalSession::find(&args.session)?.client();
-    let project = Project::new(args.session.clone(), args.tools.clone())?;
+    let project = Project::new(args.session.clone(), args.offer.clone())?;
     let offers = Offers::new(move || project.now());
     let runtime = local_session::start_runtime()?;
     let done = runtime.block_on(async {

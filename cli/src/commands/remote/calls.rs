@@ -28,7 +28,7 @@ pub(super) fn call(session: &Session, args: &args::Call) -> Result<ExitCode, Exi
             return Ok(ExitCode::from(1));
         }
     };
-    let called = session.call(&args.tool, input.text(), args.tools.as_deref());
+    let called = session.call(&args.tool, input.text(), args.offer.tools.as_deref());
     let result = called.map_err(|error| report_error(&error))?;
     show::out(&format!("{}\n", result.content));
     Ok(ExitCode::from(u8::from(result.is_error)))

@@ -20,7 +20,7 @@ pub(super) fn run(session: &Session, args: &args::Mcp) -> Result<ExitCode, ExitC
     if args.http.is_some() {
         return Err(show::usage("--http serves the sandboxes on this machine: leave it out with --url"));
     }
-    let client = Arc::new(session.mcp(args.tools.as_deref()));
+    let client = Arc::new(session.mcp(args.offer.tools.as_deref()));
     let mut calls = Vec::new();
     for line in io::stdin().lock().lines() {
         let message =
@@ -45,6 +45,8 @@ pub(super) fn run(session: &Session, args: &args::Mcp) -> Result<ExitCode, ExitC
     for call in calls {
         let _ = call.join();
     }
+    // Nobody waits for it.
+    let _ = client.close();
     Ok(ExitCode::SUCCESS)
 }
 

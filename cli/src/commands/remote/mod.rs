@@ -47,7 +47,17 @@ pub(super) fn run(command: &Command) -> Option<ExitCode> {
         Command::Mcp(args) => ("mcp", &args.remote, args.session.clone()),
         _ => return None,
     };
-    let session = match find_session(name, remote.url.as_deref()?, &session) {
+    let url = remote.url.as_deref()?;
+    let chooses_files = match command {
+        Command::Call(args) => args.offer.image.is_some(),
+        Command::Mcp(args) => args.offer.image.is_some(),
+        _ => false,
+    };
+    if chooses_files {
+        let why = "--image: a server decides which files its sandboxes have: leave it out with --url";
+        return Some(show::usage(why));
+    }
+    let session = match find_session(name, url, &session) {
         Ok(session) => session,
         // Their other exit codes are those of programs.
         Err(why) if matches!(command, Command::Exec(_) | Command::Shell(_)) => {

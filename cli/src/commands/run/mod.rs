@@ -56,10 +56,10 @@ fn find_client(program: &OsStr) -> Result<McpClient, String> {
 
 /// Finds the project, which must be able to serve, and the command for it. Shows errors.
 fn prepare(args: &args::RunAgent, client: McpClient) -> Result<(Project, ServerCommand), ExitCode> {
-    let project = offer::find_servable(&args.session, args.tools.as_ref())?;
-    let tools = args.tools.as_deref();
+    let project = offer::find_servable(&args.session, &args.offer)?;
     let server = own_path().and_then(|program| {
-        let server = ServerCommand::new(program, Locating::AbsolutePath, &project.dir, &args.session, tools)?;
+        let server =
+            ServerCommand::new(program, Locating::AbsolutePath, &project.dir, &args.session, &args.offer)?;
         server.check_variables(client).map(|()| server)
     });
     Ok((project, server.map_err(|error| show::failure(&error.to_string()))?))

@@ -174,19 +174,10 @@ mod tests {
     fn profile(internet: bool, allowed: &[&str], denied: &[&str]) -> Profile {
         let all = |hosts: &[&str]| hosts.iter().map(|&host| host.to_owned()).collect();
         Profile {
-            name: "a".into(),
-            reference: "a:1".into(),
             internet,
             allowed_hosts: all(allowed),
             denied_hosts: all(denied),
-            env: Vec::new(),
-            size: Size { memory_mib: 1, disk_mb: 1 },
-            sizes: Vec::new(),
-            sleep_after: None,
-            keep_files: false,
-            processes: true,
-            tools: Vec::new(),
-            workspace: None,
+            ..Profile::new("a", "a:1", Size { memory_mib: 1, disk_mb: 1 })
         }
     }
 
