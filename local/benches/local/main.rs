@@ -4,6 +4,8 @@
 //! What is compared runs interleaved, so that a slow minute of the machine meets all of it alike.
 #![cfg(target_os = "linux")]
 
+mod image;
+
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,6 +43,7 @@ async fn measure(quick: bool) -> (Vec<Value>, Vec<String>) {
     create(&local, if quick { 20 } else { 100 }, bubblewrap, &mut rows).await;
     transfer(&local, if quick { 3 } else { 9 }, state.path(), &mut rows).await;
     notes.push(many(&local).await);
+    image::measure(quick, &mut rows, &mut notes).await;
     (rows, notes)
 }
 
