@@ -49,7 +49,7 @@ impl Provider for Local {
 
     fn note(&self, profile: &Profile) -> Option<String> {
         let mut notes = Vec::new();
-        let list_stored = |images: &PathBuf| image::list_stored(images, [profile.reference.as_str()]);
+        let list_stored = |images: &PathBuf| image::list_stored(images, [profile]);
         if self.0.images.get().map(list_stored).unwrap_or_default().is_empty() {
             notes.push(format!(
                 "a new sandbox does not use the image `{}`, which is not in this machine's store: it has this machine's /usr, read-only, \

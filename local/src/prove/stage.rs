@@ -62,6 +62,7 @@ fn settings(allowed_hosts: Vec<String>) -> Settings {
         profile: Profile {
             name: "proof".into(),
             reference: "proof".into(),
+            stored: None,
             internet: false,
             allowed_hosts,
             denied_hosts: Vec::new(),

@@ -20,6 +20,7 @@ use crate::launch::{Overlay, User};
 use crate::layers::{read_record, write_atomically};
 use koze_core::error::{Code, Error, Result};
 use koze_core::path::HOME;
+use koze_core::provider::Profile;
 
 /// The name of the record in the directory of a sandbox.
 const RECORD: &str = "image";
@@ -31,14 +32,21 @@ const WORK: &str = "work";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The directory of apt's settings.
 const APT_SETTINGS: &str = "etc/apt/apt.conf.d";
+/// The name of koze's settings there.
+const APT_FILE: &str = "90koze";
+/// The start of an ID of an image.
+const ID: &str = "sha256:";
 
 /// The image that a sandbox was created with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxImage {
     /// The digest of its configuration.
     id: String,
-    /// The name that it had in the store.
+    /// The image as the profile declares it.
     reference: String,
+    /// Whether it is built from a Dockerfile.
+    #[serde(default)]
+    is_built: bool,
     /// The directory of its layers on the host, and their names in it, lowest first.
     directory: PathBuf,
     layers: Vec<String>,
@@ -61,25 +69,32 @@ impl SandboxImage {
     }
 
     /// Chooses the image of a new sandbox, whose directory exists: the one that its profile declares, if the store has it.
-    pub(crate) fn choose(sandbox: &Path, images: &Path, reference: &str) -> Result<Option<Self>> {
-        let (Some(name), Some(store)) = (parse_reference(reference), open_store(images)?) else {
-            return Ok(None);
+    pub(crate) fn choose(sandbox: &Path, images: &Path, profile: &Profile) -> Result<Option<Self>> {
+        let Some(store) = open_store(images)? else { return Ok(None) };
+        let image = match profile.stored.as_deref().filter(|name| name.starts_with(ID)) {
+            Some(id) => store.find_id(id),
+            None => match parse_reference(profile.stored_name()) {
+                Some(name) => store.find(&name),
+                None => return Ok(None),
+            },
         };
-        let Some(image) = store.find(&name).map_err(store_error)? else { return Ok(None) };
-        let chosen = Self::new(image, &store, reference)?;
+        let Some(image) = image.map_err(store_error)? else { return Ok(None) };
+        let chosen = Self::new(image, &store, profile)?;
         let record = serde_json::to_vec(&chosen).map_err(|error| state_failed(error.into()))?;
         write_atomically(&sandbox.join(RECORD), &record).map_err(state_failed)?;
         Ok(Some(chosen))
     }
 
-    fn new(image: Image, store: &Store, reference: &str) -> Result<Self> {
+    fn new(image: Image, store: &Store, profile: &Profile) -> Result<Self> {
+        let reference = &profile.reference;
         let User { user, group } = find_user(store.layers(), &image).map_err(|error| {
             let text = format!("the user of the image `{reference}` cannot be determined: {error}");
             Error::new(Code::Unavailable, text)
         })?;
         Ok(SandboxImage {
             id: image.id,
-            reference: reference.to_owned(),
+            reference: reference.clone(),
+            is_built: profile.stored.is_some(),
             directory: store.layers().to_owned(),
             layers: image.layers,
             env: image.config.env,
@@ -107,8 +122,13 @@ impl SandboxImage {
             .ok_or(io::ErrorKind::InvalidData)
             .map_err(|kind| state_failed(kind.into()))?;
         let held = Store::open(store).and_then(|store| store.hold(&image)).map_err(|error| {
+            let next = if self.is_built {
+                "run `koze image build`".to_owned()
+            } else {
+                format!("run `koze image pull {}`", self.reference)
+            };
             let text = format!(
-                "the image `{0}` of this sandbox is no longer in the store: {error}: run `koze image pull {0}`, or create the sandbox anew",
+                "the image `{}` of this sandbox is no longer in the store: {error}: {next}, or create the sandbox anew",
                 self.reference
             );
             Error::new(Code::Unavailable, text).with_source(error)
@@ -152,17 +172,32 @@ impl SandboxImage {
         // By default, apt downloads as a user of its own, which is not mapped.
         let has_apt = self.layers.iter().any(|layer| self.directory.join(layer).join(APT_SETTINGS).is_dir());
         let text = "// Only one user is mapped in this sandbox.\nAPT::Sandbox::User \"root\";\n";
-        has_apt.then(|| (format!("{APT_SETTINGS}/90koze"), text.to_owned()))
+        has_apt.then(|| (format!("{APT_SETTINGS}/{APT_FILE}"), text.to_owned()))
     }
 }
 
-/// Returns those of the references whose images a store has. One that cannot be read has none.
-pub(crate) fn list_stored<'a>(images: &Path, references: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+/// Returns the directory with the changes of a sandbox to its image: the upper directory of an overlay.
+pub(crate) fn changes_directory(sandbox: &Path) -> PathBuf {
+    sandbox.join(SYSTEM).join(UPPER)
+}
+
+/// Returns whether a path of [`LocalSandbox::image_changes`](crate::LocalSandbox::image_changes), relative to the root, is what every
+/// sandbox has, and not a change of its programs.
+pub fn is_of_sandbox(path: &Path) -> bool {
+    const OWN: [&str; 7] = ["dev", "proc", "sys", "var/lib/koze", "etc/hostname", "etc/hosts", "etc/mtab"];
+    path == Path::new(APT_SETTINGS).join(APT_FILE) || OWN.iter().any(|own| path == Path::new(own))
+}
+
+/// Returns those of the profiles whose images a store has. One that cannot be read has none.
+pub(crate) fn list_stored<'a>(
+    images: &Path,
+    profiles: impl IntoIterator<Item = &'a Profile>,
+) -> Vec<&'a Profile> {
     let Ok(Some(store)) = open_store(images) else { return Vec::new() };
-    let is_stored = |reference: &&str| {
-        parse_reference(reference).is_some_and(|name| store.has(&name).is_ok_and(|has| has))
+    let is_stored = |profile: &&Profile| {
+        parse_reference(profile.stored_name()).is_some_and(|name| store.has(&name).is_ok_and(|has| has))
     };
-    references.into_iter().filter(is_stored).collect()
+    profiles.into_iter().filter(is_stored).collect()
 }
 
 /// Opens a store that exists.

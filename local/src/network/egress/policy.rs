@@ -176,6 +176,7 @@ mod tests {
         Profile {
             name: "a".into(),
             reference: "a:1".into(),
+            stored: None,
             internet,
             allowed_hosts: all(allowed),
             denied_hosts: all(denied),
