@@ -51,14 +51,13 @@ pub(crate) fn images_directory() -> Option<PathBuf> {
 
 /// Returns the versions of this machine's programs, and which of the profiles have an image in its store instead.
 pub(crate) fn find_programs<'a>(profiles: impl IntoIterator<Item = &'a Profile>) -> Programs {
-    let references = profiles.into_iter().map(|profile| profile.reference.as_str());
-    let stored = images_directory().map(|images| koze_local::list_stored_images(&images, references));
-    let images = stored.unwrap_or_default().into_iter().map(str::to_owned).collect();
+    let stored = images_directory().map(|images| koze_local::list_stored_images(&images, profiles));
+    let images = stored.unwrap_or_default().into_iter().map(|profile| profile.reference.clone()).collect();
     Programs { images, ..koze_local::find_programs() }
 }
 
 /// Opens the sandboxes in a directory, with the images of this user.
-fn open_with_images(dir: &Path) -> Result<Local> {
+pub(super) fn open_with_images(dir: &Path) -> Result<Local> {
     let local = open_sandboxes(dir)?;
     Ok(match images_directory() {
         Some(images) => local.with_images(images),
