@@ -249,11 +249,13 @@ impl Items<'_> {
 pub(super) struct Parents<'a> {
     image: &'a Tree,
     added: HashSet<PathBuf>,
+    /// The last directory of a file, as it was named and without links: the next file is in the same one in most cases.
+    last: Option<(PathBuf, PathBuf)>,
 }
 
 impl<'a> Parents<'a> {
     pub(super) fn new(image: &'a Tree) -> Self {
-        Parents { image, added: HashSet::new() }
+        Parents { image, added: HashSet::new(), last: None }
     }
 
     /// Creates the directory of a path, and returns the path without links in the directory.
@@ -261,9 +263,16 @@ impl<'a> Parents<'a> {
         let (Some(directory), Some(name)) = (target.parent(), target.file_name()) else {
             return Err(io::Error::other("a file cannot replace the root directory"));
         };
-        let directory = self.image.resolve(directory)?;
-        self.create(layer, &directory)?;
-        let path = directory.join(name);
+        let real = match &self.last {
+            Some((named, real)) if named == directory => real.clone(),
+            _ => {
+                let real = self.image.resolve(directory)?;
+                self.create(layer, &real)?;
+                self.last = Some((directory.to_owned(), real.clone()));
+                real
+            }
+        };
+        let path = real.join(name);
         match self.image.find(&path)? {
             Some(entry) if entry.kind == EntryKind::Directory => {
                 Err(io::Error::other(format!("/{} is a directory in the image", path.display())))

@@ -159,7 +159,7 @@ fn changes_of_an_overlay_become_a_layer() {
     fs::write(upper.join("etc/own"), "new").unwrap();
     // Its owner may not read it, nor the directory.
     fs::set_permissions(upper.join("etc/own"), fs::Permissions::from_mode(0o000)).unwrap();
-    fs::set_permissions(upper.join("etc"), fs::Permissions::from_mode(0o111)).unwrap();
+    fs::set_permissions(upper.join("etc"), fs::Permissions::from_mode(0o555)).unwrap();
     fs::hard_link(upper.join("etc/own"), upper.join("linked")).unwrap();
     let device = rustix::fs::FileType::CharacterDevice;
     rustix::fs::mknodat(rustix::fs::CWD, upper.join("a"), device, rustix::fs::Mode::empty(), 0).unwrap();
@@ -168,7 +168,7 @@ fn changes_of_an_overlay_become_a_layer() {
     layer.add_changes(upper, &|path| path == Path::new("etc/hosts")).unwrap();
     let image = building.commit(Some(&base), Some(layer), Map::new(), "RUN").unwrap();
     let root = place.store.layers().join(&image.layers[1]);
-    let expected = ["a: device 0", "etc: directory 111", "etc/own: file 0 ", "linked: file 0 "];
+    let expected = ["a: device 0", "etc: directory 555", "etc/own: file 0 ", "linked: file 0 "];
     let found = lines(&root);
     let modes: Vec<_> = found.iter().map(|line| line.trim_end_matches("new").to_owned()).collect();
     assert_eq!(modes, expected);

@@ -1,7 +1,7 @@
 //! `koze image build`: Dockerfiles, with container engines and without.
 
 use std::fs::Permissions;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
@@ -434,4 +434,84 @@ fn builds_at_the_same_time_and_killed_ones_leave_the_store_whole() {
     assert_eq!(list(&host).len(), 2);
     assert!(build_without_engine(&host, &[]).stdout.contains("is up to date"));
     assert_eq!(fs::read_dir(host.path("images/staging")).expect("staging").count(), 0);
+}
+
+#[test]
+fn programs_of_a_build_reach_the_hosts_that_are_allowed() {
+    let server = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a listener");
+    let address = server.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in server.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let _ =
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nthere");
+        }
+    });
+    // Through the proxy that the variables name. Without egress, nothing listens there.
+    let program = "#!/usr/bin/bash\nset -e\nexec 3<> /dev/tcp/127.0.0.1/3128\n\
+        printf 'GET http://allowed.example/ HTTP/1.1\\r\\nHost: allowed.example\\r\\nConnection: close\\r\\n\\r\\n' >&3\n\
+        cat <&3 > /answer\n";
+    let host = project("", "FROM base:1\nCOPY --chmod=755 get /\nRUN echo $http_proxy; /get; cat /answer\n");
+    host.write("src/server/get", program);
+    import_base(&host);
+    fs::create_dir_all(host.path("bin")).expect("a directory");
+    let names = format!("allowed.example={address},other.example={address}");
+    let build = |args: &[&str]| {
+        let mut command = command(&host, &[&["build", "--force"], args].concat());
+        command.env("KOZE_TESTING_NAMES", &names);
+        host.run(command)
+    };
+    let without = build(&[]);
+    assert_eq!(without.code, 1, "{without:?}");
+    let other = build(&["--allow-host", "other.example"]);
+    assert!(!other.stderr.contains("there"), "{other:?}");
+    let allowed = build(&["--allow-host", "allowed.example"]);
+    assert_eq!(allowed.code, 0, "{allowed:?}");
+    assert!(allowed.stderr.contains("there"), "{allowed:?}");
+    // The proxy is not a part of the image.
+    let (config, _) = export(&host);
+    assert!(!config.to_string().contains("http_proxy="), "{config}");
+    write_engine(&host, "docker", 0);
+    let limited = build(&["--allow-host", "allowed.example"]);
+    assert_eq!(limited.code, 2, "{limited:?}");
+    assert!(limited.stderr.contains("`docker` cannot limit a build to hosts"), "{limited:?}");
+}
+
+#[test]
+fn podman_builds_an_image() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: the podman of a plain user needs subordinate IDs");
+        return;
+    }
+    let host = project(
+        "image_vars(TEXT = \"of the build\")",
+        "FROM scratch\nARG TEXT\nCOPY a.txt /a\nENV TEXT=$TEXT\n",
+    );
+    host.write("src/server/a.txt", "of the context");
+    let path = |name: &str| host.path(name).to_str().expect("a path in Unicode").to_owned();
+    // A store of its own, which no other podman sees.
+    let storage = format!(
+        "[storage]\ndriver = \"vfs\"\ngraphroot = \"{}\"\nrunroot = \"{}\"\n",
+        path("root"),
+        path("run")
+    );
+    host.write("storage.conf", storage);
+    let podman = |args: &[&str]| {
+        let mut command = host.command(args);
+        command.env("CONTAINERS_STORAGE_CONF", host.path("storage.conf"));
+        command
+    };
+    let built = host.run(podman(&["image", "build", "--engine", "podman"]));
+    assert_eq!(built.code, 0, "run `cargo xtask setup` if podman is missing: {built:?}");
+    let (config, files) = export(&host);
+    let variables = config["config"]["Env"].as_array().expect("variables");
+    assert!(variables.contains(&serde_json::json!("TEXT=of the build")), "{config}");
+    assert!(files.iter().any(|(path, _, content)| path == "a" && content == b"of the context"), "{files:?}");
+    // Nothing is left in the engine.
+    let mut images = Command::new("podman");
+    images.args(["images", "--noheading"]).env("CONTAINERS_STORAGE_CONF", host.path("storage.conf"));
+    let listed = images.output().expect("podman");
+    assert!(!String::from_utf8_lossy(&listed.stdout).contains("koze-build"), "{listed:?}");
 }
