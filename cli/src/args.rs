@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 pub use self::client::{McpClient, RunAgent};
-pub use self::image::{Image, ImageAction, ImageArgs};
+pub use self::image::{BuildEngine, Image, ImageAction, ImageArgs};
 pub use self::log::{Log, LogAction};
 pub use self::process::{Exec, Inspect, Kill, Logs, Ps, Shell, Stop};
 pub use self::run::{Deploy, Dev, Guard, Run};
@@ -93,7 +93,7 @@ pub enum Command {
     Destroy(Destroy),
     /// Take, restore and exchange snapshots of the workspaces on this machine (Linux only)
     Snapshot(Snapshot),
-    /// Pull, list and exchange the images in the store of this machine (Linux only)
+    /// Pull, build, list and exchange the images in the store of this machine (Linux only)
     Image(Image),
     /// Run scripts of agents on this machine, and list their tools and libraries (Linux only)
     Script(Script),

@@ -2,6 +2,7 @@
 
 pub mod guest;
 mod offered;
+mod recipe;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,9 @@ use crate::write::input;
 use self::guest::{From, Guest};
 
 pub use offered::{offered, provided, serves};
+pub use recipe::Recipe;
+#[cfg(target_os = "linux")]
+pub(crate) use recipe::readable_name;
 
 /// An image of a sandbox.
 #[derive(Debug, Clone)]
@@ -33,12 +37,14 @@ pub struct Resolved {
     pub source: ImageSource,
     /// How koze's guest is added to the image, for the backends with koze's own guest.
     pub guest: Option<Guest>,
+    /// How it is built, if it comes from a Dockerfile.
+    pub recipe: Option<Recipe>,
 }
 
 impl Resolved {
     /// Creates an image without koze's guest.
     pub fn new(name: &str, image: String, source: ImageSource) -> Self {
-        Resolved { name: name.to_owned(), image, source, guest: None }
+        Resolved { name: name.to_owned(), image, source, guest: None, recipe: None }
     }
 
     /// Returns the value for the container entry of a configuration in this directory.
@@ -137,18 +143,15 @@ fn built(
     findings: &mut Findings,
 ) -> Resolved {
     let Surroundings { project, config_dir, sdk, draft, .. } = around;
+    let recipe = Recipe::new(sandbox, name, path, project);
     let guest = sandbox.has_guest().then(|| {
-        let beside = || paths::normal(path.parent().unwrap_or(path));
-        let context = sandbox.attributes.image_build_context.as_ref();
-        let context =
-            context.map_or_else(beside, |dir| paths::normal(&directory(sandbox, project).join(&dir.value)));
-        let from = From::Dockerfile(paths::normal(path), context);
+        let from = From::Dockerfile(recipe.dockerfile.clone(), recipe.context.clone());
         guest::of(sandbox, name, from, project, draft, findings)
     });
     if let (Kind::Sandbox, None, Some(sdk)) = (sandbox.kind(), &guest, sdk) {
         check_from(path, project, sdk, findings);
     }
-    Resolved { guest, ..Resolved::new(name, paths::dotted(path, config_dir), source) }
+    Resolved { guest, recipe: Some(recipe), ..Resolved::new(name, paths::dotted(path, config_dir), source) }
 }
 
 /// Converts an image of a configuration in `config_dir` to the attribute value for a source in `source_dir`. Returns

@@ -21,6 +21,8 @@ pub mod finding;
 pub mod generate;
 mod home;
 pub mod ignored;
+#[cfg(target_os = "linux")]
+mod image_build;
 pub mod images;
 pub mod lock;
 pub mod manifest;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use oci_client::Reference;
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
@@ -82,36 +82,9 @@ impl<'a> Adding<'a> {
         digest: Option<&Digest>,
         blob: impl Read,
     ) -> Result<()> {
-        let staged = Staged::create(self.store)?;
-        let files = staged.0.join("files");
-        fs::create_dir(&files).map_err(at("create", &files))?;
-        let record = unpack(blob, digest, diff_id, &files, &self.budget)?;
-        let sync = || rustix::fs::syncfs(File::open(&files)?).map_err(io::Error::from);
-        sync().map_err(at("write", &files))?;
-        self.publish_layer(&files, &record)?;
+        self.store.unpack_layer(diff_id, digest, blob, &self.budget)?;
         (self.progress)(Event::Finished(diff_id.short()));
         Ok(())
-    }
-
-    /// Moves an unpacked layer to its place. Another process may have been faster.
-    fn publish_layer(&self, files: &std::path::Path, record: &LayerRecord) -> Result<()> {
-        let store = self.store;
-        let diffs = File::open(store.directory.join("diffs")).map_err(at("open", &store.directory))?;
-        // Two layers whose digits begin alike must not get each other's record.
-        rustix::fs::flock(&diffs, FlockOperation::LockExclusive)
-            .map_err(|error| at("lock", &store.directory)(error.into()))?;
-        if store.layer(&record.diff_id)?.is_some() {
-            return Ok(());
-        }
-        let text = serde_json::to_vec(record).expect("a record is JSON");
-        store.write_file(&store.layer_record_path(&record.diff_id), &text)?;
-        let place = store.layers().join(record.diff_id.short());
-        let publish = || match rustix::fs::renameat_with(CWD, files, CWD, &place, RenameFlags::NOREPLACE) {
-            Err(Errno::EXIST) => Err(io::Error::other("it is there without its record; remove it")),
-            Err(error) => Err(error.into()),
-            Ok(()) => sync_parent(&place),
-        };
-        publish().map_err(at("create", &place))
     }
 
     /// Names the image, whose layers are all there.
@@ -122,11 +95,55 @@ impl<'a> Adding<'a> {
         let image =
             image.ok_or_else(|| Error::Missing("a layer of the image was removed meanwhile".to_owned()))?;
         for reference in references {
-            let record = ReferenceRecord { reference: reference.whole(), image: self.id.clone() };
-            let text = serde_json::to_vec(&record).expect("a record is JSON");
-            store.write_file(&store.reference_path(reference), &text)?;
+            store.write_reference(reference, &self.id)?;
         }
         Ok(image)
+    }
+}
+
+impl Store {
+    /// Unpacks the archive of a layer into the store.
+    pub(crate) fn unpack_layer(
+        &self,
+        diff_id: &Digest,
+        digest: Option<&Digest>,
+        blob: impl Read,
+        budget: &Budget,
+    ) -> Result<()> {
+        let staged = Staged::create(self)?;
+        let files = staged.0.join("files");
+        fs::create_dir(&files).map_err(at("create", &files))?;
+        let record = unpack(blob, digest, diff_id, &files, budget)?;
+        let sync = || rustix::fs::syncfs(File::open(&files)?).map_err(io::Error::from);
+        sync().map_err(at("write", &files))?;
+        self.publish_layer(&files, &record)
+    }
+
+    /// Moves an unpacked layer to its place. Another process may have been faster.
+    fn publish_layer(&self, files: &Path, record: &LayerRecord) -> Result<()> {
+        let diffs = File::open(self.directory.join("diffs")).map_err(at("open", &self.directory))?;
+        // Two layers whose digits begin alike must not get each other's record.
+        rustix::fs::flock(&diffs, FlockOperation::LockExclusive)
+            .map_err(|error| at("lock", &self.directory)(error.into()))?;
+        if self.layer(&record.diff_id)?.is_some() {
+            return Ok(());
+        }
+        let text = serde_json::to_vec(record).expect("a record is JSON");
+        self.write_file(&self.layer_record_path(&record.diff_id), &text)?;
+        let place = self.layers().join(record.diff_id.short());
+        let publish = || match rustix::fs::renameat_with(CWD, files, CWD, &place, RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => Err(io::Error::other("it is there without its record; remove it")),
+            Err(error) => Err(error.into()),
+            Ok(()) => sync_parent(&place),
+        };
+        publish().map_err(at("create", &place))
+    }
+
+    /// Gives an image a name. The image that had it loses it.
+    pub(crate) fn write_reference(&self, reference: &Reference, image: &Digest) -> Result<()> {
+        let record = ReferenceRecord { reference: reference.whole(), image: image.clone() };
+        let text = serde_json::to_vec(&record).expect("a record is JSON");
+        self.write_file(&self.reference_path(reference), &text)
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use oci_client::Reference;
@@ -119,10 +119,23 @@ impl Store {
 
 /// Writes the files of a layer, in the order of their names.
 fn pack(archive: &mut Builder<impl Write>, root: &Path, is_opaque: bool) -> io::Result<()> {
-    archive.follow_symlinks(false);
     if is_opaque {
         write_file(archive, ".wh..wh..opq", b"")?;
     }
+    pack_files(archive, root, &|_| false, false)?;
+    Ok(())
+}
+
+/// Writes the files below a directory that are not left out, in the order of their names. Returns their number. If the directory is
+/// `temporary`, files that their owner may not read become readable.
+pub(crate) fn pack_files(
+    archive: &mut Builder<impl Write>,
+    root: &Path,
+    is_left_out: &dyn Fn(&Path) -> bool,
+    temporary: bool,
+) -> io::Result<u64> {
+    archive.follow_symlinks(false);
+    let mut count = 0;
     let mut linked: HashMap<u64, PathBuf> = HashMap::new();
     // Not recursive: images decide how deep their trees are.
     let mut pending = list_directory(root, Path::new(""))?;
@@ -130,6 +143,14 @@ fn pack(archive: &mut Builder<impl Write>, root: &Path, is_opaque: bool) -> io::
         let from = root.join(&path);
         let metadata = from.symlink_metadata()?;
         let kind = metadata.file_type();
+        // Nobody serves a socket of an image.
+        if is_left_out(&path) || kind.is_socket() {
+            continue;
+        }
+        count += 1;
+        if temporary && (kind.is_dir() || kind.is_file()) && metadata.mode() & 0o700 != 0o700 {
+            fs::set_permissions(&from, fs::Permissions::from_mode(metadata.mode() & 0o777 | 0o700))?;
+        }
         let mtime = u64::try_from(metadata.mtime()).unwrap_or(0);
         let new = |kind, size| header(kind, metadata.mode() & 0o1777, mtime, size);
         if kind.is_dir() {
@@ -155,7 +176,7 @@ fn pack(archive: &mut Builder<impl Write>, root: &Path, is_opaque: bool) -> io::
             }
         }
     }
-    Ok(())
+    Ok(count)
 }
 
 /// Returns the paths in a directory below a root, the first one last.
@@ -187,7 +208,7 @@ fn write_file(archive: &mut Builder<impl Write>, path: impl AsRef<Path>, content
     archive.append_data(&mut header, path, content)
 }
 
-fn header(kind: EntryType, mode: u32, mtime: u64, size: u64) -> Header {
+pub(crate) fn header(kind: EntryType, mode: u32, mtime: u64, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_mode(mode);
@@ -199,9 +220,9 @@ fn header(kind: EntryType, mode: u32, mtime: u64, size: u64) -> Header {
 }
 
 /// Hashes what is written.
-struct Hashed<W> {
-    inner: W,
-    hasher: Sha256,
+pub(crate) struct Hashed<W> {
+    pub(crate) inner: W,
+    pub(crate) hasher: Sha256,
 }
 
 impl<W: Write> Write for Hashed<W> {

@@ -12,6 +12,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use crate::add::Staged;
+use crate::build::StepRecord;
 use crate::digest::Digest;
 use crate::errors::{Error, Result, at};
 use crate::store::{Image, LayerRecord, ReferenceRecord, Store, read_record};
@@ -152,6 +153,15 @@ impl Store {
         Ok(found)
     }
 
+    /// Returns the records of all steps of builds, with their files.
+    fn steps(&self) -> Result<Vec<(PathBuf, StepRecord)>> {
+        let mut found = Vec::new();
+        for path in list_directory(&self.directory.join("steps"))? {
+            found.extend(read_record(&path)?.map(|record| (path, record)));
+        }
+        Ok(found)
+    }
+
     /// Returns the IDs of the images that have a reference, and the diff IDs of their layers.
     fn needed(&self) -> Result<(BTreeSet<Digest>, BTreeSet<Digest>)> {
         let images: BTreeSet<_> = self.references()?.into_iter().map(|(_, record)| record.image).collect();
@@ -174,10 +184,24 @@ impl Store {
     fn collect(&self, references: Vec<String>) -> Result<Removed> {
         let mut removed = Removed { references, ..Removed::default() };
         let (images, layers) = self.needed()?;
-        let images: HashSet<_> = images.iter().map(Digest::digits).collect();
+        let steps = self.steps()?;
+        // Of the images of steps, those that take no space beyond their configuration, so that builds of named images continue.
+        let mut kept: Vec<&Digest> = images.iter().collect();
+        for (_, step) in &steps {
+            let config = self.config_file(&step.image)?;
+            if config.is_some_and(|config| config.diff_ids().iter().all(|diff_id| layers.contains(diff_id))) {
+                kept.push(&step.image);
+            }
+        }
+        let images: HashSet<_> = kept.into_iter().map(Digest::digits).collect();
         for path in list_directory(&self.directory.join("images"))? {
             if !has_name(&path, &images) {
                 fs::remove_file(&path).map_err(at("remove", &path))?;
+            }
+        }
+        for (path, step) in &steps {
+            if !images.contains(step.image.digits()) {
+                fs::remove_file(path).map_err(at("remove", path))?;
             }
         }
         let layers: HashSet<_> = layers.iter().map(Digest::short).collect();

@@ -18,6 +18,7 @@
 //! | `images` | lists and removes images; layers in use |
 //! | `import` | images from files |
 //! | `pull` | images from registries |
+//! | `build` | images as layers on top of others, step by step; the files of an image without mounting it |
 //! | `export` | images as files |
 //! | `add` | layers and images that are being added |
 //! | `unpack` | the archive of a layer, as files below a directory |
@@ -28,6 +29,7 @@
 #![cfg(target_os = "linux")]
 
 mod add;
+mod build;
 mod config;
 mod digest;
 mod errors;
@@ -45,10 +47,12 @@ mod unpack;
 
 pub use oci_client::Reference;
 
+pub use self::build::{Building, Entry, EntryKind, NewLayer, Scratch, StepKey, Tree};
 pub use self::config::Config;
 pub use self::errors::{Error, Result};
 pub use self::images::{Hold, Listed, Removed};
 pub use self::limits::Limits;
+pub use self::manifest::this_architecture as architecture;
 pub use self::progress::{Event, Progress};
 pub use self::store::{Image, Store};
 

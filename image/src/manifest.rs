@@ -123,7 +123,7 @@ pub(crate) fn foreign(platforms: &str) -> Error {
 }
 
 /// Returns the name that images use for the architecture of this machine.
-fn this_architecture() -> &'static str {
+pub fn this_architecture() -> &'static str {
     match consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

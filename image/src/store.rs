@@ -5,6 +5,7 @@
 //! diffs/<16 digits>         the layer's record: its whole diff ID, and what it takes
 //! images/<64 digits>        the configuration of an image, byte for byte; the modification time is the last use
 //! references/<64 digits>    a reference and the image it names; the name is the digest of the reference
+//! steps/<64 digits>         the image that a step of a build led to; the name is the step's key
 //! staging/                  what is not complete
 //! lock                      shared while something is added, exclusive while something is removed
 //! ```
@@ -79,7 +80,7 @@ impl Store {
         check_owner(directory)?;
         // Mounts need an absolute path.
         let directory = directory.canonicalize().map_err(at("open", directory))?;
-        for name in ["layers", "diffs", "images", "references", "staging"] {
+        for name in ["layers", "diffs", "images", "references", "steps", "staging"] {
             create(&directory.join(name), 0o755)?;
         }
         let store = Self { layers: directory.join("layers"), directory, limits: Limits::default() };
@@ -118,6 +119,14 @@ impl Store {
             self.mark_used(&record.image);
         }
         Ok(image)
+    }
+
+    /// Returns the image with this ID, or `None` if the store does not have all of it. This does not count as a use.
+    ///
+    /// # Errors
+    /// Returns an error if it is not an ID.
+    pub fn find_id(&self, id: &str) -> Result<Option<Image>> {
+        self.image(&Digest::parse(id)?)
     }
 
     /// Returns whether the store has all of an image. This does not count as a use.

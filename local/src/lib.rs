@@ -116,6 +116,7 @@ pub use self::sandbox::archives;
 use self::sandbox::background;
 pub use self::sandbox::handles::{NewFile, TreePipe};
 use self::sandbox::image;
+pub use self::sandbox::image::is_of_sandbox;
 use self::sandbox::inner::{Inner, State};
 pub use self::sandbox::process::{Attached, AttachedStreams, LocalProcess};
 #[doc(inline)]
@@ -231,6 +232,8 @@ struct Shared {
     weak: Weaknesses,
     /// The directory of the images that new sandboxes use, if they are in it.
     images: OnceLock<PathBuf>,
+    /// Whether sandboxes with an image have all of it, and no directories of their own.
+    builds: AtomicBool,
     /// Whether the kernel mounts overlays here, as far as is known.
     overlays: AtomicBool,
     /// Whether all sandboxes share one host user, although this is root.
@@ -328,6 +331,7 @@ impl Local {
             sandboxes,
             weak,
             images: OnceLock::new(),
+            builds: AtomicBool::new(false),
             overlays: AtomicBool::new(true),
             one_user: owner::has_shared_user(),
         });
@@ -366,6 +370,14 @@ impl Local {
     #[must_use]
     pub fn with_images(self, directory: PathBuf) -> Self {
         let _ = self.0.images.set(directory);
+        self
+    }
+
+    /// Makes these sandboxes suitable for building images: a sandbox with an image has no directories of its own in place of the image's
+    /// (`/tmp`, `/workspace` and others), so that [`LocalSandbox::image_changes`] has everything that its programs change.
+    #[must_use]
+    pub fn for_builds(self) -> Self {
+        self.0.builds.store(true, Ordering::Relaxed);
         self
     }
 

@@ -44,7 +44,7 @@ fn describe_machine(profile: &Profile) -> String {
     };
     let next = match profile.local_image {
         LocalImage::Host => String::new(),
-        _ if reference.starts_with('.') => format!("; `koze image build {name}` on the machine changes that"),
+        _ if profile.stored.is_some() => format!("; `koze image build {name}` on the machine changes that"),
         _ => format!("; `koze image pull {name}` on the machine changes that"),
     };
     format!(

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::ListFormat;
 
@@ -23,6 +23,32 @@ pub enum ImageAction {
         /// [default: the images of all sandboxes of the project]
         #[arg(value_name = "NAME")]
         names: Vec<String>,
+
+        /// The project.
+        #[command(flatten)]
+        place: ImageArgs,
+    },
+    /// Build the images that come from Dockerfiles, again if the Dockerfile, its context or its arguments changed
+    Build {
+        /// The sandboxes of the project whose images to build [default: all with a Dockerfile]
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+
+        /// What builds [default: the first of docker, podman and buildah that is there and answers, or else koze]
+        #[arg(long, value_name = "ENGINE")]
+        engine: Option<BuildEngine>,
+
+        /// Let the programs of `RUN` reach a host, such as `pypi.org` or `*.debian.org`, if koze builds. Repeat it for several hosts
+        #[arg(long, value_name = "HOST")]
+        allow_host: Vec<String>,
+
+        /// Let the programs of `RUN` reach the internet, if koze builds. Those of an engine have its network
+        #[arg(long)]
+        internet: bool,
+
+        /// Build also what is up to date, and do not use what earlier builds left behind
+        #[arg(long)]
+        force: bool,
 
         /// The project.
         #[command(flatten)]
@@ -76,6 +102,19 @@ pub enum ImageAction {
         #[command(flatten)]
         place: ImageArgs,
     },
+}
+
+/// What builds images from Dockerfiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BuildEngine {
+    /// Docker
+    Docker,
+    /// Podman
+    Podman,
+    /// Buildah
+    Buildah,
+    /// No engine: koze builds what it supports of Dockerfiles, and runs programs in a sandbox
+    Koze,
 }
 
 /// The options that locate the project with the sandboxes.

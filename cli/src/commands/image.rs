@@ -1,5 +1,6 @@
 //! `koze image`: the store of unpacked images on this machine.
 
+mod build;
 mod names;
 mod progress;
 
@@ -20,10 +21,16 @@ use super::table::table;
 use super::time::time;
 use super::{since, size};
 use crate::args::{self, ImageAction, ImageArgs, ListFormat};
+use crate::images::readable_name;
+use crate::provider::BuildEgress;
 
 pub(super) fn run(args: &args::Image) -> std::result::Result<ExitCode, ExitCode> {
     match &args.action {
         ImageAction::Pull { names, place } => pull(names, place),
+        ImageAction::Build { names, place, engine, allow_host, internet, force } => {
+            let egress = BuildEgress { internet: *internet, allowed_hosts: allow_host.clone() };
+            build::run(names, place, *engine, egress, *force)
+        }
         ImageAction::List { format } => list(*format),
         ImageAction::Rm { names, place } => remove(names, place),
         ImageAction::Prune { max_size, unused_for } => prune(max_size.as_deref(), unused_for.as_deref()),
@@ -50,7 +57,12 @@ fn pull(names: &[String], place: &ImageArgs) -> std::result::Result<ExitCode, Ex
     let images = if names.is_empty() { names::find_all(place)? } else { names::find(names, place)? };
     let store = open()?;
     let mut code = ExitCode::SUCCESS;
-    for Named { reference, shown } in images {
+    for Named { reference, shown, recipe } in images {
+        if recipe.is_some() {
+            code =
+                show::failure(&format!("`{shown}` comes from a Dockerfile: run `koze image build {shown}`"));
+            continue;
+        }
         let Some(reference) = reference else {
             code = show::failure(&shown);
             continue;
@@ -82,8 +94,8 @@ fn import(file: &Path, name: Option<&str>) -> std::result::Result<ExitCode, Exit
 fn export(name: &str, file: &Path, place: &ImageArgs) -> std::result::Result<ExitCode, ExitCode> {
     let images = names::find(&[name.to_owned()], place)?;
     let (reference, shown) = match images.as_slice() {
-        [Named { reference: Some(reference), shown }] => (reference, shown),
-        [Named { reference: None, shown }] => return Err(show::failure(shown)),
+        [Named { reference: Some(reference), shown, .. }] => (reference, shown),
+        [Named { reference: None, shown, .. }] => return Err(show::failure(shown)),
         several => {
             let names: Vec<_> = several.iter().map(|image| image.shown.as_str()).collect();
             return Err(show::usage(&format!(
@@ -112,12 +124,18 @@ fn list(format: ListFormat) -> std::result::Result<ExitCode, ExitCode> {
 
 fn in_words(listed: &[Listed]) -> String {
     if listed.is_empty() {
-        return "no images: `koze image pull` downloads those of the project\n".to_owned();
+        let next =
+            "`koze image pull` downloads those of the project, and `koze image build` builds its Dockerfiles";
+        return format!("no images: {next}\n");
     }
     let row = |image: &Listed| {
         let size = if image.is_complete { format_bytes(image.bytes) } else { "incomplete".to_owned() };
         let id = image.id.trim_start_matches("sha256:").chars().take(12).collect();
-        [image.reference.clone(), id, image.layers.to_string(), size, used(image)]
+        let name = match readable_name(&image.reference) {
+            Some(name) => format!("{name} (built)"),
+            None => image.reference.clone(),
+        };
+        [name, id, image.layers.to_string(), size, used(image)]
     };
     table(["IMAGE", "ID", "LAYERS", "SIZE", "USED"], listed.iter().map(row))
 }
@@ -142,7 +160,7 @@ fn remove(names: &[String], place: &ImageArgs) -> std::result::Result<ExitCode, 
     let images = names::find(names, place)?;
     let store = open()?;
     let mut code = ExitCode::SUCCESS;
-    for Named { reference, shown } in images {
+    for Named { reference, shown, .. } in images {
         let Some(reference) = reference else {
             code = show::failure(&shown);
             continue;

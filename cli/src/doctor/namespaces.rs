@@ -43,7 +43,7 @@ fn describe_images(profiles: &[&Profile], programs: &Programs) -> Option<Check> 
         }
         (_, false) => format!(
             "new sandboxes on this machine have its programs ({}) in place of those of their images: {}; `koze image pull` stores \
-             images of registries",
+             images of registries, and `koze image build` those of Dockerfiles",
             programs.list_versions(),
             missing.iter().map(|profile| describe_missing(profile, programs)).collect::<Vec<_>>().join(", ")
         ),

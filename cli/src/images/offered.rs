@@ -109,6 +109,7 @@ pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
         processes: attributes.processes.as_ref().is_none_or(|processes| processes.value),
         tools: served_families(sandbox),
         workspace: workspace_config(sandbox),
+        stored: image.recipe.as_ref().map(|recipe| recipe.stored.clone()),
         ..Profile::new(&image.name, &image.image, Size { memory_mib, disk_mb })
     }
 }

@@ -7,7 +7,7 @@ use koze_model::image::{self, ImageSource};
 use koze_model::{Backend, Kind, Sandbox};
 use serde_json::{Map, Value};
 
-use crate::images::{self, Resolved};
+use crate::images::{self, Recipe, Resolved};
 use crate::lock::{self, Locked};
 use crate::wrangler::blocks::Wanted;
 use crate::wrangler::lifecycle::Lifecycle;
@@ -39,6 +39,8 @@ pub struct Planned {
     pub environments: Vec<(String, String)>,
     /// Its images in the form that sandbox providers take, the default one first.
     pub provided: Vec<Profile>,
+    /// How its images from Dockerfiles are built.
+    pub recipes: Vec<Recipe>,
 }
 
 impl Planned {
@@ -129,6 +131,7 @@ impl<'a> Planning<'a> {
             backend: sandbox.attributes.backend(),
             provided: images.iter().map(|image| images::provided(sandbox, image)).collect(),
             images: images.iter().map(|image| (image.name.clone(), image.image.clone())).collect(),
+            recipes: images.iter().filter_map(|image| image.recipe.clone()).collect(),
             image: image.image.clone(),
             image_source: image.source,
         }

@@ -57,7 +57,7 @@ pub(crate) fn find_programs<'a>(profiles: impl IntoIterator<Item = &'a Profile>)
 }
 
 /// Opens the sandboxes in a directory, with the images of this user.
-fn open_with_images(dir: &Path) -> Result<Local> {
+pub(super) fn open_with_images(dir: &Path) -> Result<Local> {
     let local = open_sandboxes(dir)?;
     Ok(match images_directory() {
         Some(images) => local.with_images(images),

@@ -5,6 +5,7 @@
 //! directory of a session. A second provider implements the traits in a module next to `local`. These functions and
 //! `koze supervise` then choose between the two.
 
+mod builds;
 mod local;
 
 use std::fs::File;
@@ -15,6 +16,9 @@ use koze_core::sandbox::Stat;
 use koze_core::sandbox::process::{Process, ProcessInfo, Program};
 use koze_core::{Profiles, Provider, Result, Sandbox, SessionId};
 
+pub(crate) use self::builds::{
+    BuildEgress, BuildProgram, BuildSandboxes, TIMEOUT as BUILD_TIMEOUT, is_of_sandbox,
+};
 pub(crate) use self::local::{
     AttachedStreams, CallsQuery, Connections, IMAGES, Measured, Objects, Proof, Reached, Secrets, Surveyed,
     TEST_NAMES, archives, block_on, find_programs, images_directory, init, list_sandboxes, open,

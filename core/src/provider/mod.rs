@@ -157,6 +157,10 @@ pub struct Profile {
     pub name: String,
     /// A registry reference, or the path of a Dockerfile.
     pub reference: String,
+    /// The name of the image in this machine's store of images, or its ID there, if that is not the reference: an image that is built
+    /// from a Dockerfile has a name that no registry has. Models see the reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored: Option<String>,
     /// Whether its sandboxes can reach the internet.
     pub internet: bool,
     /// The hosts that its sandboxes may reach. Empty means any host, if `internet` is set.
@@ -205,6 +209,7 @@ impl Profile {
         Profile {
             name: name.into(),
             reference: reference.into(),
+            stored: None,
             internet: false,
             allowed_hosts: Vec::new(),
             denied_hosts: Vec::new(),
@@ -218,6 +223,11 @@ impl Profile {
             tools: default_families(),
             workspace: None,
         }
+    }
+
+    /// Returns the name of its image in this machine's store of images.
+    pub fn stored_name(&self) -> &str {
+        self.stored.as_deref().unwrap_or(&self.reference)
     }
 
     /// Returns the profile with the size of this name.

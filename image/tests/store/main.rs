@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod archives;
+mod builds;
 mod hostile;
 mod imports;
 mod place;

@@ -4,12 +4,14 @@
 //! Only one user is mapped, who owns all files. So root of an image has no capabilities here, and needs none to install packages: no file
 //! can belong to another user, and changes of owners are reported as successful.
 
+mod choice;
+
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use koze_image::{Config, Hold, Image, OWNER, Reference, Store};
+use koze_image::{Config, Hold, Image, OWNER, Store};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -20,7 +22,9 @@ use crate::launch::{Overlay, User};
 use crate::layers::{read_record, write_atomically};
 use koze_core::error::{Code, Error, Result};
 use koze_core::path::HOME;
-use koze_core::provider::{LocalImage, Profile};
+use koze_core::provider::Profile;
+
+pub(crate) use self::choice::list_used;
 
 /// The name of the record in the directory of a sandbox.
 const RECORD: &str = "image";
@@ -30,18 +34,21 @@ const UPPER: &str = "upper";
 const WORK: &str = "work";
 /// `PATH` of programs if the image sets none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The image of Cloudflare's platform.
-const PLATFORM_IMAGE: &str = "cloudflare/debian-trixie";
 /// The directory of apt's settings.
 const APT_SETTINGS: &str = "etc/apt/apt.conf.d";
+/// The name of koze's settings there.
+const APT_FILE: &str = "90koze";
 
 /// The image that a sandbox was created with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxImage {
     /// The digest of its configuration.
     id: String,
-    /// The name that it had in the store.
+    /// The image as the profile declares it.
     reference: String,
+    /// Whether it is built from a Dockerfile.
+    #[serde(default)]
+    is_built: bool,
     /// The directory of its layers on the host, and their names in it, lowest first.
     directory: PathBuf,
     layers: Vec<String>,
@@ -65,26 +72,23 @@ impl SandboxImage {
 
     /// Chooses the image of a new sandbox, whose directory exists. `None` means this machine's programs.
     pub(crate) fn choose(sandbox: &Path, images: Option<&Path>, profile: &Profile) -> Result<Option<Self>> {
-        let found = match profile.local_image {
-            LocalImage::Stored => find_stored(images, &profile.reference)?,
-            LocalImage::Declared => Some(find_or_pull(images, &profile.reference)?),
-            LocalImage::Host => None,
-        };
-        let Some((store, image)) = found else { return Ok(None) };
-        let chosen = Self::new(image, &store, &profile.reference)?;
+        let Some((store, image)) = choice::choose(images, profile)? else { return Ok(None) };
+        let chosen = Self::new(image, &store, profile)?;
         let record = serde_json::to_vec(&chosen).map_err(|error| state_failed(error.into()))?;
         write_atomically(&sandbox.join(RECORD), &record).map_err(state_failed)?;
         Ok(Some(chosen))
     }
 
-    fn new(image: Image, store: &Store, reference: &str) -> Result<Self> {
+    fn new(image: Image, store: &Store, profile: &Profile) -> Result<Self> {
+        let reference = &profile.reference;
         let User { user, group } = find_user(store.layers(), &image).map_err(|error| {
             let text = format!("the user of the image `{reference}` cannot be determined: {error}");
             Error::new(Code::Unavailable, text)
         })?;
         Ok(SandboxImage {
             id: image.id,
-            reference: reference.to_owned(),
+            reference: reference.clone(),
+            is_built: profile.stored.is_some(),
             directory: store.layers().to_owned(),
             layers: image.layers,
             env: image.config.env,
@@ -112,8 +116,13 @@ impl SandboxImage {
             .ok_or(io::ErrorKind::InvalidData)
             .map_err(|kind| state_failed(kind.into()))?;
         let held = Store::open(store).and_then(|store| store.hold(&image)).map_err(|error| {
+            let next = if self.is_built {
+                "run `koze image build`".to_owned()
+            } else {
+                format!("run `koze image pull {}`", self.reference)
+            };
             let text = format!(
-                "the image `{0}` of this sandbox is no longer in the store: {error}: run `koze image pull {0}`, or create the sandbox anew",
+                "the image `{}` of this sandbox is no longer in the store: {error}: {next}, or create the sandbox anew",
                 self.reference
             );
             Error::new(Code::Unavailable, text).with_source(error)
@@ -157,73 +166,20 @@ impl SandboxImage {
         // By default, apt downloads as a user of its own, which is not mapped.
         let has_apt = self.layers.iter().any(|layer| self.directory.join(layer).join(APT_SETTINGS).is_dir());
         let text = "// Only one user is mapped in this sandbox.\nAPT::Sandbox::User \"root\";\n";
-        has_apt.then(|| (format!("{APT_SETTINGS}/90koze"), text.to_owned()))
+        has_apt.then(|| (format!("{APT_SETTINGS}/{APT_FILE}"), text.to_owned()))
     }
 }
 
-/// Returns those of the profiles whose new sandboxes have the files of their image. A store that cannot be read has no images.
-pub(crate) fn list_used<'a>(
-    images: Option<&Path>,
-    profiles: impl IntoIterator<Item = &'a Profile>,
-) -> Vec<&'a Profile> {
-    let store = images.and_then(|images| open_store(images).ok().flatten());
-    let is_stored = |reference: &str| {
-        let (Some(store), Some(name)) = (&store, parse_reference(reference)) else { return false };
-        store.has(&name).is_ok_and(|has| has)
-    };
-    let is_used = |profile: &&Profile| match profile.local_image {
-        LocalImage::Stored => is_stored(&profile.reference),
-        LocalImage::Declared => true,
-        LocalImage::Host => false,
-    };
-    profiles.into_iter().filter(is_used).collect()
+/// Returns the directory with the changes of a sandbox to its image: the upper directory of an overlay.
+pub(crate) fn changes_directory(sandbox: &Path) -> PathBuf {
+    sandbox.join(SYSTEM).join(UPPER)
 }
 
-/// Returns a stored image.
-fn find_stored(images: Option<&Path>, reference: &str) -> Result<Option<(Store, Image)>> {
-    let (Some(name), Some(store)) =
-        (parse_reference(reference), images.map(open_store).transpose()?.flatten())
-    else {
-        return Ok(None);
-    };
-    let found = store.find(&name).map_err(store_error)?;
-    Ok(found.map(|image| (store, image)))
-}
-
-/// Returns a stored image, or pulls it. Other sandboxes that need it meanwhile wait for it.
-fn find_or_pull(images: Option<&Path>, reference: &str) -> Result<(Store, Image)> {
-    let fail = |why: &str| {
-        let next = "or do not ask for the declared image, and the sandbox has this machine's programs";
-        Err(Error::new(
-            Code::Unavailable,
-            format!("the image `{reference}` cannot be used here: {why}, {next}"),
-        ))
-    };
-    let Some(images) = images else { return fail("there is no directory for images: set `KOZE_IMAGES`") };
-    if let Some(found) = find_stored(Some(images), reference)? {
-        return Ok(found);
-    }
-    if reference == PLATFORM_IMAGE {
-        return fail("it is in no registry: declare another one");
-    }
-    let Some(name) = parse_reference(reference) else {
-        return fail("it is built from a Dockerfile: run `koze image build`");
-    };
-    let store = Store::open(images).map_err(store_error)?;
-    match store.pull(&name, &|_| {}) {
-        Ok(image) => Ok((store, image)),
-        Err(error) => fail(&format!("{error}: run `koze image pull {reference}`")),
-    }
-}
-
-/// Opens a store that exists.
-fn open_store(images: &Path) -> Result<Option<Store>> {
-    if images.is_dir() { Store::open(images).map(Some).map_err(store_error) } else { Ok(None) }
-}
-
-/// Parses what a profile declares. Returns `None` for the path of a Dockerfile.
-fn parse_reference(reference: &str) -> Option<Reference> {
-    reference.parse().ok()
+/// Returns whether a path of [`LocalSandbox::image_changes`](crate::LocalSandbox::image_changes), relative to the root, is what every
+/// sandbox has, and not a change of its programs.
+pub fn is_of_sandbox(path: &Path) -> bool {
+    const OWN: [&str; 7] = ["dev", "proc", "sys", "var/lib/koze", "etc/hostname", "etc/hosts", "etc/mtab"];
+    path == Path::new(APT_SETTINGS).join(APT_FILE) || OWN.iter().any(|own| path == Path::new(own))
 }
 
 /// Determines the user of an image, as a number or by the image's `/etc/passwd`.
@@ -277,8 +233,4 @@ fn read_top(directory: &Path, layers: &[String], path: &str) -> io::Result<Strin
         }
     }
     Ok(String::new())
-}
-
-fn store_error(error: koze_image::Error) -> Error {
-    Error::new(Code::Unavailable, format!("the store of images cannot be used: {error}")).with_source(error)
 }

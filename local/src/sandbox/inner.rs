@@ -19,6 +19,7 @@ use crate::host::claim::{claim_sandbox, claimed_error, is_claimed};
 use crate::host::disk::{self, Walks};
 use crate::host::registry::Registry;
 use crate::host::{layout, owner, removal};
+use crate::launch::BindKind;
 use crate::layers::{Base, Layers};
 use crate::network::egress::{self, Policy, Reach, Refusals};
 use crate::network::preview::OwnPreviews;
@@ -176,7 +177,9 @@ impl Inner {
         let (settings, hostname, weak) = (self.settings.clone(), self.name.to_string(), self.weak.clone());
         let ahead = Arc::clone(&self.ahead);
         let layers = Layers::new(&self.state_directory);
-        let images = self.provider.upgrade().and_then(|provider| provider.images.get().cloned());
+        let provider = self.provider.upgrade();
+        let is_build = provider.as_ref().is_some_and(|provider| provider.builds.load(Ordering::Relaxed));
+        let images = provider.and_then(|provider| provider.images.get().cloned());
         let prepared = engine::run_blocking(move || {
             if !registry.knows(&key)? {
                 return Err(destroyed_error());
@@ -201,6 +204,9 @@ impl Inner {
             let image_of = image.as_ref().map(|held| &held.image);
             let mut spec =
                 view::sandbox_spec(&directory, &hostname, &settings, owner, group_of, &weak, image_of)?;
+            if is_build && image.is_some() {
+                spec.binds.retain(|bind| bind.kind != BindKind::Writable);
+            }
             if let Some(base) = Base::of(&directory)? {
                 let overlay = base.overlay(&layers, &directory, owner)?;
                 // In place of the directory itself.

@@ -41,7 +41,7 @@ pub(crate) mod view;
 
 use std::any::Any;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -114,6 +114,12 @@ impl LocalSandbox {
             start_attached(inner, &running, program, env).await
         })
         .await
+    }
+
+    /// Returns the directory with its changes to its image, as an overlay records them. It exists after the first start. Put the sandbox
+    /// to sleep before you read it.
+    pub fn image_changes(&self) -> PathBuf {
+        image::changes_directory(&self.0.directory)
     }
 
     /// Lists the processes whose output is kept, oldest first: all but attached ones.

@@ -379,7 +379,10 @@ fn declared() -> Result {
         let images = Images::new();
         let local = images.local();
         let open = async |name: &str| {
-            let settings = with_files(name, LocalImage::Declared);
+            let mut settings = with_files(name, LocalImage::Declared);
+            if name.ends_with("Dockerfile") {
+                settings.profile.stored = Some("koze.invalid/app/a:1".into());
+            }
             local.open(&id("a"), &settings).await.map(|opened| opened.sandbox)
         };
         for (image, next) in [

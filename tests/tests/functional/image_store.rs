@@ -15,7 +15,7 @@ use crate::common::sandboxes;
 
 #[path = "../../../image/tests/store/archives.rs"]
 #[allow(dead_code, reason = "the tests of the store use the rest")]
-mod archives;
+pub(crate) mod archives;
 #[path = "../../../local/tests/local/loaded.rs"]
 mod loaded;
 #[path = "../../../image/tests/store/registry.rs"]
@@ -23,8 +23,8 @@ mod loaded;
 mod registry;
 
 /// Returns a layer with programs of this machine, and what they load.
-fn programs() -> Layer {
-    let programs = ["bash", "cat", "id", "ls", "sh"].map(|name| Path::new("/usr/bin").join(name));
+pub(crate) fn programs() -> Layer {
+    let programs = ["bash", "cat", "id", "ls", "rm", "sh"].map(|name| Path::new("/usr/bin").join(name));
     let mut files = list_loaded(&programs);
     files.extend(programs);
     files.into_iter().fold(Layer::default(), |layer, path| {

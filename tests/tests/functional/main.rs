@@ -32,6 +32,7 @@ mod former;
 mod forms;
 mod github;
 mod image;
+mod image_build;
 mod image_store;
 mod init;
 mod links;

@@ -12,19 +12,28 @@ use crate::build::{self, Build, Options};
 use crate::commands::{self, show};
 use crate::discover::Project;
 use crate::finding::Findings;
+use crate::images::Recipe;
 use crate::plan::Planned;
 
 /// An image that was named.
 pub(super) struct Named {
-    /// The reference; `None` if no registry has the image.
+    /// Its name in the store; `None` if no registry has the image, and no Dockerfile.
     pub(super) reference: Option<Reference>,
-    /// The reference for people, or the reason why no registry has the image.
+    /// The reference for people, or the reason why there is none.
     pub(super) shown: String,
+    /// How it is built, if it comes from a Dockerfile.
+    pub(super) recipe: Option<Recipe>,
 }
 
 impl Named {
     fn new(reference: Reference) -> Self {
-        Named { shown: show_reference(&reference), reference: Some(reference) }
+        Named { shown: show_reference(&reference), reference: Some(reference), recipe: None }
+    }
+
+    /// Names an image that is built from a Dockerfile.
+    fn built(recipe: Recipe) -> Result<Self, ExitCode> {
+        let reference = Some(parse(&recipe.stored)?);
+        Ok(Named { reference, shown: recipe.name.clone(), recipe: Some(recipe) })
     }
 }
 
@@ -47,6 +56,41 @@ pub(super) fn find_all(place: &ImageArgs) -> Result<Vec<Named>, ExitCode> {
     Ok(found)
 }
 
+/// Returns how to build the images of all sandboxes of the project that come from Dockerfiles, or those with these names.
+pub(super) fn find_recipes(names: &[String], place: &ImageArgs) -> Result<Vec<Recipe>, ExitCode> {
+    let sandboxes = read_sandboxes(place)?;
+    let recipes = || sandboxes.iter().flat_map(|sandbox| &sandbox.recipes);
+    if names.is_empty() {
+        let all: Vec<_> = recipes().cloned().collect();
+        if all.is_empty() {
+            return Err(show::failure(
+                "no sandbox of the project has a Dockerfile: put one next to its file, as `python.Dockerfile` next to \
+                 `python.sandbox.rs`, or name it with `image`",
+            ));
+        }
+        return Ok(all);
+    }
+    let mut found = Vec::new();
+    for name in names {
+        let of_name = sandboxes.iter().filter(|sandbox| has_name(sandbox, name));
+        let mut matching: Vec<_> = of_name.flat_map(|sandbox| sandbox.recipes.clone()).collect();
+        if matching.is_empty() {
+            matching.extend(recipes().find(|recipe| recipe.name == *name).cloned());
+        }
+        if matching.is_empty() {
+            let known: Vec<_> = recipes().map(|recipe| recipe.name.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(show::failure(&format!(
+                "the project has no image `{}` that is built from a Dockerfile: those are {known}",
+                name.escape_debug()
+            )));
+        }
+        matching.retain(|recipe| !found.contains(recipe));
+        found.extend(matching);
+    }
+    Ok(found)
+}
+
 /// Returns the images that names mean. A name without a tag is that of a sandbox, if the project has one.
 pub(super) fn find(names: &[String], place: &ImageArgs) -> Result<Vec<Named>, ExitCode> {
     let may_be_sandbox = |name: &String| !name.contains([':', '/', '@', '.']);
@@ -62,9 +106,10 @@ pub(super) fn find(names: &[String], place: &ImageArgs) -> Result<Vec<Named>, Ex
         if !images.is_empty() {
             continue;
         }
-        let image = sandboxes.iter().flat_map(|sandbox| &sandbox.images).find(|(image, _)| image == name);
-        match image {
-            Some((name, image)) => add_image(name, image, &mut found)?,
+        let images =
+            sandboxes.iter().flat_map(|sandbox| sandbox.images.iter().map(move |image| (sandbox, image)));
+        match images.into_iter().find(|(_, (image, _))| image == name) {
+            Some((sandbox, (name, image))) => add_image(sandbox, name, image, &mut found)?,
             None => add(Named::new(parse(name)?), &mut found),
         }
     }
@@ -93,14 +138,18 @@ fn read_sandboxes(place: &ImageArgs) -> Result<Vec<Planned>, ExitCode> {
 }
 
 fn add_images(sandbox: &Planned, found: &mut Vec<Named>) -> Result<(), ExitCode> {
-    sandbox.images.iter().try_for_each(|(name, image)| add_image(name, image, found))
+    sandbox.images.iter().try_for_each(|(name, image)| add_image(sandbox, name, image, found))
 }
 
 /// Adds an image of a sandbox.
-fn add_image(name: &str, image: &str, found: &mut Vec<Named>) -> Result<(), ExitCode> {
-    let none = |why: &str| Named { reference: None, shown: format!("`{name}`: {why}") };
-    let named = if image.starts_with("./") || image.starts_with("../") {
-        none("images from a Dockerfile are not built here yet")
+fn add_image(sandbox: &Planned, name: &str, image: &str, found: &mut Vec<Named>) -> Result<(), ExitCode> {
+    let none = |why: &str| Named { reference: None, shown: format!("`{name}`: {why}"), recipe: None };
+    let named = if let Some(recipe) = sandbox.recipes.iter().find(|recipe| recipe.name == name) {
+        Named::built(recipe.clone())?
+    } else if image.starts_with("./") || image.starts_with("../") {
+        none(
+            "the Dockerfile is one of the wrangler configuration: to build it here, name it in the attribute with `image`",
+        )
     } else if image == PLATFORM_IMAGE {
         none("the image of the platform is in no registry")
     } else {

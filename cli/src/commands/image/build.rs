@@ -1,0 +1,69 @@
+//! `koze image build`: builds the images of Dockerfiles into the store.
+
+use std::process::ExitCode;
+
+use super::names;
+use super::open;
+use super::progress::Bars;
+use crate::args::{BuildEngine, ImageArgs};
+use crate::commands::call_lines::visible;
+use crate::commands::show;
+use crate::image_build::{self, Builder, Engine, Options};
+use crate::paths;
+use crate::provider::BuildEgress;
+
+pub(super) fn run(
+    names: &[String],
+    place: &ImageArgs,
+    engine: Option<BuildEngine>,
+    egress: BuildEgress,
+    force: bool,
+) -> Result<ExitCode, ExitCode> {
+    let recipes = names::find_recipes(names, place)?;
+    let options = Options { builder: choose_builder(engine, egress)?, force };
+    let program = match &options.builder {
+        Builder::Engine(engine) => engine.program(),
+        Builder::Koze(_) => "koze",
+    };
+    let store = open()?;
+    let mut code = ExitCode::SUCCESS;
+    for recipe in recipes {
+        let name = &recipe.name;
+        let file = visible(&paths::relative(&recipe.dockerfile, &recipe.root));
+        show::err(&format!("building `{name}` from {file} with {program}\n"));
+        let bars = Bars::new();
+        let report = |line: &str| show::err(&format!("{}\n", visible(line)));
+        let built = image_build::build(&recipe, &store, &options, &report, &|event| bars.show(event));
+        bars.clear();
+        match built {
+            Ok(built) if built.is_up_to_date => show::out(&format!("{name} {} is up to date\n", built.id)),
+            Ok(built) => show::out(&format!("{name} {}\n", built.id)),
+            Err(failure) => code = show::failure(&format!("`{name}`: {}", visible(&failure.to_string()))),
+        }
+    }
+    Ok(code)
+}
+
+/// Returns the engine that was asked for, or else the first one that answers, or else koze.
+fn choose_builder(engine: Option<BuildEngine>, egress: BuildEgress) -> Result<Builder, ExitCode> {
+    let named = match engine {
+        None => None,
+        Some(BuildEngine::Koze) => return Ok(Builder::Koze(egress)),
+        Some(BuildEngine::Docker) => Some(Engine::Docker),
+        Some(BuildEngine::Podman) => Some(Engine::Podman),
+        Some(BuildEngine::Buildah) => Some(Engine::Buildah),
+    };
+    let Some(engine) = named.or_else(Engine::find) else { return Ok(Builder::Koze(egress)) };
+    let program = engine.program();
+    if !egress.allowed_hosts.is_empty() {
+        let why = format!(
+            "`{program}` cannot limit a build to hosts: leave out `--allow-host`, or pass `--engine koze`"
+        );
+        return Err(show::usage(&why));
+    }
+    if named.is_some() && !engine.answers() {
+        let why = format!("`{program}` is not installed, or does not answer: choose another `--engine`");
+        return Err(show::failure(&why));
+    }
+    Ok(Builder::Engine(engine))
+}

@@ -1,0 +1,146 @@
+//! Builds with a container engine of this machine. Engines get their arguments directly: no shell reads any of them.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::context::Context;
+use super::failure::{Failure, Result};
+use crate::images::Recipe;
+
+/// How long an engine may take to say that it is there.
+const ANSWER: Duration = Duration::from_secs(10);
+const INTERVAL: Duration = Duration::from_millis(20);
+/// The file that an engine writes the image to.
+const ARCHIVE: &str = "image.tar";
+
+/// A container engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    /// Docker.
+    Docker,
+    /// Podman.
+    Podman,
+    /// Buildah.
+    Buildah,
+}
+
+impl Engine {
+    /// All engines, the preferred ones first.
+    pub(crate) const ALL: [Engine; 3] = [Engine::Docker, Engine::Podman, Engine::Buildah];
+
+    /// Returns the name of its program.
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Engine::Docker => "docker",
+            Engine::Podman => "podman",
+            Engine::Buildah => "buildah",
+        }
+    }
+
+    /// Returns the first engine that is installed and answers.
+    pub(crate) fn find() -> Option<Engine> {
+        Engine::ALL.into_iter().find(|engine| engine.answers())
+    }
+
+    /// Returns whether the engine is installed and answers.
+    pub(crate) fn answers(self) -> bool {
+        let mut command = Command::new(self.program());
+        match self {
+            // Without its daemon, Docker knows only its own version.
+            Engine::Docker => command.args(["version", "--format", "{{.Server.Version}}"]),
+            Engine::Podman | Engine::Buildah => command.arg("--version"),
+        };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        succeeds_in_time(command).unwrap_or(false)
+    }
+
+    /// Returns the arguments that write an image to [`ARCHIVE`] in the current directory.
+    fn save_arguments(self, tag: &str) -> Vec<OsString> {
+        let file = format!("docker-archive:{ARCHIVE}");
+        let arguments: &[&str] = match self {
+            Engine::Docker => &["save", "-o", ARCHIVE, tag],
+            Engine::Podman => &["save", "--format", "docker-archive", "-o", ARCHIVE, tag],
+            Engine::Buildah => &["push", tag, &file],
+        };
+        arguments.iter().map(OsString::from).collect()
+    }
+}
+
+/// Returns the arguments that build an image, which all engines share.
+fn build_arguments(recipe: &Recipe, context: &Context, tag: &str, force: bool) -> Vec<OsString> {
+    let mut arguments = vec![OsString::from("build")];
+    arguments.extend(force.then(|| "--no-cache".into()));
+    arguments.extend(["-f".into(), context.dockerfile.clone().into(), "-t".into(), tag.into()]);
+    for (name, value) in &recipe.vars {
+        arguments.extend(["--build-arg".into(), format!("{name}={value}").into()]);
+    }
+    arguments.push(context.directory.clone().into());
+    arguments
+}
+
+/// Builds an image, and writes it to a file in a directory of the caller. Returns the file. The engine keeps its cache, but not the image.
+pub(super) fn build_archive(
+    engine: Engine,
+    recipe: &Recipe,
+    context: &Context,
+    scratch: &Path,
+    force: bool,
+) -> Result<PathBuf> {
+    let tag = format!("localhost/koze-build:{}", Uuid::new_v4());
+    let build = build_arguments(recipe, context, &tag, force);
+    run(engine, &build, scratch, &format!("build {}", context.shown))?;
+    let saved = run(engine, &engine.save_arguments(&tag), scratch, "write the image to a file");
+    // The image is in the store, or was not built. That the name stays in the engine does no harm.
+    let mut remove = Command::new(engine.program());
+    remove.args(["rmi", &tag]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let _ = remove.status();
+    saved.map(|()| scratch.join(ARCHIVE))
+}
+
+/// Runs an engine, whose output goes to standard error.
+fn run(engine: Engine, arguments: &[OsString], directory: &Path, what: &str) -> Result<()> {
+    let program = engine.program();
+    let run = || {
+        let output = io::stderr().as_fd().try_clone_to_owned()?;
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(directory).stdin(Stdio::null()).stdout(output);
+        command.status()
+    };
+    let status = run().map_err(|error| {
+        Failure::new(format!(
+            "`{program}` cannot be started: {error}: install it, or choose another `--engine`"
+        ))
+    })?;
+    if status.success() {
+        return Ok(());
+    }
+    let ended = match status.code() {
+        Some(code) => format!("exited with {code}"),
+        None => "was killed".to_owned(),
+    };
+    Err(Failure::new(format!("`{program}` {ended} and did not {what}: its messages are above")))
+}
+
+/// Runs a command that should be quick.
+fn succeeds_in_time(mut command: Command) -> io::Result<bool> {
+    let mut child = command.spawn()?;
+    let until = Instant::now() + ANSWER;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.success());
+        }
+        if Instant::now() > until {
+            child.kill()?;
+            child.wait()?;
+            return Ok(false);
+        }
+        thread::sleep(INTERVAL);
+    }
+}
