@@ -64,8 +64,9 @@ impl Links {
         let scope = level.scope;
         let wanted = &planning.wanted;
         let own = level.containers.of_classes(wanted.classes()).first().copied();
+        // Only for findings: a place has a copy of the whole configuration.
         let place =
-            own.map(|index| config.place(&scope.path(&[Step::from("containers"), Step::from(index)])));
+            || own.map(|index| config.place(&scope.path(&[Step::from("containers"), Step::from(index)])));
         let present = own.and_then(|index| level.containers.list[index].get("name").and_then(Value::as_str));
         let is_other = |link: &Link| !wanted.classes().any(|class| class == link.class);
         if let Some(other) = present.and_then(|name| scope.links_to(name).into_iter().find(is_other)) {
@@ -74,7 +75,7 @@ impl Links {
                 other.class, other.name, wanted.sandbox.class.value
             );
             let remedy = "a container has one class: remove `container` here, or give it the name of another container";
-            findings.push(contradiction(message, remedy.to_owned(), &other, place.clone(), planning, config));
+            findings.push(contradiction(message, remedy.to_owned(), &other, place(), planning, config));
         }
         let Some(link) = wanted.classes().find_map(|class| scope.link(class)) else { return };
         let Some(entry) = planning.entries.get(&scope.environment) else { return };
@@ -103,7 +104,7 @@ impl Links {
                 "`{containers}` inherits this link: remove `container` here and write `class_name` in the containers, or give this environment `exports` of its own"
             )
         };
-        findings.push(contradiction(message, remedy, &link, place, planning, config));
+        findings.push(contradiction(message, remedy, &link, place(), planning, config));
     }
 }
 
