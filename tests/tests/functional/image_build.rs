@@ -242,7 +242,7 @@ fn read_tar(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
 fn koze_builds_without_an_engine() {
     let dockerfile = "# syntax=docker/dockerfile:1\nARG FROM=base\nARG TAG=0\nFROM ${FROM}:$TAG AS first\n\
         WORKDIR /made\nARG TAG\nCOPY --chmod=600 <<EOF secret\nof $TAG\nEOF\nFROM unused:1 AS never\nRUN nothing\n\
-        FROM first\nARG TAG\nENV A=\"x $TAG\" B=${A:-none}\nLABEL l=v\nEXPOSE 80 53/udp\nUSER root\n\
+        FROM first\nARG TAG\nENV A=\"x $TAG\" \\\n    # why\n    B=${A:-none}\nENV PATH=/x:$PATH\nENV OLD of  two\nLABEL l=v\nEXPOSE 80 53/udp\nUSER root\n\
         COPY data/ /bin/\nADD a.txt b.txt /tmp/\nCOPY --from=first --chown=1:1 /made/secret /copied\n\
         ENTRYPOINT [\"/bin/sh\"]\nCMD echo $A\n# the end\n";
     let host = project("image_vars(TAG = \"1\")", dockerfile);
@@ -254,7 +254,8 @@ fn koze_builds_without_an_engine() {
     assert!(built.stderr.contains("with koze"), "{built:?}");
     let (config, files) = export(&host);
     let settings = &config["config"];
-    assert_eq!(settings["Env"], serde_json::json!(["A=x 1", "B=none"]));
+    let path = "PATH=/x:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    assert_eq!(settings["Env"], serde_json::json!(["A=x 1", "B=none", path, "OLD=of  two"]));
     assert_eq!(settings["WorkingDir"], "/made");
     assert_eq!(settings["User"], "root");
     assert_eq!(settings["Labels"], serde_json::json!({ "l": "v" }));
