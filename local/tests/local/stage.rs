@@ -101,6 +101,7 @@ pub(crate) fn settings() -> Settings {
         profile: Profile {
             name: "python".into(),
             reference: "docker.io/library/python:3".into(),
+            stored: None,
             internet: false,
             allowed_hosts: Vec::new(),
             denied_hosts: Vec::new(),
