@@ -219,6 +219,8 @@ impl Items<'_> {
             let (mode, mtime) = (self.mode.unwrap_or(entry.mode), entry.mtime);
             match entry.kind {
                 EntryKind::Directory => {
+                    // Who may read it may enter it: not even root of a sandbox could otherwise.
+                    let mode = mode | ((mode & 0o444) >> 2);
                     let path = image.resolve(target)?;
                     if image.find(&path)?.is_none() && !path.as_os_str().is_empty() {
                         parents.create(layer, path.parent().unwrap_or(Path::new("")))?;

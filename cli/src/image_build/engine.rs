@@ -1,6 +1,7 @@
 //! Builds with a container engine of this machine. Engines get their arguments directly: no shell reads any of them.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -61,11 +62,12 @@ impl Engine {
         succeeds_in_time(command).unwrap_or(false)
     }
 
-    /// Returns the arguments that write an image to [`ARCHIVE`] in the current directory.
+    /// Returns the arguments that write an image to [`ARCHIVE`] in the current directory, or Docker's to standard output: it may be
+    /// confined, and have no access to the directory.
     fn save_arguments(self, tag: &str) -> Vec<OsString> {
         let file = format!("docker-archive:{ARCHIVE}");
         let arguments: &[&str] = match self {
-            Engine::Docker => &["save", "-o", ARCHIVE, tag],
+            Engine::Docker => &["save", tag],
             Engine::Podman => &["save", "--format", "docker-archive", "-o", ARCHIVE, tag],
             Engine::Buildah => &["push", tag, &file],
         };
@@ -95,20 +97,34 @@ pub(super) fn build_archive(
 ) -> Result<PathBuf> {
     let tag = format!("localhost/koze-build:{}", Uuid::new_v4());
     let build = build_arguments(recipe, context, &tag, force);
-    run(engine, &build, scratch, &format!("build {}", context.shown))?;
-    let saved = run(engine, &engine.save_arguments(&tag), scratch, "write the image to a file");
+    let archive = scratch.join(ARCHIVE);
+    let output = match engine {
+        Engine::Docker => Some(File::create(&archive).map_err(Failure::at("create", &archive))?),
+        Engine::Podman | Engine::Buildah => None,
+    };
+    run(engine, &build, scratch, None, &format!("build {}", context.shown))?;
+    let saved = run(engine, &engine.save_arguments(&tag), scratch, output, "write the image to a file");
     // The image is in the store, or was not built. That the name stays in the engine does no harm.
     let mut remove = Command::new(engine.program());
     remove.args(["rmi", &tag]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let _ = remove.status();
-    saved.map(|()| scratch.join(ARCHIVE))
+    saved.map(|()| archive)
 }
 
-/// Runs an engine, whose output goes to standard error.
-fn run(engine: Engine, arguments: &[OsString], directory: &Path, what: &str) -> Result<()> {
+/// Runs an engine, whose output goes to a file, or else to standard error.
+fn run(
+    engine: Engine,
+    arguments: &[OsString],
+    directory: &Path,
+    output: Option<File>,
+    what: &str,
+) -> Result<()> {
     let program = engine.program();
     let run = || {
-        let output = io::stderr().as_fd().try_clone_to_owned()?;
+        let output = match output {
+            Some(file) => Stdio::from(file),
+            None => Stdio::from(io::stderr().as_fd().try_clone_to_owned()?),
+        };
         let mut command = Command::new(program);
         command.args(arguments).current_dir(directory).stdin(Stdio::null()).stdout(output);
         command.status()

@@ -24,6 +24,8 @@ use crate::provider::{BUILD_TIMEOUT, BuildEgress, BuildProgram, BuildSandboxes, 
 const VERSION: &str = "koze 1";
 /// The shell of commands that are texts.
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
+/// `PATH` of images that set none.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The base without files.
 const SCRATCH: &str = "scratch";
 /// The maximum length of an instruction in messages.
@@ -580,7 +582,9 @@ fn find(pairs: &[(String, String)], name: &str) -> Option<String> {
 
 /// Returns the value of a variable of a stage. `ENV` comes before `ARG`.
 fn find_variable(state: &State, name: &str) -> Option<String> {
-    find_in_env(&state.settings, name).or_else(|| find(&state.args, name))
+    let found = find_in_env(&state.settings, name).or_else(|| find(&state.args, name));
+    // Programs have this one, too, if the image sets none.
+    found.or_else(|| (name == "PATH").then(|| PATH.to_owned()))
 }
 
 fn find_in_env(settings: &Map<String, Value>, name: &str) -> Option<String> {

@@ -5,6 +5,8 @@ use parse_dockerfile::{Dockerfile, Flag, Instruction};
 use super::failure::{Failure, Result};
 use super::source::Source;
 
+/// The maximum number of stages. Each may begin with the one before.
+const STAGES: usize = 100;
 /// The flags of `COPY` and `ADD`. One user owns all files of an image here, so `--chown` changes nothing, and layers are independent anyway.
 const COPY_FLAGS: [&str; 4] = ["from", "chmod", "chown", "link"];
 
@@ -22,6 +24,12 @@ pub(super) fn check(source: &Source, dockerfile: &Dockerfile) -> Result<()> {
                 &format!("the syntax `{}`", name.escape_debug()),
             ));
         }
+    }
+    let mut stages = dockerfile.stages();
+    if let Some(stage) = stages.nth(STAGES) {
+        return Err(
+            source.failure(stage.from.from.span.start, format!("koze builds at most {STAGES} stages"))
+        );
     }
     dockerfile.instructions.iter().try_for_each(|instruction| check_instruction(source, instruction))
 }

@@ -3,6 +3,11 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+/// The maximum size of all values of variables in one text, in bytes. `ENV A=$A$A` doubles it.
+const MAX: usize = 1 << 20;
+/// How deep defaults of variables may be nested.
+const DEPTH: usize = 32;
+
 /// Returns the value of a variable.
 pub(super) type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
@@ -11,13 +16,13 @@ pub(super) type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 /// # Errors
 /// Returns what koze does not understand.
 pub(super) fn expand(word: &str, escape: char, lookup: &Lookup) -> Result<String, String> {
-    let mut reader = Reader { chars: word.chars().peekable(), escape, lookup };
+    let mut reader = Reader::new(word, escape, lookup);
     reader.read_until(None)
 }
 
 /// Replaces variables in a text without quotes, as in here-documents.
 pub(super) fn expand_text(text: &str, escape: char, lookup: &Lookup) -> Result<String, String> {
-    let mut reader = Reader { chars: text.chars().peekable(), escape, lookup };
+    let mut reader = Reader::new(text, escape, lookup);
     let mut expanded = String::new();
     while let Some(char) = reader.chars.next() {
         match char {
@@ -84,9 +89,16 @@ struct Reader<'a> {
     chars: Peekable<Chars<'a>>,
     escape: char,
     lookup: &'a Lookup<'a>,
+    /// The size of all values so far.
+    size: usize,
+    depth: usize,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(text: &'a str, escape: char, lookup: &'a Lookup<'a>) -> Self {
+        Reader { chars: text.chars().peekable(), escape, lookup, size: 0, depth: 0 }
+    }
+
     /// Reads to a closing character, or to the end of the word.
     fn read_until(&mut self, close: Option<char>) -> Result<String, String> {
         let mut text = String::new();
@@ -131,6 +143,20 @@ impl Reader<'_> {
 
     /// Reads what follows a dollar sign.
     fn read_variable(&mut self) -> Result<String, String> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return Err(format!("variables are nested more than {DEPTH} times"));
+        }
+        let value = self.read_value()?;
+        self.depth -= 1;
+        self.size += value.len();
+        if self.size > MAX {
+            return Err(format!("the values of variables have more than {MAX} bytes"));
+        }
+        Ok(value)
+    }
+
+    fn read_value(&mut self) -> Result<String, String> {
         let is_braced = self.chars.next_if_eq(&'{').is_some();
         let mut name = String::new();
         while let Some(char) = self.chars.next_if(|char| char.is_ascii_alphanumeric() || *char == '_') {
@@ -192,6 +218,15 @@ mod tests {
             assert!(expand(word, '\\', &lookup).is_err(), "{word}");
         }
         assert_eq!(expand_text("'$A' \\$A", '\\', &lookup).as_deref(), Ok("'a b' $A"));
+    }
+
+    #[test]
+    fn hostile_words_are_bounded() {
+        let nested = "${NONE:-".repeat(100_000);
+        assert!(expand(&nested, '\\', &lookup).unwrap_err().contains("nested"));
+        let long = |_: &str| Some("x".repeat(600_000));
+        assert!(expand("$X", '\\', &long).is_ok());
+        assert!(expand("$X$X", '\\', &long).unwrap_err().contains("more than"));
     }
 
     #[test]

@@ -226,7 +226,7 @@ impl Tree {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         match rustix::fs::openat2(&self.layers[layer], path, flags, Mode::empty(), resolve) {
             Ok(opened) => Ok(Some(opened)),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Ok(None),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -65,7 +65,7 @@ fn all_is_well() {
     ok       target        wasm32-unknown-unknown is installed
     ok       worker-build  on the PATH
     ok       koze          on the PATH
-    ok       local         new sandboxes on this machine have its programs (VERSIONS) in place of those of their images: `shell`; `koze image pull` stores images of registries
+    ok       local         new sandboxes on this machine have its programs (VERSIONS) in place of those of their images: `shell`; `koze image pull` stores images of registries, and `koze image build` those of Dockerfiles
     ");
     assert_eq!(doctor(&project, &["--strict"]).code, 1, "a warning counts");
 }
@@ -100,7 +100,7 @@ fn a_machine_without_tools_and_an_outdated_project() {
                            run `cargo install worker-build`
     warning  koze          not on the PATH, where `build.command` expects it
                            run `cargo install --path cli` in a checkout of koze
-    ok       local         new sandboxes on this machine have its programs (VERSIONS) in place of those of their images: `shell`; `koze image pull` stores images of registries
+    ok       local         new sandboxes on this machine have its programs (VERSIONS) in place of those of their images: `shell`; `koze image pull` stores images of registries, and `koze image build` those of Dockerfiles
     ");
 }
 

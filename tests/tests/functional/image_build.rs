@@ -33,7 +33,8 @@ fn write_engine(project: &Project, name: &str, exit: i32) {
     let root = root.to_str().expect("a path in Unicode").trim_end_matches('/');
     let script = format!(
         "#!/bin/sh\nprintf '%s\\t' \"$@\" >> '{root}/calls'\necho >> '{root}/calls'\ncase $1 in\n\
-         build) echo building; exit {exit} ;;\nsave | push) /bin/cp '{root}/saved.tar' image.tar ;;\nesac\n"
+         build) echo building; exit {exit} ;;\nsave | push)\n\
+         case $* in *image.tar*) exec > image.tar ;; esac\n/bin/cat '{root}/saved.tar' ;;\nesac\n"
     );
     project.write(format!("bin/{name}"), script);
     fs::set_permissions(project.path(format!("bin/{name}")), Permissions::from_mode(0o755))
@@ -88,7 +89,7 @@ fn an_engine_builds_what_has_changed() {
     let all = [
         text(&["version", "--format", "{{.Server.Version}}"]),
         text(&first),
-        text(&["save", "-o", "image.tar", tag]),
+        text(&["save", tag]),
         text(&["rmi", tag]),
     ];
     assert_eq!(calls(&host), all);
@@ -242,8 +243,8 @@ fn read_tar(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
 fn koze_builds_without_an_engine() {
     let dockerfile = "# syntax=docker/dockerfile:1\nARG FROM=base\nARG TAG=0\nFROM ${FROM}:$TAG AS first\n\
         WORKDIR /made\nARG TAG\nCOPY --chmod=600 <<EOF secret\nof $TAG\nEOF\nFROM unused:1 AS never\nRUN nothing\n\
-        FROM first\nARG TAG\nENV A=\"x $TAG\" B=${A:-none}\nLABEL l=v\nEXPOSE 80 53/udp\nUSER root\n\
-        COPY data/ /bin/\nADD a.txt b.txt /tmp/\nCOPY --from=first --chown=1:1 /made/secret /copied\n\
+        FROM first\nARG TAG\nENV A=\"x $TAG\" \\\n    # why\n    B=${A:-none}\nENV PATH=/x:$PATH\nENV OLD of  two\nLABEL l=v\nEXPOSE 80 53/udp\nUSER root\n\
+        COPY data/ /bin/\nADD a.txt b.txt /tmp/\nCOPY --chmod=640 data /modes\nCOPY --from=first --chown=1:1 /made/secret /copied\n\
         ENTRYPOINT [\"/bin/sh\"]\nCMD echo $A\n# the end\n";
     let host = project("image_vars(TAG = \"1\")", dockerfile);
     host.write("src/server/data/tool", "tool").write("src/server/data/deep/er", "er");
@@ -254,7 +255,8 @@ fn koze_builds_without_an_engine() {
     assert!(built.stderr.contains("with koze"), "{built:?}");
     let (config, files) = export(&host);
     let settings = &config["config"];
-    assert_eq!(settings["Env"], serde_json::json!(["A=x 1", "B=none"]));
+    let path = "PATH=/x:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    assert_eq!(settings["Env"], serde_json::json!(["A=x 1", "B=none", path, "OLD=of  two"]));
     assert_eq!(settings["WorkingDir"], "/made");
     assert_eq!(settings["User"], "root");
     assert_eq!(settings["Labels"], serde_json::json!({ "l": "v" }));
@@ -272,6 +274,8 @@ fn koze_builds_without_an_engine() {
     assert_eq!(file("usr/bin/deep/er").1, "er");
     assert_eq!(file("tmp").0, 0o1777);
     assert_eq!(file("tmp/a.txt").1, "a");
+    // Nobody could enter a directory without execute bits.
+    assert_eq!((file("modes").0, file("modes/deep").0, file("modes/deep/er").0), (0o750, 0o750, 0o640));
 
     let again = build_without_engine(&host, &[]);
     assert!(again.stdout.contains("is up to date"), "{again:?}");
