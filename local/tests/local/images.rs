@@ -388,7 +388,7 @@ fn declared() -> Result {
         for (image, next) in [
             // Nothing listens there.
             ("127.0.0.1:1/app:1", "run `koze image pull 127.0.0.1:1/app:1`"),
-            ("./src/server/a.Dockerfile", "run `koze image build`"),
+            ("./src/server/a.Dockerfile", "run `koze image build python`"),
             ("cloudflare/debian-trixie", "declare another one"),
         ] {
             let error = open(image).await.unwrap_err();
