@@ -5,6 +5,7 @@
 //! | `engine` | builds with a container engine |
 //! | `inputs` | the key of such a build: a digest of the Dockerfile, the context and the arguments |
 //! | `stages` | builds without an engine, instruction by instruction |
+//! | `state` | a stage that is being built |
 //! | `support` | refuses what only engines build |
 //! | `copy` | files of the context or of another stage as a layer |
 //! | `words` | quotes, escapes and variables |
@@ -20,6 +21,7 @@ mod ignored;
 mod inputs;
 mod source;
 mod stages;
+mod state;
 mod support;
 mod words;
 

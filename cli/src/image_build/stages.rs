@@ -15,6 +15,7 @@ use super::context::Context;
 use super::copy::{Copied, Origin, Parents, find_items};
 use super::failure::{Failure, Result};
 use super::source::{self, Source};
+use super::state::{State, find};
 use super::words;
 use super::{Report, support};
 use crate::images::Recipe;
@@ -22,10 +23,6 @@ use crate::provider::{BUILD_TIMEOUT, BuildEgress, BuildProgram, BuildSandboxes, 
 
 /// Changes when the same instruction leads to another layer.
 const VERSION: &str = "koze 1";
-/// The shell of commands that are texts.
-const SHELL: [&str; 2] = ["/bin/sh", "-c"];
-/// `PATH` of images that set none.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The base without files.
 const SCRATCH: &str = "scratch";
 /// The maximum length of an instruction in messages.
@@ -59,17 +56,6 @@ struct Run<'a, 't> {
     sandboxes: OnceCell<(BuildSandboxes, Scratch)>,
     /// Whether a step was not done before.
     is_new: Cell<bool>,
-}
-
-/// A stage that is being built.
-struct State {
-    /// `None` is an image without files and settings.
-    image: Option<Image>,
-    /// The `config` section of its configuration.
-    settings: Map<String, Value>,
-    args: Vec<(String, String)>,
-    /// Whether the stage has a `CMD`, which an `ENTRYPOINT` then leaves alone.
-    has_command: bool,
 }
 
 /// An instruction that is being done.
@@ -202,7 +188,7 @@ impl Run<'_, '_> {
                 "on an image with `ONBUILD` instructions",
             ));
         }
-        Ok(State { image, settings, args: Vec::new(), has_command: false })
+        Ok(State::new(image, settings))
     }
 
     /// Finds an earlier stage by its name.
@@ -245,19 +231,19 @@ impl Run<'_, '_> {
             Instruction::Arg(arg) => return self.declare_arguments(state, offset, &arg.arguments.value),
             Instruction::Env(env) => {
                 for (name, value) in self.read_pairs(state, offset, &env.arguments.value)? {
-                    set_variable(&mut state.settings, &name, &value);
+                    state.set_variable(&name, &value);
                 }
             }
             Instruction::Label(label) => {
                 let pairs = self.read_pairs(state, offset, &label.arguments.value)?;
-                let labels = section(&mut state.settings, "Labels");
+                let labels = state.section("Labels");
                 labels.extend(pairs.into_iter().map(|(name, value)| (name, json!(value))));
             }
             Instruction::Expose(expose) => {
                 for port in &expose.arguments {
                     let port = expand(port, state)?;
                     let port = if port.contains('/') { port } else { format!("{port}/tcp") };
-                    section(&mut state.settings, "ExposedPorts").insert(port, json!({}));
+                    state.section("ExposedPorts").insert(port, json!({}));
                 }
             }
             Instruction::User(user) => {
@@ -298,12 +284,12 @@ impl Run<'_, '_> {
 
     /// Replaces the variables of a stage in a word.
     fn expand_in(&self, state: &State, offset: usize, word: &str) -> Result<String> {
-        self.expand(offset, word, &|name| find_variable(state, name))
+        self.expand(offset, word, &|name| state.find_variable(name))
     }
 
     fn declare_arguments(&self, state: &mut State, offset: usize, text: &str) -> Result<()> {
         for word in words::split(text, self.escape) {
-            let lookup = |name: &str| find_variable(state, name);
+            let lookup = |name: &str| state.find_variable(name);
             let (name, default) = self.read_argument(offset, &word, &lookup)?;
             let value = self.given(&name).or(default).or_else(|| find(&self.globals, &name));
             state.args.retain(|(other, _)| *other != name);
@@ -335,14 +321,14 @@ impl Run<'_, '_> {
     fn to_argv(&self, state: &State, command: &Command) -> Vec<String> {
         match command {
             Command::Exec(words) => words.value.iter().map(|word| word.value.to_string()).collect(),
-            Command::Shell(text) => to_shell_argv(state, words::join_lines(text.value, self.escape)),
+            Command::Shell(text) => state.to_shell_argv(words::join_lines(text.value, self.escape)),
             _ => Vec::new(),
         }
     }
 
     /// Sets the working directory, and creates it if the image lacks it.
     fn set_directory(&self, state: &mut State, at: &At, directory: &str) -> Result<()> {
-        let path = normalize(&working_dir(state), directory);
+        let path = normalize(&state.working_dir(), directory);
         state.settings.insert("WorkingDir".to_owned(), json!(path));
         let layer = self.create_directory(state, at, &path)?;
         self.commit(state, at, layer)
@@ -394,7 +380,7 @@ impl Run<'_, '_> {
             match source {
                 From::Path(path) => paths.push(self.expand_in(state, at.offset, &path.value)?),
                 From::HereDoc(document) if document.expand => {
-                    let lookup = |name: &str| find_variable(state, name);
+                    let lookup = |name: &str| state.find_variable(name);
                     documents.push(words::expand_text(&document.value, self.escape, &lookup).map_err(fail)?);
                 }
                 From::HereDoc(document) => documents.push(document.value.to_string()),
@@ -403,7 +389,7 @@ impl Run<'_, '_> {
         }
         let target = self.expand_in(state, at.offset, &target.value)?;
         let is_directory = target.ends_with('/') || target == "." || target.ends_with("/.");
-        let mut target = normalize(&working_dir(state), &target);
+        let mut target = normalize(&state.working_dir(), &target);
         if is_directory && !target.ends_with('/') {
             target.push('/');
         }
@@ -436,7 +422,7 @@ impl Run<'_, '_> {
     fn run(&self, state: &mut State, at: &At, run: &RunInstruction) -> Result<()> {
         let fail = |why: String| self.source.failure(at.offset, why);
         // The base may name a working directory that it lacks, which engines create, too.
-        if let Some(layer) = self.create_directory(state, at, &working_dir(state))? {
+        if let Some(layer) = self.create_directory(state, at, &state.working_dir())? {
             self.commit(state, &At { offset: at.offset, text: "WORKDIR" }, Some(layer))?;
         }
         let argv = match run.here_docs.first() {
@@ -448,7 +434,7 @@ impl Run<'_, '_> {
                     let what = "a here-document for another program than the shell";
                     return Err(support::needs_engine(&self.source, at.offset, what));
                 }
-                to_shell_argv(state, document.value.to_string())
+                state.to_shell_argv(document.value.to_string())
             }
         };
         let Some(image) = state.image.clone().filter(|image| !image.layers.is_empty()) else {
@@ -456,7 +442,7 @@ impl Run<'_, '_> {
                 "the image has no programs to run: begin with another base than `scratch`".to_owned(),
             ));
         };
-        let is_variable = |name: &str| find_in_env(&state.settings, name).is_some();
+        let is_variable = |name: &str| state.find_in_env(name).is_some();
         let mut env: Vec<_> = state.args.iter().filter(|(name, _)| !is_variable(name)).cloned().collect();
         let mut parts: Vec<Vec<u8>> = vec![VERSION.into(), "run".into(), image.id.clone().into()];
         parts.extend(argv.iter().map(|word| word.clone().into_bytes()));
@@ -464,9 +450,9 @@ impl Run<'_, '_> {
         parts.extend(
             env.iter().flat_map(|(name, value)| [name.clone().into_bytes(), value.clone().into_bytes()]),
         );
-        let home = find_in_env(&state.settings, "HOME").unwrap_or_else(|| self.find_home(state));
+        let home = state.find_in_env("HOME").unwrap_or_else(|| self.find_home(state));
         env.push(("HOME".to_owned(), home));
-        let program = BuildProgram { image: image.id, argv, working_dir: working_dir(state), env };
+        let program = BuildProgram { image: image.id, argv, working_dir: state.working_dir(), env };
         self.do_step(state, at, &StepKey::new(parts), |layer| self.run_program(layer, at, program))
     }
 
@@ -573,60 +559,6 @@ fn platform_arguments() -> Vec<(String, String)> {
         ]
     };
     [of("TARGET"), of("BUILD")].concat()
-}
-
-/// Returns the last value of a name.
-fn find(pairs: &[(String, String)], name: &str) -> Option<String> {
-    pairs.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-}
-
-/// Returns the value of a variable of a stage. `ENV` comes before `ARG`.
-fn find_variable(state: &State, name: &str) -> Option<String> {
-    let found = find_in_env(&state.settings, name).or_else(|| find(&state.args, name));
-    // Programs have this one, too, if the image sets none.
-    found.or_else(|| (name == "PATH").then(|| PATH.to_owned()))
-}
-
-fn find_in_env(settings: &Map<String, Value>, name: &str) -> Option<String> {
-    let variables = settings.get("Env")?.as_array()?;
-    let mut pairs = variables.iter().filter_map(|variable| variable.as_str()?.split_once('='));
-    pairs.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
-}
-
-/// Sets an environment variable in the settings of an image.
-fn set_variable(settings: &mut Map<String, Value>, name: &str, value: &str) {
-    let mut variables = settings.get("Env").and_then(Value::as_array).cloned().unwrap_or_default();
-    let is_it = |variable: &Value| variable.as_str().is_some_and(|text| text.split('=').next() == Some(name));
-    let new = json!(format!("{name}={value}"));
-    match variables.iter_mut().find(|variable| is_it(variable)) {
-        Some(known) => *known = new,
-        None => variables.push(new),
-    }
-    settings.insert("Env".to_owned(), Value::Array(variables));
-}
-
-/// Returns a section of the settings that has names.
-fn section<'m>(settings: &'m mut Map<String, Value>, name: &str) -> &'m mut Map<String, Value> {
-    let value = settings.entry(name).or_insert_with(|| json!({}));
-    if !value.is_object() {
-        *value = json!({});
-    }
-    value.as_object_mut().expect("it was just set")
-}
-
-fn working_dir(state: &State) -> String {
-    let directory = state.settings.get("WorkingDir").and_then(Value::as_str).unwrap_or_default();
-    if directory.is_empty() { "/".to_owned() } else { directory.to_owned() }
-}
-
-/// Returns the command of the shell for a text.
-fn to_shell_argv(state: &State, text: String) -> Vec<String> {
-    let shell = state.settings.get("Shell").and_then(Value::as_array);
-    let declared =
-        shell.map(|words| words.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>());
-    let mut argv = declared.unwrap_or_else(|| SHELL.map(str::to_owned).to_vec());
-    argv.push(text);
-    argv
 }
 
 /// Returns an absolute path without `.` and `..`. Whether links change its meaning is decided in the image.
