@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 pub use self::client::{McpClient, RunAgent};
-pub use self::image::{BuildEngine, Image, ImageAction, ImageArgs};
+pub use self::image::{BuildEngine, ContainerEngine, Image, ImageAction, ImageArgs};
 pub use self::log::{Log, LogAction};
 pub use self::process::{Exec, Inspect, Kill, Logs, Ps, Shell, Stop};
 pub use self::run::{Deploy, Dev, Guard, Run};

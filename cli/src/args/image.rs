@@ -19,6 +19,10 @@ pub struct Image {
 pub enum ImageAction {
     /// Download images from their registries and unpack them
     Pull {
+        /// Take them from this engine of the machine instead, which has them
+        #[arg(long, value_name = "ENGINE")]
+        from: Option<ContainerEngine>,
+
         /// The images: a sandbox of the project, which means its images, or a reference such as `python:3.12-slim`
         /// [default: the images of all sandboxes of the project]
         #[arg(value_name = "NAME")]
@@ -102,6 +106,17 @@ pub enum ImageAction {
         #[command(flatten)]
         place: ImageArgs,
     },
+}
+
+/// A container engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ContainerEngine {
+    /// Docker
+    Docker,
+    /// Podman
+    Podman,
+    /// Buildah
+    Buildah,
 }
 
 /// What builds images from Dockerfiles.

@@ -21,12 +21,13 @@ use super::table::table;
 use super::time::time;
 use super::{since, size};
 use crate::args::{self, ImageAction, ImageArgs, ListFormat};
+use crate::image_build::{self, Engine, Failure};
 use crate::images::readable_name;
 use crate::provider::BuildEgress;
 
 pub(super) fn run(args: &args::Image) -> std::result::Result<ExitCode, ExitCode> {
     match &args.action {
-        ImageAction::Pull { names, place } => pull(names, place),
+        ImageAction::Pull { names, place, from } => pull(names, place, from.map(Engine::from)),
         ImageAction::Build { names, place, engine, allow_host, internet, force } => {
             let egress = BuildEgress { internet: *internet, allowed_hosts: allow_host.clone() };
             build::run(names, place, *engine, egress, *force)
@@ -53,7 +54,14 @@ fn check<T>(result: Result<T>) -> std::result::Result<T, ExitCode> {
     result.map_err(|error| report(&error))
 }
 
-fn pull(names: &[String], place: &ImageArgs) -> std::result::Result<ExitCode, ExitCode> {
+fn pull(
+    names: &[String],
+    place: &ImageArgs,
+    from: Option<Engine>,
+) -> std::result::Result<ExitCode, ExitCode> {
+    if let Some(engine) = from {
+        build::check_answers(engine)?;
+    }
     let images = if names.is_empty() { names::find_all(place)? } else { names::find(names, place)? };
     let store = open()?;
     let mut code = ExitCode::SUCCESS;
@@ -69,11 +77,14 @@ fn pull(names: &[String], place: &ImageArgs) -> std::result::Result<ExitCode, Ex
         };
         show::err(&format!("pulling {shown}\n"));
         let bars = Bars::new();
-        let pulled = store.pull(&reference, &|event| bars.show(event));
+        let pulled = match from {
+            Some(engine) => image_build::copy_image(engine, &store, &reference, &|event| bars.show(event)),
+            None => store.pull(&reference, &|event| bars.show(event)).map_err(Failure::from),
+        };
         bars.clear();
         match pulled {
             Ok(image) => show::out(&format!("{shown} {}\n", image.id)),
-            Err(error) => code = report(&error),
+            Err(failure) => code = show::failure(&visible(&failure.to_string())),
         }
     }
     Ok(code)

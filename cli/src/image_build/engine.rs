@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use koze_image::{Image, Progress, Reference, Store};
 use uuid::Uuid;
 
 use super::context::Context;
@@ -75,6 +76,32 @@ impl Engine {
     }
 }
 
+/// Writes an image of an engine to a file in a directory of the caller. Returns the file.
+fn save(engine: Engine, tag: &str, scratch: &Path) -> Result<PathBuf> {
+    let archive = scratch.join(ARCHIVE);
+    let output = match engine {
+        Engine::Docker => Some(File::create(&archive).map_err(Failure::at("create", &archive))?),
+        Engine::Podman | Engine::Buildah => None,
+    };
+    run(engine, &engine.save_arguments(tag), scratch, output, "write the image to a file")?;
+    Ok(archive)
+}
+
+/// Copies an image that an engine has into the store.
+pub(crate) fn copy_image(
+    engine: Engine,
+    store: &Store,
+    reference: &Reference,
+    progress: &Progress,
+) -> Result<Image> {
+    let building = store.begin_build()?;
+    let scratch = building.create_scratch()?;
+    let archive = save(engine, &reference.to_string(), scratch.path())?;
+    let imported = store.import(&archive, Some(reference), progress)?;
+    let no_image = || Failure::new(format!("`{}` wrote no image", engine.program()));
+    imported.into_iter().next().map(|(_, image)| image).ok_or_else(no_image)
+}
+
 /// Returns the arguments that build an image, which all engines share.
 fn build_arguments(recipe: &Recipe, context: &Context, tag: &str, force: bool) -> Vec<OsString> {
     let mut arguments = vec![OsString::from("build")];
@@ -97,18 +124,13 @@ pub(super) fn build_archive(
 ) -> Result<PathBuf> {
     let tag = format!("localhost/koze-build:{}", Uuid::new_v4());
     let build = build_arguments(recipe, context, &tag, force);
-    let archive = scratch.join(ARCHIVE);
-    let output = match engine {
-        Engine::Docker => Some(File::create(&archive).map_err(Failure::at("create", &archive))?),
-        Engine::Podman | Engine::Buildah => None,
-    };
     run(engine, &build, scratch, None, &format!("build {}", context.shown))?;
-    let saved = run(engine, &engine.save_arguments(&tag), scratch, output, "write the image to a file");
+    let saved = save(engine, &tag, scratch);
     // The image is in the store, or was not built. That the name stays in the engine does no harm.
     let mut remove = Command::new(engine.program());
     remove.args(["rmi", &tag]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let _ = remove.status();
-    saved.map(|()| archive)
+    saved
 }
 
 /// Runs an engine, whose output goes to a file, or else to standard error.

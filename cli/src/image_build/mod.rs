@@ -34,7 +34,7 @@ use self::context::Context;
 use self::failure::Result;
 use self::stages::Stages;
 
-pub(crate) use self::engine::Engine;
+pub(crate) use self::engine::{Engine, copy_image};
 pub(crate) use self::failure::Failure;
 
 /// How to build.

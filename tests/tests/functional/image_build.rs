@@ -149,6 +149,21 @@ fn every_engine_is_called_as_it_needs() {
 }
 
 #[test]
+fn images_of_an_engine_are_copied() {
+    let host = project("", "FROM scratch\n");
+    write_engine(&host, "docker", 0);
+    let name = "registry.example.com/team/tool:1";
+    let pulled = koze(&host, &["pull", "--from", "docker", name]);
+    assert_eq!(pulled.code, 0, "{pulled:?}");
+    assert!(pulled.stdout.starts_with(&format!("{name} sha256:")), "{pulled:?}");
+    assert_eq!(calls(&host)[1], ["save", name]);
+    assert_eq!(list(&host)[0]["reference"], name);
+    let missing = koze(&host, &["pull", "--from", "podman", name]);
+    assert_eq!(missing.code, 1, "{missing:?}");
+    assert!(missing.stderr.contains("`podman` is not installed, or does not answer"), "{missing:?}");
+}
+
+#[test]
 fn an_engine_that_fails_or_is_missing_is_an_error() {
     let host = project("", "FROM scratch\n");
     write_engine(&host, "podman", 3);

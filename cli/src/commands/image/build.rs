@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::names;
 use super::open;
 use super::progress::Bars;
-use crate::args::{BuildEngine, ImageArgs};
+use crate::args::{BuildEngine, ContainerEngine, ImageArgs};
 use crate::commands::call_lines::visible;
 use crate::commands::show;
 use crate::image_build::{self, Builder, Engine, Options};
@@ -61,9 +61,27 @@ fn choose_builder(engine: Option<BuildEngine>, egress: BuildEgress) -> Result<Bu
         );
         return Err(show::usage(&why));
     }
-    if named.is_some() && !engine.answers() {
-        let why = format!("`{program}` is not installed, or does not answer: choose another `--engine`");
-        return Err(show::failure(&why));
+    if named.is_some() {
+        check_answers(engine)?;
     }
     Ok(Builder::Engine(engine))
+}
+
+/// Shows an error if an engine that was named does not answer.
+pub(super) fn check_answers(engine: Engine) -> Result<(), ExitCode> {
+    if engine.answers() {
+        return Ok(());
+    }
+    let program = engine.program();
+    Err(show::failure(&format!("`{program}` is not installed, or does not answer: choose another engine")))
+}
+
+impl From<ContainerEngine> for Engine {
+    fn from(engine: ContainerEngine) -> Self {
+        match engine {
+            ContainerEngine::Docker => Engine::Docker,
+            ContainerEngine::Podman => Engine::Podman,
+            ContainerEngine::Buildah => Engine::Buildah,
+        }
+    }
 }
