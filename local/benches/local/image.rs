@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use koze_core::provider::{LocalImage, Profile, Size};
@@ -27,7 +27,7 @@ pub(super) async fn measure(quick: bool, rows: &mut Vec<Value>, notes: &mut Vec<
     let place = tempfile::tempdir().expect("a temporary directory");
     unpack(place.path(), if quick { 2 } else { 5 }, rows);
     let images = place.path().join("images");
-    let saved = save(place.path(), &list_programs());
+    let saved = save(place.path(), Links::Followed, &list_programs());
     import(&images, &saved);
     let local =
         Local::new(place.path().join("state")).expect("sandboxes on this machine").with_images(images);
@@ -39,7 +39,7 @@ pub(super) async fn measure(quick: bool, rows: &mut Vec<Value>, notes: &mut Vec<
 fn unpack(place: &Path, runs: usize, rows: &mut Vec<Value>) {
     let trees: Vec<String> =
         TREES.into_iter().filter(|tree| Path::new("/").join(tree).exists()).map(str::to_owned).collect();
-    let saved = save(place, &trees);
+    let saved = save(place, Links::Kept, &trees);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for number in 0..=runs {
         let images = place.join(format!("unpacked-{number}"));
@@ -119,12 +119,21 @@ fn list_programs() -> Vec<String> {
     files.iter().map(|path| path.to_string_lossy().trim_start_matches('/').to_owned()).collect()
 }
 
+/// What becomes of symbolic links. Directories of this machine have links in circles, which must not be followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Kept,
+    Followed,
+}
+
 /// Writes an archive as `docker save` does, with one layer of these files of this machine. Returns its path.
-fn save(place: &Path, files: &[String]) -> PathBuf {
-    let mut args = vec!["-chf", "layer.tar", "-C", "/"];
+fn save(place: &Path, links: Links, files: &[String]) -> PathBuf {
+    let mut args = vec!["-cf", "layer.tar", "-C", "/"];
+    if links == Links::Followed {
+        args.push("--dereference");
+    }
     args.extend(files.iter().map(String::as_str));
-    // A link may lead nowhere.
-    let _ = Command::new("tar").args(args).current_dir(place).stderr(Stdio::null()).status();
+    tar(&args, place);
     let digest = Command::new("sha256sum").arg("layer.tar").current_dir(place).output().expect("sha256sum");
     let digest = String::from_utf8(digest.stdout).expect("a text");
     let digest = digest.split(' ').next().expect("a digest");
