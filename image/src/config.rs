@@ -6,6 +6,9 @@ use crate::digest::Digest;
 use crate::errors::{Error, Result};
 use crate::limits::Limits;
 
+/// `PATH` of programs if the image sets none.
+pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// What the programs of an image expect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {

@@ -18,9 +18,6 @@ use crate::digest::Digest;
 use crate::errors::{Error, Result, at};
 use crate::store::{LayerRecord, Store};
 
-/// The extended attribute of a directory that hides what is below.
-const OPAQUE: &str = "user.overlay.opaque";
-
 /// A blob that was written to the archive.
 struct Written {
     digest: Digest,
@@ -190,7 +187,7 @@ fn list_directory(root: &Path, directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 fn is_marked_opaque(directory: &Path) -> io::Result<bool> {
     let mut value = [0; 1];
-    match rustix::fs::getxattr(directory, OPAQUE, &mut value) {
+    match rustix::fs::getxattr(directory, crate::OPAQUE, &mut value) {
         Ok(length) => Ok(value[..length] == *b"y"),
         Err(Errno::NODATA | Errno::NOTSUP) => Ok(false),
         Err(error) => Err(error.into()),

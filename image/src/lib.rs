@@ -48,13 +48,16 @@ mod unpack;
 pub use oci_client::Reference;
 
 pub use self::build::{Building, Entry, EntryKind, NewLayer, Scratch, StepKey, Tree};
-pub use self::config::Config;
+pub use self::config::{Config, DEFAULT_PATH};
 pub use self::errors::{Error, Result};
 pub use self::images::{Hold, Listed, Removed};
 pub use self::limits::Limits;
 pub use self::manifest::this_architecture as architecture;
 pub use self::progress::{Event, Progress};
 pub use self::store::{Image, Store};
+
+/// The extended attribute of a directory that hides those of the layers below.
+const OPAQUE: &str = "user.overlay.opaque";
 
 /// The user and the group that own every file of a layer that root unpacked. No user of the host has this ID, so a file of
 /// an image gives nobody anything.

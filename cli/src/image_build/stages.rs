@@ -15,7 +15,7 @@ use super::context::Context;
 use super::copy::{Copied, Origin, Parents, find_items};
 use super::failure::{Failure, Result};
 use super::source::{self, Source};
-use super::state::{State, find};
+use super::state::{State, find_value};
 use super::words;
 use super::{Report, support};
 use crate::images::Recipe;
@@ -109,7 +109,7 @@ impl Run<'_, '_> {
             let offset = arg.arg.span.start;
             for word in words::split(&arg.arguments.value, self.escape) {
                 let globals = self.globals.clone();
-                let lookup = |name: &str| find(&globals, name);
+                let lookup = |name: &str| find_value(&globals, name);
                 let (name, default) = self.read_argument(offset, &word, &lookup)?;
                 if let Some(value) = self.given(&name).or(default) {
                     self.globals.push((name, value));
@@ -121,7 +121,7 @@ impl Run<'_, '_> {
 
     /// Returns the value of a build argument.
     fn given(&self, name: &str) -> Option<String> {
-        find(&self.around.recipe.vars, name)
+        find_value(&self.around.recipe.vars, name)
     }
 
     /// Parses `NAME` or `NAME=DEFAULT`.
@@ -168,7 +168,7 @@ impl Run<'_, '_> {
         };
         let offset = from.from.span.start;
         let globals = self.globals.clone();
-        let name = self.expand(offset, &from.image.value, &|name| find(&globals, name))?;
+        let name = self.expand(offset, &from.image.value, &|name| find_value(&globals, name))?;
         let image = match self.find_stage(&name, index) {
             Some(stage) => self.build_stage(stage)?,
             None if name == SCRATCH => None,
@@ -291,7 +291,7 @@ impl Run<'_, '_> {
         for word in words::split(text, self.escape) {
             let lookup = |name: &str| state.find_variable(name);
             let (name, default) = self.read_argument(offset, &word, &lookup)?;
-            let value = self.given(&name).or(default).or_else(|| find(&self.globals, &name));
+            let value = self.given(&name).or(default).or_else(|| find_value(&self.globals, &name));
             state.args.retain(|(other, _)| *other != name);
             state.args.extend(value.map(|value| (name, value)));
         }

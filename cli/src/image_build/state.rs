@@ -1,12 +1,10 @@
 //! A stage of a Dockerfile that is being built: its image so far, and its settings.
 
-use koze_image::Image;
+use koze_image::{DEFAULT_PATH, Image};
 use serde_json::{Map, Value, json};
 
 /// The shell of commands that are texts.
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
-/// `PATH` of images that set none.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A stage that is being built.
 pub(super) struct State {
@@ -27,9 +25,9 @@ impl State {
 
     /// Returns the value of a variable. `ENV` comes before `ARG`.
     pub(super) fn find_variable(&self, name: &str) -> Option<String> {
-        let found = self.find_in_env(name).or_else(|| find(&self.args, name));
+        let found = self.find_in_env(name).or_else(|| find_value(&self.args, name));
         // Programs have this one, too, if the image sets none.
-        found.or_else(|| (name == "PATH").then(|| PATH.to_owned()))
+        found.or_else(|| (name == "PATH").then(|| DEFAULT_PATH.to_owned()))
     }
 
     /// Returns the value of an environment variable of the image.
@@ -79,6 +77,6 @@ impl State {
 }
 
 /// Returns the last value of a name.
-pub(super) fn find(pairs: &[(String, String)], name: &str) -> Option<String> {
+pub(super) fn find_value(pairs: &[(String, String)], name: &str) -> Option<String> {
     pairs.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone())
 }

@@ -16,7 +16,6 @@ use rustix::io::Errno;
 
 /// The number of links that may follow each other, as in the kernel.
 const LINKS: usize = 40;
-const OPAQUE: &str = "user.overlay.opaque";
 
 /// The files of an image. All paths are relative to its root.
 #[derive(Debug)]
@@ -207,7 +206,7 @@ impl Tree {
             Err(error) => return Err(error),
         };
         let mut value = [0; 1];
-        match rustix::fs::fgetxattr(&directory, OPAQUE, &mut value) {
+        match rustix::fs::fgetxattr(&directory, crate::OPAQUE, &mut value) {
             Ok(length) => Ok(value[..length] == *b"y"),
             Err(Errno::NODATA | Errno::NOTSUP | Errno::RANGE) => Ok(false),
             Err(error) => Err(error.into()),

@@ -21,7 +21,6 @@ use crate::remove::remove_tree;
 const DIRECTORIES: usize = 128 << 20;
 /// How many links that lead to missing directories may follow each other.
 const LINKS: usize = 8;
-const OPAQUE: &str = "user.overlay.opaque";
 
 /// The directory of a layer.
 pub(super) struct Root {
@@ -396,7 +395,7 @@ fn read_path(directory: &OwnedFd) -> io::Result<Vec<u8>> {
 }
 
 fn set_opaque(directory: &OwnedFd) -> io::Result<()> {
-    Ok(rustix::fs::fsetxattr(directory, OPAQUE, b"y", XattrFlags::empty())?)
+    Ok(rustix::fs::fsetxattr(directory, crate::OPAQUE, b"y", XattrFlags::empty())?)
 }
 
 fn times(mtime: u64) -> Timestamps {

@@ -89,7 +89,7 @@ pub(crate) fn create_owned_directory(path: &Path, mode: u32, owner: Option<u32>)
     std::os::unix::fs::lchown(path, owner, owner)
 }
 
-/// Creates the work directory of an overlay anew, whatever a run before has left.
+/// Creates the work directory of an overlay again, without what an earlier run left behind.
 pub(crate) fn renew_work_directory(path: &Path, owner: Option<u32>) -> io::Result<()> {
     if path.exists() {
         removal::remove_directory(path)?;

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use koze_image::{Config, Hold, Image, OWNER, Store};
+use koze_image::{Config, DEFAULT_PATH, Hold, Image, OWNER, Store};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -32,8 +32,6 @@ const RECORD: &str = "image";
 const SYSTEM: &str = "files/system";
 const UPPER: &str = "upper";
 const WORK: &str = "work";
-/// `PATH` of programs if the image sets none.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The directory of apt's settings.
 const APT_SETTINGS: &str = "etc/apt/apt.conf.d";
 /// The name of koze's settings there.
@@ -122,7 +120,7 @@ impl SandboxImage {
                 format!("run `koze image pull {}`", self.reference)
             };
             let text = format!(
-                "the image `{}` of this sandbox is no longer in the store: {error}: {next}, or create the sandbox anew",
+                "the image `{}` of this sandbox is no longer in the store: {error}: {next}, or destroy the sandbox and create it again",
                 self.reference
             );
             Error::new(Code::Unavailable, text).with_source(error)
@@ -154,7 +152,7 @@ impl SandboxImage {
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let mut env = self.env.clone();
         if !env.iter().any(|(name, value)| name == "PATH" && !value.is_empty()) {
-            env.push(("PATH".to_owned(), PATH.to_owned()));
+            env.push(("PATH".to_owned(), DEFAULT_PATH.to_owned()));
         }
         env.retain(|(name, _)| name != "HOME");
         env.push(("HOME".to_owned(), HOME.to_owned()));
