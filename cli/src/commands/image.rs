@@ -20,14 +20,14 @@ use super::size::format_bytes;
 use super::table::table;
 use super::time::time;
 use super::{since, size};
-use crate::args::{self, ImageAction, ImageArgs, ListFormat};
-use crate::image_build::{self, Engine, Failure};
+use crate::args::{self, ContainerEngine, ImageAction, ImageArgs, ListFormat};
+use crate::image_build::{self, Failure};
 use crate::images::readable_name;
 use crate::provider::BuildEgress;
 
 pub(super) fn run(args: &args::Image) -> std::result::Result<ExitCode, ExitCode> {
     match &args.action {
-        ImageAction::Pull { names, place, from } => pull(names, place, from.map(Engine::from)),
+        ImageAction::Pull { names, place, from } => pull(names, place, *from),
         ImageAction::Build { names, place, engine, allow_host, internet, force } => {
             let egress = BuildEgress { internet: *internet, allowed_hosts: allow_host.clone() };
             build::run(names, place, *engine, egress, *force)
@@ -57,7 +57,7 @@ fn check<T>(result: Result<T>) -> std::result::Result<T, ExitCode> {
 fn pull(
     names: &[String],
     place: &ImageArgs,
-    from: Option<Engine>,
+    from: Option<ContainerEngine>,
 ) -> std::result::Result<ExitCode, ExitCode> {
     if let Some(engine) = from {
         build::check_answers(engine)?;

@@ -14,10 +14,7 @@ use crate::rules::Rule;
 /// Builds a project without writing, and returns the build and the profiles that its sandbox files offer to agents. Fails
 /// if no sandbox serves agents, and the project does not enable scripts.
 pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<(Build, Profiles), Stop> {
-    let mut build = Build::default();
-    let mut options = Options { write: false, worker: false, ..super::build::options(place) };
-    options.draft.allows_other_backends = true;
-    build::run(&options, &mut build, findings)?;
+    let build = read(place, findings)?;
     let offered = build.plan.as_ref().and_then(|plan| plan.offered.clone());
     let profiles = match (offered, build.script.clone()) {
         (offered, Some(ScriptTable { egress, browser, .. })) => {
@@ -29,6 +26,15 @@ pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<(B
     };
     let profiles = profiles.with_journal(build.journal).with_local_image(build.local_image);
     Ok((build, profiles))
+}
+
+/// Builds a project for this machine without writing.
+pub(super) fn read(place: &ProjectArgs, findings: &mut Findings) -> Result<Build, Stop> {
+    let mut build = Build::default();
+    let mut options = Options { write: false, worker: false, ..super::build::options(place) };
+    options.draft.allows_other_backends = true;
+    build::run(&options, &mut build, findings)?;
+    Ok(build)
 }
 
 /// The findings as annotations of GitHub Actions.

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::context::Context;
 use super::failure::{Failure, Result};
+use crate::args::ContainerEngine;
 use crate::images::Recipe;
 
 /// How long an engine may take to say that it is there.
@@ -22,33 +23,23 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// The file that an engine writes the image to.
 const ARCHIVE: &str = "image.tar";
 
-/// A container engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Engine {
-    /// Docker.
-    Docker,
-    /// Podman.
-    Podman,
-    /// Buildah.
-    Buildah,
-}
-
-impl Engine {
+impl ContainerEngine {
     /// All engines, the preferred ones first.
-    pub(crate) const ALL: [Engine; 3] = [Engine::Docker, Engine::Podman, Engine::Buildah];
+    pub(crate) const ALL: [ContainerEngine; 3] =
+        [ContainerEngine::Docker, ContainerEngine::Podman, ContainerEngine::Buildah];
 
     /// Returns the name of its program.
     pub(crate) fn program(self) -> &'static str {
         match self {
-            Engine::Docker => "docker",
-            Engine::Podman => "podman",
-            Engine::Buildah => "buildah",
+            ContainerEngine::Docker => "docker",
+            ContainerEngine::Podman => "podman",
+            ContainerEngine::Buildah => "buildah",
         }
     }
 
     /// Returns the first engine that is installed and answers.
-    pub(crate) fn find() -> Option<Engine> {
-        Engine::ALL.into_iter().find(|engine| engine.answers())
+    pub(crate) fn find() -> Option<ContainerEngine> {
+        ContainerEngine::ALL.into_iter().find(|engine| engine.answers())
     }
 
     /// Returns whether the engine is installed and answers.
@@ -56,8 +47,8 @@ impl Engine {
         let mut command = Command::new(self.program());
         match self {
             // Without its daemon, Docker knows only its own version.
-            Engine::Docker => command.args(["version", "--format", "{{.Server.Version}}"]),
-            Engine::Podman | Engine::Buildah => command.arg("--version"),
+            ContainerEngine::Docker => command.args(["version", "--format", "{{.Server.Version}}"]),
+            ContainerEngine::Podman | ContainerEngine::Buildah => command.arg("--version"),
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         succeeds_in_time(command).unwrap_or(false)
@@ -68,20 +59,20 @@ impl Engine {
     fn save_arguments(self, tag: &str) -> Vec<OsString> {
         let file = format!("docker-archive:{ARCHIVE}");
         let arguments: &[&str] = match self {
-            Engine::Docker => &["save", tag],
-            Engine::Podman => &["save", "--format", "docker-archive", "-o", ARCHIVE, tag],
-            Engine::Buildah => &["push", tag, &file],
+            ContainerEngine::Docker => &["save", tag],
+            ContainerEngine::Podman => &["save", "--format", "docker-archive", "-o", ARCHIVE, tag],
+            ContainerEngine::Buildah => &["push", tag, &file],
         };
         arguments.iter().map(OsString::from).collect()
     }
 }
 
 /// Writes an image of an engine to a file in a directory of the caller. Returns the file.
-fn save(engine: Engine, tag: &str, scratch: &Path) -> Result<PathBuf> {
+fn save(engine: ContainerEngine, tag: &str, scratch: &Path) -> Result<PathBuf> {
     let archive = scratch.join(ARCHIVE);
     let output = match engine {
-        Engine::Docker => Some(File::create(&archive).map_err(Failure::at("create", &archive))?),
-        Engine::Podman | Engine::Buildah => None,
+        ContainerEngine::Docker => Some(File::create(&archive).map_err(Failure::at("create", &archive))?),
+        ContainerEngine::Podman | ContainerEngine::Buildah => None,
     };
     run(engine, &engine.save_arguments(tag), scratch, output, "write the image to a file")?;
     Ok(archive)
@@ -89,7 +80,7 @@ fn save(engine: Engine, tag: &str, scratch: &Path) -> Result<PathBuf> {
 
 /// Copies an image that an engine has into the store.
 pub(crate) fn copy_image(
-    engine: Engine,
+    engine: ContainerEngine,
     store: &Store,
     reference: &Reference,
     progress: &Progress,
@@ -97,7 +88,18 @@ pub(crate) fn copy_image(
     let building = store.begin_build()?;
     let scratch = building.create_scratch()?;
     let archive = save(engine, &reference.to_string(), scratch.path())?;
-    let imported = store.import(&archive, Some(reference), progress)?;
+    import_archive(engine, store, &archive, reference, progress)
+}
+
+/// Adds the image that an engine wrote to the store.
+pub(super) fn import_archive(
+    engine: ContainerEngine,
+    store: &Store,
+    archive: &Path,
+    reference: &Reference,
+    progress: &Progress,
+) -> Result<Image> {
+    let imported = store.import(archive, Some(reference), progress)?;
     let no_image = || Failure::new(format!("`{}` wrote no image", engine.program()));
     imported.into_iter().next().map(|(_, image)| image).ok_or_else(no_image)
 }
@@ -116,7 +118,7 @@ fn build_arguments(recipe: &Recipe, context: &Context, tag: &str, force: bool) -
 
 /// Builds an image, and writes it to a file in a directory of the caller. Returns the file. The engine keeps its cache, but not the image.
 pub(super) fn build_archive(
-    engine: Engine,
+    engine: ContainerEngine,
     recipe: &Recipe,
     context: &Context,
     scratch: &Path,
@@ -135,7 +137,7 @@ pub(super) fn build_archive(
 
 /// Runs an engine, whose output goes to a file, or else to standard error.
 fn run(
-    engine: Engine,
+    engine: ContainerEngine,
     arguments: &[OsString],
     directory: &Path,
     output: Option<File>,

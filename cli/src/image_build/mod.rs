@@ -27,6 +27,7 @@ mod words;
 
 use koze_image::{Image, Progress, Reference, Store};
 
+use crate::args::ContainerEngine;
 use crate::images::Recipe;
 use crate::provider::BuildEgress;
 
@@ -34,7 +35,7 @@ use self::context::Context;
 use self::failure::Result;
 use self::stages::Stages;
 
-pub(crate) use self::engine::{Engine, copy_image};
+pub(crate) use self::engine::copy_image;
 pub(crate) use self::failure::Failure;
 
 /// How to build.
@@ -50,7 +51,7 @@ pub(crate) struct Options {
 #[derive(Debug, Clone)]
 pub(crate) enum Builder {
     /// A container engine, whose programs have its network.
-    Engine(Engine),
+    Engine(ContainerEngine),
     /// koze, whose programs reach these hosts.
     Koze(BuildEgress),
 }
@@ -90,9 +91,7 @@ pub(crate) fn build(
             }
             let scratch = building.create_scratch()?;
             let archive = engine::build_archive(*engine, recipe, &context, scratch.path(), options.force)?;
-            let imported = store.import(&archive, Some(&reference), progress)?;
-            let no_image = || Failure::new(format!("`{}` wrote no image", engine.program()));
-            let (_, image) = imported.into_iter().next().ok_or_else(no_image)?;
+            let image = engine::import_archive(*engine, store, &archive, &reference, progress)?;
             building.record_step(&key, &image)?;
             Ok(Built { id: image.id, is_up_to_date: false })
         }

@@ -8,7 +8,7 @@ use super::progress::Bars;
 use crate::args::{BuildEngine, ContainerEngine, ImageArgs};
 use crate::commands::call_lines::visible;
 use crate::commands::show;
-use crate::image_build::{self, Builder, Engine, Options};
+use crate::image_build::{self, Builder, Options};
 use crate::paths;
 use crate::provider::BuildEgress;
 
@@ -49,11 +49,11 @@ fn choose_builder(engine: Option<BuildEngine>, egress: BuildEgress) -> Result<Bu
     let named = match engine {
         None => None,
         Some(BuildEngine::Koze) => return Ok(Builder::Koze(egress)),
-        Some(BuildEngine::Docker) => Some(Engine::Docker),
-        Some(BuildEngine::Podman) => Some(Engine::Podman),
-        Some(BuildEngine::Buildah) => Some(Engine::Buildah),
+        Some(BuildEngine::Docker) => Some(ContainerEngine::Docker),
+        Some(BuildEngine::Podman) => Some(ContainerEngine::Podman),
+        Some(BuildEngine::Buildah) => Some(ContainerEngine::Buildah),
     };
-    let Some(engine) = named.or_else(Engine::find) else { return Ok(Builder::Koze(egress)) };
+    let Some(engine) = named.or_else(ContainerEngine::find) else { return Ok(Builder::Koze(egress)) };
     let program = engine.program();
     if !egress.allowed_hosts.is_empty() {
         let why = format!(
@@ -68,20 +68,10 @@ fn choose_builder(engine: Option<BuildEngine>, egress: BuildEgress) -> Result<Bu
 }
 
 /// Shows an error if an engine that was named does not answer.
-pub(super) fn check_answers(engine: Engine) -> Result<(), ExitCode> {
+pub(super) fn check_answers(engine: ContainerEngine) -> Result<(), ExitCode> {
     if engine.answers() {
         return Ok(());
     }
     let program = engine.program();
     Err(show::failure(&format!("`{program}` is not installed, or does not answer: choose another engine")))
-}
-
-impl From<ContainerEngine> for Engine {
-    fn from(engine: ContainerEngine) -> Self {
-        match engine {
-            ContainerEngine::Docker => Engine::Docker,
-            ContainerEngine::Podman => Engine::Podman,
-            ContainerEngine::Buildah => Engine::Buildah,
-        }
-    }
 }

@@ -8,10 +8,9 @@ use koze_model::image::PLATFORM_IMAGE;
 
 use super::show_reference;
 use crate::args::{Format, ImageArgs, ProjectArgs};
-use crate::build::{self, Build, Options};
-use crate::commands::{self, show};
+use crate::commands::{project, show};
 use crate::discover::Project;
-use crate::finding::Findings;
+use crate::finding::{Findings, Stop};
 use crate::images::Recipe;
 use crate::plan::Planned;
 
@@ -19,7 +18,7 @@ use crate::plan::Planned;
 pub(super) struct Named {
     /// Its name in the store; `None` if no registry has the image, and no Dockerfile.
     pub(super) reference: Option<Reference>,
-    /// The reference for people, or the reason why there is none.
+    /// The reference for people, or why the image has no name in the store.
     pub(super) shown: String,
     /// How it is built, if it comes from a Dockerfile.
     pub(super) recipe: Option<Recipe>,
@@ -126,14 +125,11 @@ fn has_name(sandbox: &Planned, name: &str) -> bool {
 fn read_sandboxes(place: &ImageArgs) -> Result<Vec<Planned>, ExitCode> {
     let ImageArgs { project, config } = place.clone();
     let place = ProjectArgs { project, config, strict: false, format: Format::Human };
-    let mut options = Options { write: false, worker: false, ..commands::build::options(&place) };
-    options.draft.allows_other_backends = true;
-    let mut build = Build::default();
     let mut findings = Findings::new(false);
-    if build::run(&options, &mut build, &mut findings).is_err() {
+    let build = project::read(&place, &mut findings).map_err(|Stop| {
         show::findings(&findings);
-        return Err(ExitCode::FAILURE);
-    }
+        ExitCode::FAILURE
+    })?;
     Ok(build.sandboxes.into_iter().filter(|sandbox| sandbox.kind == Kind::Sandbox).collect())
 }
 
