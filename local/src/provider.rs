@@ -29,19 +29,20 @@ use koze_core::script::{
     Calls, Check, Egress, Exchange, Exchanged, Failure, NoCalls, Query, Ran, Start, Wire,
 };
 use koze_core::store::Key;
+use koze_core::tool::programs::names_version;
 use koze_core::workspace::OpenLimits;
 use koze_script::protocol::ToScript;
 
 /// Says what new sandboxes have in place of the files of their image.
 fn describe_machine(profile: &Profile) -> String {
     let Profile { name, reference, .. } = profile;
-    let programs = find_programs();
-    let differences = programs.list_differences(reference);
-    let differ = if differences.is_empty() {
-        String::new()
-    } else {
-        format!(": {} in place of {}", programs.list_versions(), differences.join(", "))
+    let describe_difference = || {
+        // Only now, because it runs the programs.
+        let programs = names_version(reference).then(find_programs)?;
+        let difference = programs.find_difference(reference)?;
+        Some(format!(": {} in place of {difference}", programs.list_versions()))
     };
+    let differ = describe_difference().unwrap_or_default();
     let next = match profile.local_image {
         LocalImage::Host => String::new(),
         _ if profile.stored.is_some() => format!("; `koze image build {name}` on the machine changes that"),

@@ -53,8 +53,8 @@ fn describe_images(profiles: &[&Profile], programs: &Programs) -> Option<Check> 
 
 /// Returns the name of a profile, and what its image has in place of the machine's programs.
 fn describe_missing(profile: &Profile, programs: &Programs) -> String {
-    let differences = programs.list_differences(&profile.reference);
-    let has = if differences.is_empty() { String::new() } else { format!(" ({})", differences.join(", ")) };
+    let difference = programs.find_difference(&profile.reference);
+    let has = difference.map(|difference| format!(" ({difference})")).unwrap_or_default();
     format!("`{}`{has}", profile.name)
 }
 

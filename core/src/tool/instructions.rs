@@ -96,9 +96,8 @@ fn programs_text(profile: &Profile, host: &Host) -> String {
     let Some(programs) = host.machine_programs(profile) else {
         return format!("Programs: those of the image `{}`.", profile.reference);
     };
-    let differences = programs.list_differences(&profile.reference);
-    let has =
-        if differences.is_empty() { String::new() } else { format!(", and has {}", differences.join(", ")) };
+    let difference = programs.find_difference(&profile.reference);
+    let has = difference.map(|difference| format!(", and has {difference}")).unwrap_or_default();
     format!(
         "Programs: those of the host machine, read-only ({}). The image `{}` is not used here{has}.",
         programs.list_versions(),

@@ -25,19 +25,25 @@ impl Programs {
         named.iter().map(version).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns what an image has in place of the machine's programs, as far as its name says so: `Python 3.12` for
+    /// Returns what an image has in place of one of the machine's programs, as far as its name says so: `Python 3.12` for
     /// `python:3.12-slim` if the machine has another Python, or none.
     #[must_use]
-    pub fn list_differences(&self, reference: &str) -> Vec<String> {
-        let Some((program, wanted)) = parse_version(reference) else { return Vec::new() };
+    pub fn find_difference(&self, reference: &str) -> Option<String> {
+        let (program, wanted) = parse_version(reference)?;
         let (title, version) = match program {
             "python" => ("Python", &self.python),
             "node" => ("Node", &self.node),
-            _ => return Vec::new(),
+            _ => return None,
         };
         let is_same = version.as_ref().is_some_and(|version| begins_with(version, wanted));
-        if is_same { Vec::new() } else { vec![format!("{title} {wanted}")] }
+        (!is_same).then(|| format!("{title} {wanted}"))
     }
+}
+
+/// Returns whether the name of an image says which version of a program it has, so that it is worth a comparison.
+#[must_use]
+pub fn names_version(reference: &str) -> bool {
+    parse_version(reference).is_some()
 }
 
 /// Returns the program that an image is named after, and the version in its tag: `python` and `3.12` for
@@ -63,16 +69,16 @@ mod tests {
     fn names_of_images_say_what_differs() {
         let programs =
             Programs { python: Some("3.11.2".into()), node: Some("20.19.0".into()), images: Vec::new() };
-        let differences = |reference: &str| programs.list_differences(reference).join(", ");
-        assert_eq!(differences("python:3.12-slim"), "Python 3.12");
-        assert_eq!(differences("docker.io/library/python:3@sha256:0123"), "");
-        assert_eq!(differences("localhost:5000/node:22.1-bookworm"), "Node 22.1");
-        assert_eq!(differences("python:3.1"), "Python 3.1");
+        let difference = |reference: &str| programs.find_difference(reference).unwrap_or_default();
+        assert_eq!(difference("python:3.12-slim"), "Python 3.12");
+        assert_eq!(difference("docker.io/library/python:3@sha256:0123"), "");
+        assert_eq!(difference("localhost:5000/node:22.1-bookworm"), "Node 22.1");
+        assert_eq!(difference("python:3.1"), "Python 3.1");
         for unknown in
             ["python", "python:slim", "python:3.11-slim", "node:20", "redis:7", "./node.Dockerfile", ""]
         {
-            assert_eq!(differences(unknown), "", "{unknown}");
+            assert_eq!(difference(unknown), "", "{unknown}");
         }
-        assert_eq!(Programs::default().list_differences("node:22"), ["Node 22"]);
+        assert_eq!(Programs::default().find_difference("node:22").as_deref(), Some("Node 22"));
     }
 }
