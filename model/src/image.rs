@@ -6,9 +6,7 @@ use std::fmt;
 /// own registry.
 pub const DEFAULT_REPOSITORY: &str = "docker.io/cloudflare/sandbox";
 
-/// The image that Cloudflare keeps on its hosts for Durable Object-managed Containers: Debian with Node, and without
-/// Python, Git and curl.
-pub const PLATFORM_IMAGE: &str = "cloudflare/debian-trixie";
+pub use koze_protocol::PLATFORM_IMAGE;
 
 /// The variants of the default image.
 pub const VARIANTS: [&str; 3] = ["python", "opencode", "musl"];

@@ -22,6 +22,10 @@ pub mod tar;
 #[cfg(feature = "words")]
 pub mod words;
 
+/// The image that Cloudflare keeps on its hosts for Durable Object-managed Containers: Debian with Node, and without
+/// Python, Git and curl.
+pub const PLATFORM_IMAGE: &str = "cloudflare/debian-trixie";
+
 pub use change::Change;
 pub use code::Code;
 pub use family::Family;

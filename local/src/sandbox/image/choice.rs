@@ -6,9 +6,8 @@ use koze_image::{Image, Reference, Store};
 
 use koze_core::error::{Code, Error, Result};
 use koze_core::provider::{LocalImage, Profile};
+use koze_protocol::PLATFORM_IMAGE;
 
-/// The image of Cloudflare's platform.
-const PLATFORM_IMAGE: &str = "cloudflare/debian-trixie";
 /// The start of an ID of an image.
 const ID: &str = "sha256:";
 
