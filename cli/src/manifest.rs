@@ -10,7 +10,7 @@ use koze_core::script::Egress;
 use koze_model::attrs::{HOST_FORM, is_host};
 use koze_model::depth;
 use koze_model::rules::{listed, nearest};
-use toml_edit::{Document, Item};
+use toml_edit::{Document, Item, TableLike};
 
 use crate::finding::{Findings, Place, Stop};
 use crate::rules::Rule;
@@ -72,10 +72,7 @@ impl Default for ScriptTable {
 /// Returns [`Stop`] if it cannot be read or parsed, or has invalid koze metadata.
 pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
     let dir = path.parent().unwrap_or(path);
-    let text = match input::read_text_in(dir, path) {
-        Ok(text) => text,
-        Err(error) => return findings.io(&error),
-    };
+    let text = input::read_text_in(dir, path).or_else(|error| findings.io(&error))?;
     let place = |range| Some(Place { file: "Cargo.toml".to_owned(), text: Arc::from(text.as_str()), range });
     let document = match text.parse::<Document<String>>() {
         Ok(document) => document,
@@ -103,6 +100,7 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
     let koze = package.get("metadata").and_then(|metadata| metadata.get("koze"));
     let (mut environments, mut registry, mut script) = (None, false, None);
     let (mut journal, mut local_image) = (JournalSettings::default(), LocalImage::default());
+    let mut wrong = Vec::new();
     for (key, value) in koze.and_then(Item::as_table_like).into_iter().flat_map(|table| table.iter()) {
         if !KEYS.contains(&key) {
             let near = nearest(key, KEYS).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -125,25 +123,16 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
             });
         }
         if key == "journal" {
-            let (settings, wrong) = parse_journal(value);
-            journal = settings;
-            for (message, span) in wrong {
-                findings.add(Rule::BadManifest { message }, place(span));
-            }
+            journal = parse_journal(value, &mut wrong);
         }
         if key == "local" {
-            let (image, wrong) = parse_local(value);
-            local_image = image;
-            for (message, span) in wrong {
-                findings.add(Rule::BadManifest { message }, place(span));
-            }
+            local_image = parse_local(value, &mut wrong);
         }
         if key == "script" {
-            let (table, wrong) = parse_scripts(value);
-            script = Some(table);
-            for (message, span) in wrong {
-                findings.add(Rule::BadManifest { message }, place(span));
-            }
+            script = Some(parse_scripts(value, &mut wrong));
+        }
+        for (message, span) in wrong.drain(..) {
+            findings.add(Rule::BadManifest { message }, place(span));
         }
     }
     Ok(Manifest { name: Some(name.to_owned()), environments, registry, script, journal, local_image })
@@ -152,22 +141,18 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
 /// A message, and where it belongs.
 type Wrong = (String, Option<Range<usize>>);
 
-/// Reads `package.metadata.koze.script`. Returns what it sets, and what is wrong.
-fn parse_scripts(value: &Item) -> (ScriptTable, Vec<Wrong>) {
-    let (mut scripts, mut wrong) = (ScriptTable::default(), Vec::new());
+/// Reads `package.metadata.koze.script`.
+fn parse_scripts(value: &Item, wrong: &mut Vec<Wrong>) -> ScriptTable {
+    let mut scripts = ScriptTable::default();
     let ScriptTable { egress, browser, worker } = &mut scripts;
-    let Some(table) = value.as_table_like() else {
-        let message =
-            "`package.metadata.koze.script` must be a table: write `[package.metadata.koze.script]`";
-        return (scripts, vec![(message.to_owned(), value.span())]);
-    };
+    let Some(table) = parse_table("script", value, wrong) else { return scripts };
     for (key, value) in table.iter() {
         match key {
-            "internet" => egress.internet = parse_bool("script", key, value, &mut wrong),
-            "browser" => *browser = parse_bool("script", key, value, &mut wrong),
-            "allowed_hosts" => egress.allowed_hosts = parse_hosts(key, value, &mut wrong),
-            "denied_hosts" => egress.denied_hosts = parse_hosts(key, value, &mut wrong),
-            "worker" => *worker = parse_bool("script", key, value, &mut wrong),
+            "internet" => egress.internet = parse_bool("script", key, value, wrong),
+            "browser" => *browser = parse_bool("script", key, value, wrong),
+            "allowed_hosts" => egress.allowed_hosts = parse_hosts(key, value, wrong),
+            "denied_hosts" => egress.denied_hosts = parse_hosts(key, value, wrong),
+            "worker" => *worker = parse_bool("script", key, value, wrong),
             _ => wrong.push((unknown_key("script", key, SCRIPT_KEYS), value.span())),
         }
     }
@@ -175,36 +160,27 @@ fn parse_scripts(value: &Item) -> (ScriptTable, Vec<Wrong>) {
     if table.contains_key("allowed_hosts") && egress.allowed_hosts.is_empty() {
         egress.internet = false;
     }
-    (scripts, wrong)
+    scripts
 }
 
-/// Reads `package.metadata.koze.journal`. Returns what it sets, and what is wrong.
-fn parse_journal(value: &Item) -> (JournalSettings, Vec<Wrong>) {
+/// Reads `package.metadata.koze.journal`.
+fn parse_journal(value: &Item, wrong: &mut Vec<Wrong>) -> JournalSettings {
     let mut settings = JournalSettings::default();
-    let mut wrong = Vec::new();
-    let Some(table) = value.as_table_like() else {
-        let message =
-            "`package.metadata.koze.journal` must be a table: write `[package.metadata.koze.journal]`";
-        return (settings, vec![(message.to_owned(), value.span())]);
-    };
+    let Some(table) = parse_table("journal", value, wrong) else { return settings };
     for (key, value) in table.iter() {
         match key {
-            "enabled" => settings.enabled = parse_bool("journal", key, value, &mut wrong),
-            "inputs" => settings.inputs = parse_bool("journal", key, value, &mut wrong),
+            "enabled" => settings.enabled = parse_bool("journal", key, value, wrong),
+            "inputs" => settings.inputs = parse_bool("journal", key, value, wrong),
             _ => wrong.push((unknown_key("journal", key, JOURNAL_KEYS), value.span())),
         }
     }
-    (settings, wrong)
+    settings
 }
 
-/// Reads `package.metadata.koze.local`. Returns what it sets, and what is wrong.
-fn parse_local(value: &Item) -> (LocalImage, Vec<Wrong>) {
+/// Reads `package.metadata.koze.local`.
+fn parse_local(value: &Item, wrong: &mut Vec<Wrong>) -> LocalImage {
     let mut image = LocalImage::default();
-    let mut wrong = Vec::new();
-    let Some(table) = value.as_table_like() else {
-        let message = "`package.metadata.koze.local` must be a table: write `[package.metadata.koze.local]`";
-        return (image, vec![(message.to_owned(), value.span())]);
-    };
+    let Some(table) = parse_table("local", value, wrong) else { return image };
     for (key, value) in table.iter() {
         match (key, value.as_str()) {
             ("image", Some("stored")) => image = LocalImage::Stored,
@@ -218,7 +194,18 @@ fn parse_local(value: &Item) -> (LocalImage, Vec<Wrong>) {
             _ => wrong.push((unknown_key("local", key, LOCAL_KEYS), value.span())),
         }
     }
-    (image, wrong)
+    image
+}
+
+/// Returns a value as the table of this name.
+fn parse_table<'v>(name: &str, value: &'v Item, wrong: &mut Vec<Wrong>) -> Option<&'v dyn TableLike> {
+    let table = value.as_table_like();
+    if table.is_none() {
+        let message =
+            format!("`package.metadata.koze.{name}` must be a table: write `[package.metadata.koze.{name}]`");
+        wrong.push((message, value.span()));
+    }
+    table
 }
 
 /// Returns the message about a key that a table does not have.

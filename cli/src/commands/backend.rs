@@ -77,10 +77,7 @@ pub(super) fn draft(
         let (changes, words) = attribute_changes(sandbox, summary, &image, to);
         messages.push(format!("`{}` now has the backend `{to}`: {words}", sandbox.class.value));
         let path = project.dir.join(&sandbox.file);
-        let text = match input::read_text_in(&project.dir, &path) {
-            Ok(text) => text,
-            Err(error) => return findings.io(&error),
-        };
+        let text = input::read_text_in(&project.dir, &path).or_else(|error| findings.io(&error))?;
         let (mark, body) = split_mark(&text);
         let edited = format!("{mark}{}", attribute::edit(body, &changes));
         if edited != text {

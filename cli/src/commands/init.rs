@@ -123,10 +123,7 @@ fn edit_manifest(
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     let path = project.dir.join("Cargo.toml");
-    let text = match input::read_text_in(&project.dir, &path) {
-        Ok(text) => text,
-        Err(error) => return findings.io(&error),
-    };
+    let text = input::read_text_in(&project.dir, &path).or_else(|error| findings.io(&error))?;
     let dependency = if manifest::depends(&text, "koze") {
         None
     } else {

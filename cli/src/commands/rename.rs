@@ -37,10 +37,7 @@ fn rename_sandbox(
     let old = sandbox.class.value.as_str();
     let new = new_class(sandbox, &args.new, findings)?;
     let path = project.dir.join(&sandbox.file);
-    let text = match input::read_text_in(&project.dir, &path) {
-        Ok(text) => text,
-        Err(error) => return findings.io(&error),
-    };
+    let text = input::read_text_in(&project.dir, &path).or_else(|error| findings.io(&error))?;
     let (mark, body) = split_mark(&text);
     let edited = format!("{mark}{}", idents::rename(body, old, &new));
 
@@ -127,10 +124,7 @@ fn rename_copy_source(
             continue;
         }
         let path = project.dir.join(&copy.file);
-        let text = match input::read_text_in(&project.dir, &path) {
-            Ok(text) => text,
-            Err(error) => return findings.io(&error),
-        };
+        let text = input::read_text_in(&project.dir, &path).or_else(|error| findings.io(&error))?;
         let (mark, body) = split_mark(&text);
         let change = Change::Set("copy_from", format!("copy_from = {new:?}"));
         let edited = format!("{mark}{}", attribute::edit(body, &[change]));

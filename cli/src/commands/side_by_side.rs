@@ -35,10 +35,7 @@ pub(super) fn draft(
     let planned = all.iter().find(|planned| planned.class == old.class.value);
     let config = build::config(project, options, findings)?;
     let path = project.dir.join(&old.file);
-    let text = match input::read_text_in(&project.dir, &path) {
-        Ok(text) => text,
-        Err(error) => return findings.io(&error),
-    };
+    let text = input::read_text_in(&project.dir, &path).or_else(|error| findings.io(&error))?;
 
     let names = add::names(Kind::Sandbox, &format!("{}{SUFFIX}", old.names.base), findings)?;
     let class = sandbox::class_of(&names);
