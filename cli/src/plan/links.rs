@@ -64,7 +64,7 @@ impl Links {
         let scope = level.scope;
         let wanted = &planning.wanted;
         let own = level.containers.of_classes(wanted.classes()).first().copied();
-        // Only for findings: a place has a copy of the whole configuration.
+        // Only for findings: most builds need no places, which are found in the structure of the whole configuration.
         let place =
             || own.map(|index| config.place(&scope.path(&[Step::from("containers"), Step::from(index)])));
         let present = own.and_then(|index| level.containers.list[index].get("name").and_then(Value::as_str));

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use koze_edit::{Document, Format, Step};
 
@@ -40,6 +40,8 @@ pub struct Config {
     pub origin: Origin,
     /// The path in messages of the file that `koze.lock` belongs to, if that is another existing file.
     pub owner: Option<String>,
+    /// The text of the document, which all places share.
+    text: OnceLock<Arc<str>>,
 }
 
 /// Where the document of a configuration comes from.
@@ -97,6 +99,7 @@ impl Config {
                 named: false,
                 origin: Origin::Template,
                 owner: None,
+                text: OnceLock::new(),
             });
         };
         let path = resolve_dir(&path);
@@ -142,7 +145,16 @@ impl Config {
         }
         let named = given.is_some()
             && (find_redirect(project).is_some() || find_nearest(project).as_ref() != Some(&path));
-        Ok(Config { path, target, shown, document, named, origin: Origin::File, owner: None })
+        Ok(Config {
+            path,
+            target,
+            shown,
+            document,
+            named,
+            origin: Origin::File,
+            owner: None,
+            text: OnceLock::new(),
+        })
     }
 
     /// Returns whether the file exists.
@@ -162,6 +174,7 @@ impl Config {
     pub fn replace_text(&mut self, text: &str) {
         let document = Document::parse(self.document.format(), text).expect("what koze edited parses");
         self.document = document.keep_last("env");
+        self.text = OnceLock::new();
         self.origin = Origin::Edited;
     }
 
@@ -180,7 +193,8 @@ impl Config {
     /// Returns the location of the value at `path`, or of the nearest existing parent.
     pub fn place(&self, path: &[Step]) -> Place {
         let range = (0..=path.len()).rev().find_map(|length| self.document.range(&path[..length]));
-        Place { file: self.shown.clone(), text: Arc::from(self.document.text()), range }
+        let text = self.text.get_or_init(|| Arc::from(self.document.text()));
+        Place { file: self.shown.clone(), text: Arc::clone(text), range }
     }
 }
 
