@@ -1,6 +1,5 @@
 //! Sandboxes whose root is an image, beside those that have this machine's programs, and how fast an image is unpacked.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +11,7 @@ use koze_image::{Reference, Store};
 use koze_local::Local;
 use serde_json::{Value, json};
 
+use super::loaded::list_loaded;
 use super::{call, children, kib, row};
 
 /// The name of the image of the sandboxes.
@@ -109,12 +109,7 @@ fn session(local: &Local, files: LocalImage, at_most: usize) -> Session<Local> {
 /// Returns the programs, their libraries and the loader, relative to the root.
 fn list_programs() -> Vec<String> {
     let programs = PROGRAMS.map(|name| PathBuf::from("/usr/bin").join(name));
-    let mut files: BTreeSet<PathBuf> = BTreeSet::new();
-    for program in &programs {
-        let listed = Command::new("ldd").arg(program).output().expect("ldd");
-        let listed = String::from_utf8(listed.stdout).expect("a text");
-        files.extend(listed.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from));
-    }
+    let mut files = list_loaded(&programs);
     files.extend(programs);
     files.iter().map(|path| path.to_string_lossy().trim_start_matches('/').to_owned()).collect()
 }

@@ -5,6 +5,8 @@
 #![cfg(target_os = "linux")]
 
 mod image;
+#[path = "../../tests/local/loaded.rs"]
+mod loaded;
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;

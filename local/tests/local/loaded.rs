@@ -1,4 +1,4 @@
-//! The files that programs of this machine need in an image. The functional tests have this module, too.
+//! The files that programs of this machine need in an image. The functional tests and the benchmarks have this module, too.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
