@@ -1,11 +1,13 @@
 //! Starts programs, and kills them with their descendants.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
@@ -13,9 +15,10 @@ use crate::message::{Code, Fault};
 use crate::place;
 use crate::spawn::{Program, spawn_program};
 
-/// How often the descendants of a program are searched for new processes. Each round stops those it finds; the next
-/// round finds the children that they created in between.
+/// How often the descendants of a program are searched for those that are not stopped, and for those that are not dead.
 const ROUNDS: usize = 64;
+/// How long processes have between two searches to receive the signal that was sent to them.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The standard streams of a program.
 #[derive(Debug)]
@@ -151,9 +154,8 @@ fn exit_code(status: WaitStatus) -> i32 {
 
 /// Kills a program and its descendants, including those in other sessions and process groups.
 ///
-/// The program is first stopped and not killed: while it lives, orphans among its descendants are reparented to it.
+/// The program is the last to be killed: while it lives, orphans among its descendants are reparented to it.
 pub(crate) fn kill_tree(root: Pid) {
-    let _ = rustix::process::kill_process(root, Signal::STOP);
     kill_those_below(root);
     let _ = rustix::process::kill_process_group(root, Signal::KILL);
     let _ = rustix::process::kill_process(root, Signal::KILL);
@@ -178,53 +180,91 @@ pub(crate) fn kill_below() {
     kill_those_below(rustix::process::getpid());
 }
 
+/// Stops a program and all its descendants, and kills the descendants. If the program is this process, it goes on.
+///
+/// None is killed before all are stopped: a shell would go on with its next command.
 fn kill_those_below(root: Pid) {
-    let mut stopped = HashSet::from([root]);
+    let this = rustix::process::getpid();
+    until_none(Signal::STOP, || {
+        let mut all = find_descendants(root);
+        all.retain(|found| found.pid != this && found.may_fork());
+        all
+    });
+    // Those whose parent was about to create them when it was stopped are found now.
+    until_none(Signal::KILL, || {
+        let mut all = find_descendants(root);
+        all.retain(|found| found.pid != root && !found.is_dead());
+        all
+    });
+}
+
+/// Sends a signal to the processes that are found, until none is found.
+fn until_none(signal: Signal, find: impl Fn() -> Vec<Found>) {
     for _ in 0..ROUNDS {
-        let mut new = false;
-        for pid in find_descendants(root) {
-            if stopped.insert(pid) {
-                new = true;
-                let _ = rustix::process::kill_process(pid, Signal::STOP);
-            }
-        }
-        if !new {
+        let all = find();
+        if all.is_empty() {
             break;
         }
+        for found in all {
+            let _ = rustix::process::kill_process(found.pid, signal);
+        }
+        thread::sleep(PAUSE);
     }
-    stopped.remove(&root);
-    for pid in stopped {
-        let _ = rustix::process::kill_process(pid, Signal::KILL);
+}
+
+/// A process, as `/proc/PID/stat` describes it.
+struct Found {
+    pid: Pid,
+    /// One letter: see `proc_pid_stat(5)`.
+    state: u8,
+}
+
+impl Found {
+    /// Returns whether the process may yet create another one. A process that is stopped in the middle of `fork` still
+    /// creates it, and runs until then. One in uninterruptible sleep (`D`) is taken to stand still, as it may be waiting
+    /// for a stopped child of `vfork`.
+    fn may_fork(&self) -> bool {
+        matches!(self.state, b'R' | b'S')
+    }
+
+    fn is_dead(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
     }
 }
 
 /// Returns a process and its descendants.
-fn find_descendants(root: Pid) -> Vec<Pid> {
-    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+fn find_descendants(root: Pid) -> Vec<Found> {
+    let mut children: HashMap<i32, Vec<Found>> = HashMap::new();
+    let mut all = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
             continue;
         };
-        let Some(parent) =
-            fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| parse_parent(&stat))
-        else {
-            continue;
-        };
-        children.entry(parent).or_default().push(pid);
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        let Some((state, parent)) = parse_stat(&stat) else { continue };
+        let found = Found { pid, state };
+        if pid == root {
+            all.push(found);
+        } else {
+            children.entry(parent).or_default().push(found);
+        }
     }
-    let mut all = vec![root.as_raw_pid()];
     let mut next = 0;
-    while let Some(pid) = all.get(next) {
-        all.extend(children.remove(pid).unwrap_or_default());
+    while let Some(found) = all.get(next) {
+        let below = children.remove(&found.pid.as_raw_pid());
+        all.extend(below.into_iter().flatten());
         next += 1;
     }
-    all.into_iter().filter_map(Pid::from_raw).collect()
+    all
 }
 
-/// Returns the parent process ID from the text of `/proc/PID/stat`. The process name in parentheses may contain
-/// anything, including parentheses.
-fn parse_parent(stat: &str) -> Option<i32> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+/// Returns the state and the parent process ID from the text of `/proc/PID/stat`. The process name in parentheses may
+/// contain anything, including parentheses.
+fn parse_stat(stat: &str) -> Option<(u8, i32)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    Some((state, fields.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -247,7 +287,7 @@ mod tests {
 
     #[test]
     fn names_of_processes_do_not_confuse() {
-        assert_eq!(parse_parent("17 (a) 1 2 (b) S 9 17 17 0"), Some(9));
-        assert_eq!(parse_parent("nonsense"), None);
+        assert_eq!(parse_stat("17 (a) 1 2 (b) S 9 17 17 0"), Some((b'S', 9)));
+        assert_eq!(parse_stat("nonsense"), None);
     }
 }
