@@ -1,7 +1,7 @@
 //! The conformance suite of the agent's tools over HTTP: the Worker of a new project in workerd, with sandboxes in real
 //! containers.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use koze_tests::conformance::http::{Http, Options, play};
 use koze_tests::conformance::{Capability, Host};
@@ -10,6 +10,7 @@ use koze_tests::containers::Engine;
 use super::engine::engine;
 use super::images::{MANAGED, ROOT, SDK, Variant};
 use super::project::{TOKEN, rust_worker, start, worker_of};
+use crate::agents::DIFFERENT;
 use crate::archives;
 use crate::project::Worker;
 
@@ -39,12 +40,17 @@ fn the_tools_conform_over_the_sdk() {
     conforms(&worker_of(&SDK, &engine), &engine, false, DIFFERENT);
 }
 
-/// Containers that the Durable Object starts. Those of the cases that sleep are restored from their disks.
+/// Containers that the Durable Object starts, and whose guest is that of all others. Those of the cases that sleep are
+/// restored from their disks.
 #[test]
 fn the_tools_conform_in_managed_containers() {
     let Some(engine) = engine() else { return };
-    conforms(&worker_of(&MANAGED, &engine), &engine, true, &[]);
+    static CASES: LazyLock<Vec<&str>> = LazyLock::new(|| [DIFFERENT, &SLEEPING].concat());
+    conforms(&worker_of(&MANAGED, &engine), &engine, true, &CASES);
 }
+
+/// The cases whose sandboxes sleep.
+const SLEEPING: [&str; 2] = ["files_outlive_sleep", "idle_sandboxes_sleep_and_wake"];
 
 #[test]
 fn directories_are_archives_in_containers() {
@@ -71,41 +77,6 @@ fn conforms(worker: &Worker, engine: &Engine, keeps_files: bool, only: &'static 
     let good = play("koze dev", &host, &options);
     assert!(good, "some cases have failed: see above\n{}", engine.log());
 }
-
-/// The cases that depend on users, modes, homes, shells and existing files. The others do not depend on the image.
-const DIFFERENT: &[&str] = &[
-    "a_failed_write_leaves_the_old_file",
-    "a_sandbox_is_made_once",
-    "environment_is_the_sandbox_s_own",
-    "files_go_with_sleep",
-    "first_uses_at_once_make_one_sandbox",
-    "glob_links_and_directories",
-    "glob_patterns",
-    "glob_what_may_not_be_read",
-    "paths_start_at_home",
-    "sandboxes_share_nothing",
-    "shell_each_call_is_fresh",
-    "shell_is_bash_without_its_files",
-    "shell_missing_working_dir_runs_nothing",
-    "shell_starts_at_home",
-    "the_mode_of_a_file_stays",
-    "thread_bash",
-    "thread_bash_is_a_shell",
-    "thread_closed_files",
-    "thread_directories",
-    "thread_ls_links",
-    "thread_str_replace_keeps_bytes",
-    "thread_tells_nothing_of_the_host",
-    "timeout_leaves_no_process",
-    "transfer_keeps_modes_links_and_empty_directories",
-    "transfer_of_a_tree_takes_its_new_name",
-    "transfer_that_fails_leaves_nothing",
-    "transfer_within_one_sandbox",
-    "transfers_at_once_to_one_place",
-    "what_belongs_to_the_system_stays",
-    "what_programs_and_tools_write_is_the_same",
-    "writes_at_once_leave_one_of_them",
-];
 
 /// The capabilities that containers on one machine lack.
 const LACKS: [(Capability, &str); 3] = [

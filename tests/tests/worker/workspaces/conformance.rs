@@ -1,4 +1,4 @@
-//! The cases of the tools `workspace` on every backend, over HTTP and over the Model Context Protocol.
+//! The cases of the tools `workspace` on every backend over HTTP, and on one of them over the Model Context Protocol.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ fn native_workspaces_conform() {
     let host = serve(&worker, Backend::Native);
     serves_all_cases(host.url());
     conforms("native workspaces", host.url(), CONTAINERS);
+    conforms_over_mcp("native workspaces, MCP", host.url(), CONTAINERS);
 }
 
 #[test]
@@ -46,23 +47,25 @@ fn serves_all_cases(url: &str) {
     assert_eq!(counts, [("agent", 0), ("workspace", workspace_cases().len()), ("script", 0)]);
 }
 
-/// Runs the cases, and a fixed sequence of calls whose answers are committed.
 fn conforms(name: &str, url: &str, lacks: &[(Capability, &str)]) {
-    let lacks: Vec<_> = lacks.iter().map(|(capability, why)| (*capability, (*why).to_owned())).collect();
+    play(name, Arc::new(Http::new(url, TOKEN)), "answers over HTTP", lacks);
+}
+
+/// What receives messages of the protocol does not know the backend.
+fn conforms_over_mcp(name: &str, url: &str, lacks: &[(Capability, &str)]) {
+    let no_html = (Capability::Html, "models read the text");
+    play(name, Arc::new(Mcp(Http::new(url, TOKEN))), "answers over MCP", &[lacks, &[no_html]].concat());
+}
+
+/// Runs the cases, and a fixed sequence of calls whose answers are committed.
+fn play(name: &str, host: Arc<dyn Host>, answers: &str, lacks: &[(Capability, &str)]) {
+    let lacks = lacks.iter().map(|(capability, why)| (*capability, (*why).to_owned())).collect();
     // `KOZE_TEST_CASES` selects some of them, to investigate a failure.
     let filter = std::env::var("KOZE_TEST_CASES").ok();
-    let no_html = (Capability::Html, "models read the text".to_owned());
-    let hosts: [(&str, Arc<dyn Host>, Vec<_>); 2] = [
-        ("HTTP", Arc::new(Http::new(url, TOKEN)), lacks.clone()),
-        ("MCP", Arc::new(Mcp(Http::new(url, TOKEN))), [lacks, vec![no_html]].concat()),
-    ];
-    for (transport, host, lacks) in hosts {
-        let options = Options { lacks, at_once: Some(4), filter: filter.clone(), ..Options::default() };
-        check_workspace_answers(&*host, &format!("answers over {transport}"));
-        // Snapshots have tests of their own, with stores.
-        let mut cases = workspace_cases();
-        cases.retain(|case| !case.name.contains("snapshot"));
-        let good = play_all(&format!("{name}, {transport}"), &host, cases, &options);
-        assert!(good, "some cases have failed: see above");
-    }
+    let options = Options { lacks, at_once: Some(4), filter, ..Options::default() };
+    check_workspace_answers(&*host, answers);
+    // Snapshots have tests of their own, with stores.
+    let mut cases = workspace_cases();
+    cases.retain(|case| !case.name.contains("snapshot"));
+    assert!(play_all(name, &host, cases, &options), "some cases have failed: see above");
 }
