@@ -123,7 +123,7 @@ fn cargo(root: &Path) -> Result<Command> {
         // Tests spend much of their time waiting for programs, the disk, or the absence of an event. With far more
         // tests than processors, though, timeouts would expire.
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-        cargo.env(THREADS, (processors + 1).to_string());
+        cargo.env(THREADS, (processors + 2).to_string());
         cargo.env(LOCAL_THREADS, (processors + 3).to_string());
     }
     Ok(cargo)
