@@ -1,6 +1,7 @@
 //! The command line.
 
 mod client;
+mod egress;
 mod image;
 mod log;
 mod process;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 pub use self::client::{McpClient, RunAgent};
+pub use self::egress::{Egress, EgressAction};
 pub use self::image::{BuildEngine, ContainerEngine, Image, ImageAction, ImageArgs};
 pub use self::log::{Log, LogAction};
 pub use self::process::{Exec, Inspect, Kill, Logs, Ps, Shell, Stop};
@@ -63,6 +65,8 @@ pub enum Command {
     Remove(Remove),
     /// Move sandboxes to another backend, or convert a hand-written container of the class `Sandbox`
     Migrate(Migrate),
+    /// Explain what the egress policy of the project makes of a request
+    Egress(Egress),
     /// Print the tool definitions of the project as JSON
     Tools(Tools),
     /// Check the project and the tools it needs, and print remedies
@@ -381,6 +385,10 @@ pub struct Edit {
 /// `koze list`.
 #[derive(Debug, Args)]
 pub struct List {
+    /// Print the egress policy of each sandbox instead: hosts, and the names of credentials
+    #[arg(long)]
+    pub egress: bool,
+
     /// The options for the project.
     #[command(flatten)]
     pub place: ProjectArgs,

@@ -9,6 +9,7 @@
 //! | [`progress`] | what a tool call reports while it runs |
 //! | [`provider`] | opens sandboxes; the provider in memory |
 //! | [`contract`] | the methods of a sandbox's Durable Object, as data |
+//! | [`egress`] | the egress policy of a sandbox, and its credentials |
 //! | [`session`], [`handle`] | a session with its sandboxes, and a handle to one of them |
 //! | [`profiles`] | the sandbox profiles of a project |
 //! | [`script`] | scripts of agents: what runs them and answers their calls |
@@ -22,6 +23,7 @@
 pub mod archive;
 pub mod contract;
 mod detach;
+pub mod egress;
 pub mod error;
 #[doc(hidden)]
 pub mod files;

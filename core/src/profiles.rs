@@ -90,6 +90,11 @@ impl Profiles {
         secrets.cloned().collect()
     }
 
+    /// Returns whether a profile declares a credential with this name.
+    pub fn declares_credential(&self, name: &str) -> bool {
+        self.list.iter().flat_map(|profile| &profile.credentials).any(|credential| credential.name == name)
+    }
+
     /// Returns whether scripts have a browser.
     pub fn has_script_browser(&self) -> bool {
         self.browser && self.scripts.is_some()

@@ -16,6 +16,11 @@
 //! addresses, and the addresses of this machine. It does not inspect the content of a tunnel: a server that several
 //! hosts share may serve one of them in place of another.
 //!
+//! **Credentials and rules for requests.** For hosts with a credential, a method or a path in the policy, TLS ends in the proxy, with a
+//! certificate of an authority that this process creates in the state directory. Programs have a placeholder in place of each
+//! credential; the proxy replaces it in requests to the declared host, over verified TLS. The values are those of
+//! [`with_secrets`](Local::with_secrets), and never enter a sandbox.
+//!
 //! **Scripts** have no network at all. For their `fetch`, this process sends the requests, under the policy of the project's
 //! scripts ([`Profiles::script_egress`]) and the same rules for addresses, on every redirect.
 //!
@@ -103,10 +108,10 @@ pub use self::journal::CallsQuery;
 use self::launch::Task;
 #[doc(hidden)]
 pub use self::network::connections::{Connections, Proof};
-use self::network::egress;
 #[doc(hidden)]
 pub use self::network::egress::Internet;
 pub use self::network::egress::Reached;
+use self::network::egress::{self, Authority};
 use self::network::fetch::Fetching;
 use self::network::preview::Previews;
 use self::provider::list_infos;
@@ -230,6 +235,10 @@ struct Shared {
     browsers: Browsers,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
+    /// The secrets of the project, which have the values of credentials.
+    secrets: OnceLock<Arc<Secrets>>,
+    /// The authority with whose certificates TLS ends in the proxies, once a sandbox needs it.
+    authority: OnceLock<Arc<Authority>>,
     /// The directory of the images that new sandboxes use, if they are in it.
     images: OnceLock<PathBuf>,
     /// Whether sandboxes with an image have all of it, and no directories of their own.
@@ -330,6 +339,8 @@ impl Local {
             browsers: Browsers::default(),
             sandboxes,
             weak,
+            secrets: OnceLock::new(),
+            authority: OnceLock::new(),
             images: OnceLock::new(),
             builds: AtomicBool::new(false),
             overlays: AtomicBool::new(true),
@@ -388,10 +399,12 @@ impl Local {
         self
     }
 
-    /// Sets the secrets that scripts get. By default, there are none.
+    /// Sets the secrets that scripts get, and that have the values of credentials. By default, there are none.
     #[must_use]
     pub fn with_secrets(self, secrets: Secrets) -> Self {
-        Local(self.0, self.1, Some(Arc::new(secrets)), self.3)
+        let secrets = Arc::new(secrets);
+        let _ = self.0.secrets.set(Arc::clone(&secrets));
+        Local(self.0, self.1, Some(secrets), self.3)
     }
 
     /// Records tool calls in the journal in a file, an `SQLite` database, which the first call creates. Secrets that were set with

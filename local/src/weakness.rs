@@ -73,12 +73,6 @@ impl Weaknesses {
         Weaknesses(all)
     }
 
-    /// The same for a unit test.
-    #[cfg(test)]
-    pub(crate) fn of_test(all: &[Weakness]) -> Self {
-        Weaknesses(all.to_vec())
-    }
-
     pub(crate) fn are_none(&self) -> bool {
         self.0.is_empty()
     }

@@ -15,6 +15,7 @@ pub mod lines;
 #[cfg(feature = "operation")]
 pub mod operation;
 pub mod output;
+mod request_pattern;
 #[cfg(feature = "search")]
 pub mod search;
 #[cfg(feature = "tar")]
@@ -30,6 +31,7 @@ pub use change::Change;
 pub use code::Code;
 pub use family::Family;
 pub use files::{Entry, Kind, Misfit, Place, Stat};
+pub use request_pattern::RequestPattern;
 
 #[cfg(feature = "serde")]
 mod stat;

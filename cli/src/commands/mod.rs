@@ -10,6 +10,7 @@ mod deploy;
 mod dev;
 mod doctor;
 mod drafted;
+mod egress;
 mod explain;
 mod init;
 mod list;
@@ -56,7 +57,9 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::New(args) => new::run(args),
         Command::Init(args) => init::run(args),
         Command::Add(args) => add::run(args),
+        Command::List(args) if args.egress => egress::list(&args.place),
         Command::List(args) => list::run(args),
+        Command::Egress(args) => egress::run(args),
         Command::Rename(args) => rename::run(args),
         Command::Remove(args) => remove::run(args),
         Command::Migrate(args) => migrate::run(args),

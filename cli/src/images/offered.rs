@@ -1,6 +1,7 @@
 //! The images that agents may name: those of the sandboxes that serve agents.
 
 use koze_core::Profiles;
+use koze_core::egress::{Credential, Placement};
 use koze_core::provider::{NamedSize, Profile, Size};
 use koze_core::workspace::{self, CodeConfig, Language, ShellConfig, SnapshotConfig, WorkspaceConfig};
 use koze_model::{Family, Sandbox, Spanned, attrs, instance};
@@ -89,6 +90,16 @@ fn max_instances(sandbox: &Sandbox) -> Option<u32> {
     sandbox.attributes.max_instances.as_ref().map(|most| most.value)
 }
 
+fn credential(declared: &attrs::Credential) -> Credential {
+    let placement = match declared.placement.clone() {
+        attrs::Placement::Bearer => Placement::Bearer,
+        attrs::Placement::Basic(user) => Placement::Basic { user },
+        attrs::Placement::Header(name) => Placement::Header { name },
+        attrs::Placement::Query(key) => Placement::Query { key },
+    };
+    Credential { name: declared.name.clone(), host: declared.host.value.clone(), placement }
+}
+
 /// Converts the image of a sandbox and its attribute to the type that sandbox providers take.
 pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
     let attributes = &sandbox.attributes;
@@ -102,6 +113,7 @@ pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
         internet: !none && attributes.internet.as_ref().is_some_and(|internet| internet.value),
         allowed_hosts: hosts(&attributes.allowed_hosts),
         denied_hosts: hosts(&attributes.denied_hosts),
+        credentials: attributes.credentials.iter().flat_map(|all| &all.value).map(credential).collect(),
         env: attributes.env_vars.clone(),
         sleep_after: attributes.idle(),
         sizes: named_sizes(sandbox),

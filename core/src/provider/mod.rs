@@ -10,6 +10,7 @@ use koze_protocol::Family;
 
 pub use self::scripts::ScriptProvider;
 use crate::archive::{Contents, Tar};
+use crate::egress::Credential;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::journal::UnmaskedCall;
@@ -167,6 +168,9 @@ pub struct Profile {
     pub allowed_hosts: Vec<String>,
     /// The hosts that its sandboxes may not reach.
     pub denied_hosts: Vec<String>,
+    /// The credentials of its requests. Its sandboxes have placeholders in their place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<Credential>,
     /// Its environment variables.
     pub env: Vec<(String, String)>,
     /// The size of its sandboxes.
@@ -213,6 +217,7 @@ impl Profile {
             internet: false,
             allowed_hosts: Vec::new(),
             denied_hosts: Vec::new(),
+            credentials: Vec::new(),
             env: Vec::new(),
             size,
             sizes: Vec::new(),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Family;
 use super::programs::Programs;
+use crate::egress::Credential;
 use crate::profiles::Profiles;
 use crate::provider::{Profile, Size};
 use crate::session::SLEEP_AFTER;
@@ -52,6 +53,7 @@ pub fn describe(families: &[Family], profiles: &Profiles, host: &Host) -> String
     for sentence in [
         programs_text(default, host),
         network_text(default),
+        credentials_text(default),
         user_text(default, host).to_owned(),
         limits_text(default, families),
         sleep_text(default, &others, host),
@@ -136,9 +138,31 @@ fn network_text(profile: &Profile) -> String {
     text
 }
 
+/// Returns which credentials requests may carry. Programs use the variables as if they held the values.
+fn credentials_text(profile: &Profile) -> String {
+    let all: Vec<String> = profile
+        .credentials
+        .iter()
+        .take(MAX_NAMED)
+        .map(|Credential { name, host, placement }| format!("`${name}` for {host} in {placement}"))
+        .collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let more = if profile.credentials.len() > MAX_NAMED { ", and others" } else { "" };
+    format!(
+        "Credentials: {}{more}. Each variable holds a placeholder, which becomes the secret outside of the sandbox, only there and over \
+         HTTPS.",
+        all.join(", ")
+    )
+}
+
 /// Returns whether an entry of a list of hosts names a host at the port of HTTPS, as it is or by `*.`.
 fn matches_host(entry: &str, host: &str) -> bool {
-    let name = entry.strip_suffix(":443").unwrap_or(entry);
+    // Installing needs GET only. An entry with another method or a path names only some of the requests.
+    let name = entry.strip_prefix("GET ").unwrap_or(entry);
+    let name = name.strip_suffix("/**").unwrap_or(name);
+    let name = name.strip_suffix(":443").unwrap_or(name);
     match name.strip_prefix('*') {
         Some(end) => host.len() > end.len() && host.ends_with(end),
         None => name == host,
@@ -289,6 +313,23 @@ mod tests {
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert!(text(false, &many, &[]).starts_with("Network: only `0.example`, "));
         assert!(text(false, &many, &[]).contains("`5.example` and others."));
+    }
+
+    #[test]
+    fn credentials_are_described_without_values() {
+        let credential =
+            |name: &str, placement| Credential { name: name.into(), host: "a.example".into(), placement };
+        let credentials = vec![
+            credential("API_KEY", crate::egress::Placement::Bearer),
+            credential("MAPS", crate::egress::Placement::Query { key: "key".into() }),
+        ];
+        let allowed_hosts =
+            vec!["a.example".to_owned(), "GET pypi.org/**".to_owned(), "files.pythonhosted.org".to_owned()];
+        let profile = Profile { allowed_hosts, credentials, ..Profile::new("a", "x:1", SIZE) };
+        let text = describe_agent(vec![profile], &machine());
+        let expected = "Credentials: `$API_KEY` for a.example in `Authorization: Bearer`, `$MAPS` for a.example in the parameter `key` of \
+                        the query. Each variable holds a placeholder";
+        assert!(text.contains(expected) && text.contains("`pip install` works."), "{text}");
     }
 
     #[test]

@@ -1,9 +1,24 @@
 //! The certificate authorities that this machine trusts in addition to Mozilla's: a company's proxy has its own.
 
-use rustls::RootCertStore;
+use std::sync::Arc;
+
 use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
 
 use super::egress::Internet;
+use koze_core::error::{Code, Error, Result};
+
+/// Returns the TLS settings for connections to servers, which trust Mozilla's authorities, and those of this machine.
+pub(in super::super) fn client_config(internet: &Internet) -> Result<Arc<ClientConfig>> {
+    let failed = |error| Error::new(Code::Internal, "TLS cannot be configured").with_source(error);
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    roots.add_parsable_certificates(added_authorities(internet));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let mut config = versions.map_err(failed)?.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
 
 /// Returns the authorities of this machine's store, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`, that are not Mozilla's. What cannot be read
 /// is trusted by no program of this machine either.

@@ -8,8 +8,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -17,10 +17,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::authorities;
-use super::egress::{Internet, Journal, LOOKUPS, Policy, Reach, code_of_status};
+use super::egress::{Internet, Journal, LOOKUPS, Reach, code_of_status};
 use super::http::{self, Refusal};
 use crate::engine;
 use koze_core::SessionId;
+use koze_core::egress::Policy;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::{Egress, Exchange, Exchanged};
 
@@ -83,14 +84,8 @@ impl Fetching {
         if let Some(known) = self.tls.get() {
             return Ok(Arc::clone(known));
         }
-        let failed = |error| Error::new(Code::Internal, "TLS cannot be configured").with_source(error);
-        let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-        roots.add_parsable_certificates(authorities::added_authorities(&self.internet));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let mut config = versions.map_err(failed)?.with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Arc::clone(self.tls.get_or_init(|| Arc::new(config))))
+        let config = authorities::client_config(&self.internet)?;
+        Ok(Arc::clone(self.tls.get_or_init(|| config)))
     }
 }
 

@@ -21,10 +21,11 @@ use crate::host::registry::Registry;
 use crate::host::{layout, owner, removal};
 use crate::launch::BindKind;
 use crate::layers::{Base, Layers};
-use crate::network::egress::{self, Policy, Reach, Refusals};
+use crate::network::egress::{self, Authority, Inspection, Reach, Refusals};
 use crate::network::preview::OwnPreviews;
 use crate::weakness::{Weakness, Weaknesses};
 use crate::{Shared, engine};
+use koze_core::egress::Policy;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxName, SessionId};
 use koze_core::provider::Settings;
@@ -178,6 +179,15 @@ impl Inner {
         let ahead = Arc::clone(&self.ahead);
         let layers = Layers::new(&self.state_directory);
         let provider = self.provider.upgrade();
+        let policy = Policy::of(&self.settings.profile)?
+            .map(|policy| policy.weakened(self.weak.has(&Weakness::Egress)));
+        let inspection = match (&policy, &provider) {
+            (Some(policy), Some(provider)) if policy.inspects_any() => {
+                Some(self.inspect(policy, provider).await?)
+            }
+            _ => None,
+        };
+        let bundle = inspection.as_ref().map(|inspection| inspection.bundle().to_owned());
         let is_build = provider.as_ref().is_some_and(|provider| provider.builds.load(Ordering::Relaxed));
         let images = provider.and_then(|provider| provider.images.get().cloned());
         let prepared = engine::run_blocking(move || {
@@ -213,6 +223,9 @@ impl Inner {
                 spec.binds.retain(|bind| bind.target != overlay.target);
                 spec.overlay = Some(overlay);
             }
+            if let Some(bundle) = bundle {
+                view::bind_certificates(&mut spec, &bundle);
+            }
             // Another program may have put it to sleep meanwhile.
             let has_ended = ended::has_record(&directory);
             Ok((spec, group, lock, image, staging::left_records(&directory), has_ended))
@@ -225,8 +238,10 @@ impl Inner {
         used?;
         let running = Arc::new(running?);
         let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
-        if let Some(policy) = Policy::of(&self.settings.profile)? {
-            let reach = Reach::new(policy.weakened(&self.weak), Arc::clone(&self.internet), journal);
+        if let Some(policy) = policy {
+            let variables = inspection.as_ref().map(|inspection| inspection.environment(&policy));
+            running.set_egress_variables(variables.unwrap_or_default());
+            let reach = Reach::new(policy, Arc::clone(&self.internet), journal).with_inspection(inspection);
             let refusals = Arc::clone(&running.judgements.refusals);
             egress::start_proxy(&running, reach.with_refusals(refusals)).await?;
         }
@@ -236,6 +251,19 @@ impl Inner {
             ahead::prepare_next(Weak::clone(&self.provider));
         }
         Ok(running)
+    }
+
+    /// Returns what the proxy needs to read requests.
+    async fn inspect(&self, policy: &Policy, provider: &Arc<Shared>) -> Result<Arc<Inspection>> {
+        let authority = if let Some(known) = provider.authority.get() {
+            Arc::clone(known)
+        } else {
+            let (state, internet) = (self.state_directory.clone(), Arc::clone(&self.internet));
+            let opened = engine::run_blocking(move || Authority::open(&state, &internet)).await?;
+            Arc::clone(provider.authority.get_or_init(|| Arc::new(opened)))
+        };
+        let secrets = provider.secrets.get().cloned();
+        Ok(Arc::new(Inspection::new(authority, &self.key, policy, secrets)))
     }
 
     /// Starts the sandbox of a browser, which has no files that outlive it.
@@ -286,6 +314,7 @@ impl Inner {
             env.extend(std::env::vars());
         }
         env.extend(egress::proxy_environment(&self.settings.profile));
+        env.extend_from_slice(running.egress_variables());
         env.extend(self.settings.profile.env.iter().chain(call).cloned());
         env
     }

@@ -60,6 +60,8 @@ pub(crate) struct Running {
     pub(crate) judgements: Judgements,
     /// Why it was killed, if for a limit.
     ended_for: OnceLock<String>,
+    /// The variables of its programs for credentials and certificates.
+    egress_variables: OnceLock<Vec<(String, String)>>,
 }
 
 #[derive(Debug)]
@@ -134,7 +136,18 @@ impl Running {
             ended,
             judgements,
             ended_for: OnceLock::new(),
+            egress_variables: OnceLock::new(),
         })
+    }
+
+    /// Sets the variables of its programs for credentials and certificates, once.
+    pub(crate) fn set_egress_variables(&self, variables: Vec<(String, String)>) {
+        let _ = self.egress_variables.set(variables);
+    }
+
+    /// Returns these variables.
+    pub(crate) fn egress_variables(&self) -> &[(String, String)] {
+        self.egress_variables.get().map_or(&[], Vec::as_slice)
     }
 
     /// Returns whether it has ended.

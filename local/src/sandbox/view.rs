@@ -10,6 +10,7 @@ use crate::cgroup::{self, Group};
 use crate::filter;
 use crate::host::layout::OWN;
 use crate::launch::{self, Bind, BindKind, Limits, PLAIN_USER, Spec, Task, VisibleGroup};
+use crate::network::egress;
 use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error::Result;
 use koze_core::provider::Settings;
@@ -85,6 +86,11 @@ pub(crate) fn sandbox_spec(
         bind_entry(&mut spec, Path::new("/proc"), "proc".to_owned(), BindKind::Writable);
     }
     Ok(spec)
+}
+
+/// Adds the certificates that programs trust where TLS ends in koze's proxy.
+pub(crate) fn bind_certificates(spec: &mut Spec, bundle: &Path) {
+    bind_entry(spec, bundle, egress::BUNDLE.to_owned(), BindKind::File);
 }
 
 /// Returns the paths that programs in a sandbox see, and whether they can write to them.

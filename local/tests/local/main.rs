@@ -131,6 +131,7 @@ fn main() -> ExitCode {
         layers::TESTS,
         life::TESTS,
         owners::TESTS,
+        egress::credentials::TESTS,
         egress::policy::TESTS,
         egress::proxy::TESTS,
         egress::tunnel::TESTS,

@@ -63,12 +63,18 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "allowed_hosts",
         example: "allowed_hosts = [\"api.example.com\", \"*.example.org\"]",
-        meaning: "the hosts the sandbox may reach, at ports 80 and 443 unless an entry names one",
+        meaning: "the hosts the sandbox may reach, at ports 80 and 443 unless an entry names one; an entry may have a method and a \
+                  path pattern: `GET api.example.com/v1/**`",
     },
     Key {
         name: "denied_hosts",
         example: "denied_hosts = [\"*.example.com\"]",
-        meaning: "hosts the sandbox may not reach",
+        meaning: "hosts the sandbox may not reach, with the same forms",
+    },
+    Key {
+        name: "credentials",
+        example: "credentials(API_KEY(host = \"api.example.com\"), GITHUB_TOKEN(host = \"github.com\", basic = \"x-access-token\"))",
+        meaning: "secrets that the sandbox's requests to a host carry, and that the sandbox does not have; only on this machine",
     },
     Key {
         name: "tools",

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use koze_protocol::RequestPattern;
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::{Expr, Lit, Meta};
@@ -11,6 +12,7 @@ use crate::Family;
 use crate::backend::Backend;
 use crate::image::Image;
 use crate::instance;
+use crate::kind::Kind;
 use crate::names;
 use crate::report::Report;
 use crate::rules::Rule;
@@ -373,21 +375,35 @@ pub(super) fn path(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanne
 }
 
 /// Parses host names, with an optional leading `*.` and an optional port.
-pub(super) fn hosts(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {
+pub(super) fn hosts(kind: Kind, key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {
     let list = texts(key, meta, report)?;
+    // A service runs only in a Worker, which cannot read its requests.
+    let (is_valid, expected): (fn(&str) -> bool, &str) = match kind {
+        Kind::Sandbox => (is_request, REQUEST_FORM),
+        Kind::Container => (is_host, HOST_FORM),
+    };
     for host in &list.value {
-        if !is_host(&host.value) {
-            bad_value::<()>(key, &host.value, HOST_FORM, host.span, report);
+        if !is_valid(&host.value) {
+            bad_value::<()>(key, &host.value, expected, host.span, report);
         }
     }
     Some(Spanned::new(list.value.into_iter().map(|host| host.value).collect(), list.span))
+}
+
+/// What [`is_request`] accepts, in words.
+const REQUEST_FORM: &str = "host names in lower case, without scheme; `*.` may precede one, and a port may follow: \
+                            `example.com:8080`; a method may precede it, and a path pattern follow: `GET example.com/v1/**`";
+
+/// Returns whether a text can be an entry of `allowed_hosts` and `denied_hosts` of a sandbox.
+pub fn is_request(text: &str) -> bool {
+    RequestPattern::split(text).is_some_and(|pattern| is_host(pattern.host))
 }
 
 /// What [`is_host`] accepts, in words.
 pub const HOST_FORM: &str = "host names in lower case, without scheme or path; `*.` may precede one, and a port may \
                              follow: `example.com:8080`";
 
-/// Returns whether a text can be an entry of `allowed_hosts` and `denied_hosts`.
+/// Returns whether a text can be an entry of `allowed_hosts` and `denied_hosts` without a method and a path.
 pub fn is_host(text: &str) -> bool {
     let (name, port) = text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
     let name = name.strip_prefix("*.").unwrap_or(name);

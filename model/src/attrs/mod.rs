@@ -3,6 +3,7 @@
 //! [`parse`] takes the tokens between the parentheses. [`Key::all`] lists each key once, with the example that
 //! messages quote; `literal` parses single values, `nested` the keys with nested keys.
 
+mod credentials;
 pub(crate) mod keys;
 mod literal;
 mod nested;
@@ -24,8 +25,9 @@ use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
 use crate::value::Spanned;
 
+pub use credentials::{Credential, Placement};
 pub use keys::{KEYS, Key};
-pub use literal::{HOST_FORM, is_host};
+pub use literal::{HOST_FORM, is_host, is_request};
 pub use nested::{Constraints, Instance, NamedImages, Observability};
 pub use workspace::{Code, NAME_FORM, Shell, Snapshot, Workspace, is_name};
 
@@ -51,6 +53,7 @@ pub struct Attributes {
     pub internet: Option<Spanned<bool>>,
     pub allowed_hosts: Option<Spanned<Vec<String>>>,
     pub denied_hosts: Option<Spanned<Vec<String>>>,
+    pub credentials: Option<Spanned<Vec<Credential>>>,
     pub tools: Option<Spanned<Vec<Family>>>,
     pub workspace: Option<Spanned<Workspace>>,
     pub default: Option<Span>,
@@ -136,8 +139,9 @@ impl Attributes {
                     nested::variables(key, meta, report).map(|vars| vars.value).unwrap_or_default();
             }
             "internet" => self.internet = literal::boolean(key, meta, report),
-            "allowed_hosts" => self.allowed_hosts = literal::hosts(key, meta, report),
-            "denied_hosts" => self.denied_hosts = literal::hosts(key, meta, report),
+            "allowed_hosts" => self.allowed_hosts = literal::hosts(self.kind, key, meta, report),
+            "denied_hosts" => self.denied_hosts = literal::hosts(self.kind, key, meta, report),
+            "credentials" => self.credentials = credentials::credentials(meta, report),
             "tools" => self.tools = literal::tools(meta, report),
             "workspace" => self.workspace = workspace::workspace(meta, report),
             "default" => match meta {
@@ -229,6 +233,7 @@ impl Attributes {
         {
             report.add(Rule::WorkspaceNotServed {}, at);
         }
+        self.check_credentials(report);
         self.check_backend(&place, report);
         if let (Some(steps), Some(max)) = (&self.rollout_step_percentage, &self.max_instances)
             && let Rollout::Steps(list) = &steps.value
@@ -245,6 +250,26 @@ impl Attributes {
 }
 
 impl Attributes {
+    /// Checks that the sandbox may reach the hosts of its credentials, and that no variable takes the place of one.
+    fn check_credentials(&self, report: &mut Report) {
+        let has_internet = self.internet.as_ref().is_some_and(|internet| internet.value);
+        for Credential { name, host, .. } in self.credentials.iter().flat_map(|all| &all.value) {
+            let is_allowed = match &self.allowed_hosts {
+                Some(allowed) => allowed.value.iter().any(|entry| credentials::allows(entry, &host.value)),
+                None => has_internet,
+            };
+            if !is_allowed {
+                let expected = "a host that `allowed_hosts` lists, with the same port: add it there, too";
+                literal::bad_value::<()>("host", &host.value, expected, host.span, report);
+            }
+            if self.env_vars.iter().any(|(variable, _)| variable == name) {
+                let expected =
+                    "names that `env_vars` does not have: the variable with this name holds a placeholder";
+                literal::bad_value::<()>("credentials", name, expected, host.span, report);
+            }
+        }
+    }
+
     /// Returns the size of the instance. Values that a custom size omits are those of `lite`.
     pub fn size(&self) -> Size {
         let named = |attribute: &Spanned<String>| instance::size(&attribute.value);

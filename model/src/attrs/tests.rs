@@ -35,6 +35,7 @@ fn every_key_accepts_its_example() {
             "entrypoint" => "backend = \"native\", ",
             "images" | "sizes" | "keep_files" | "copy_from" | "ssh" => "backend = \"managed\", ",
             "workspace" => "tools = [\"workspace\"], ",
+            "credentials" => "internet = true, ",
             _ => "",
         };
         let text = format!("{beside}{}", key.example);
@@ -308,4 +309,56 @@ fn backends_of_containers_are_checked() {
         let error = first_error_of_container(&managed(more));
         assert!(error.starts_with("K073"), "{error}");
     }
+}
+
+#[test]
+fn credentials_have_a_host_and_a_place() {
+    let attributes = read(
+        "allowed_hosts = [\"api.example.com:8443\", \"*.example.org\", \"GET a.example/v1/**\"], credentials( \
+         A(host = \"GET api.example.com:8443/v1/**\"), B(host = \"x.example.org\", basic = \"user\"), \
+         C(host = \"a.example\", header = \"x-api-key\"), D(host = \"a.example\", query = \"key\"))",
+    )
+    .unwrap();
+    let placements = attributes.credentials.unwrap().value.into_iter().map(|one| (one.name, one.placement));
+    let expected = [
+        ("A".to_owned(), Placement::Bearer),
+        ("B".to_owned(), Placement::Basic("user".to_owned())),
+        ("C".to_owned(), Placement::Header("x-api-key".to_owned())),
+        ("D".to_owned(), Placement::Query("key".to_owned())),
+    ];
+    assert_eq!(placements.collect::<Vec<_>>(), expected);
+    for (text, code) in [
+        ("internet = true, credentials()", "K012"),
+        ("internet = true, credentials(A)", "K012"),
+        ("internet = true, credentials(A = \"a.example\")", "K012"),
+        ("internet = true, credentials(A(basic = \"a\"))", "K012"),
+        ("internet = true, credentials(A(host = \"https://a.example\"))", "K013"),
+        ("internet = true, credentials(A(host = \"a.example\", basic = \"a:b\"))", "K013"),
+        ("internet = true, credentials(A(host = \"a.example\", header = \"Host\"))", "K013"),
+        ("internet = true, credentials(A(host = \"a.example\", header = \"content-length\"))", "K013"),
+        ("internet = true, credentials(A(host = \"a.example\", basic = \"a\", query = \"b\"))", "K014"),
+        ("internet = true, credentials(A(host = \"a.example\", sigv4(region = \"eu\")))", "K010"),
+        ("internet = true, credentials(A(host = \"a.example\"), A(host = \"b.example\"))", "K011"),
+        ("internet = true, env_vars(A = \"1\"), credentials(A(host = \"a.example\"))", "K013"),
+        // The sandbox could not reach the host.
+        ("credentials(A(host = \"a.example\"))", "K013"),
+        ("allowed_hosts = [\"b.example\"], credentials(A(host = \"a.example\"))", "K013"),
+        ("allowed_hosts = [\"a.example\"], credentials(A(host = \"a.example:8443\"))", "K013"),
+        ("allowed_hosts = [\"*.a.example\"], credentials(A(host = \"a.example\"))", "K013"),
+    ] {
+        assert!(first_error(text).starts_with(code), "{text}: {}", first_error(text));
+    }
+}
+
+#[test]
+fn entries_of_hosts_may_have_a_method_and_a_path() {
+    let attributes =
+        read("allowed_hosts = [\"GET a.example/v1/*\"], denied_hosts = [\"DELETE *.b.example:81/**\"]");
+    assert_eq!(attributes.unwrap().allowed_hosts.unwrap().value, ["GET a.example/v1/*"]);
+    for bad in ["get a.example", "GET  a.example", "a.example//", "a.example/../b", "a.example/a?b"] {
+        assert!(first_error(&format!("allowed_hosts = [{bad:?}]")).starts_with("K013"), "{bad}");
+    }
+    // A service runs only in a Worker.
+    let error = read_of(Kind::Container, "port = 80, allowed_hosts = [\"GET a.example\"]").unwrap_err();
+    assert!(error[0].starts_with("K013"), "{error:?}");
 }

@@ -33,7 +33,7 @@ fn an_unknown_key_without_a_suggestion() {
     3 | #[sandbox(zzzzzzzzzz = 3)]
       |           ^^^^^^^^^^
       |
-      = help: its keys are `image`, `variant`, `instance_type`, `instance`, `max_instances`, `name`, `sleep_after`, `env_vars`, `internet`, `allowed_hosts`, `denied_hosts`, `tools`, `workspace`, `default`, `backend`, `images`, `sizes`, `keep_files`, `processes`, `copy_from`, `ssh`, `entrypoint`, `renamed_from`, `image_build_context`, `image_vars`, `constraints`, `rollout_step_percentage`, `rollout_active_grace_period` and `observability`
+      = help: its keys are `image`, `variant`, `instance_type`, `instance`, `max_instances`, `name`, `sleep_after`, `env_vars`, `internet`, `allowed_hosts`, `denied_hosts`, `credentials`, `tools`, `workspace`, `default`, `backend`, `images`, `sizes`, `keep_files`, `processes`, `copy_from`, `ssh`, `entrypoint`, `renamed_from`, `image_build_context`, `image_vars`, `constraints`, `rollout_step_percentage`, `rollout_active_grace_period` and `observability`
 
     1 error; nothing was written
     ");
@@ -183,7 +183,7 @@ fn a_host_with_a_scheme() {
     3 | #[sandbox(allowed_hosts = ["example.com", "https://example.org"])]
       |                                           ^^^^^^^^^^^^^^^^^^^^^
       |
-      = help: `allowed_hosts` takes host names in lower case, without scheme or path; `*.` may precede one, and a port may follow: `example.com:8080`
+      = help: `allowed_hosts` takes host names in lower case, without scheme; `*.` may precede one, and a port may follow: `example.com:8080`; a method may precede it, and a path pattern follow: `GET example.com/v1/**`
 
     1 error; nothing was written
     "#);

@@ -23,6 +23,7 @@ mod demo;
 mod deploy;
 mod destroy;
 mod doctor;
+mod egress;
 #[cfg(target_os = "linux")]
 mod exec;
 mod explain;

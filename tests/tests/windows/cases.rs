@@ -26,6 +26,7 @@ fn commands_do_the_same_as_here() {
     pair.succeed(&["add", "deep", "--dir", "src/server/more"]);
     pair.succeed(&["list"]);
     pair.succeed(&["list", "--format", "json"]);
+    pair.succeed(&["list", "--egress"]);
     pair.succeed(&["rename", "python", "snake"]);
     pair.succeed(&["rename", "shell", "Terminal"]);
     for project in [&pair.here, &pair.windows] {

@@ -11,9 +11,9 @@ fn a_policy_checks_hosts_ports_and_embedded_addresses() {
     let mut node = node_command("node");
     node.arg(root().join("tests/tests/worker/egress.mjs"));
     node.arg(root().join("templates/files/generated/koze/egress.mjs"));
-    node.arg(root().join("local/src/network/egress/addresses.json"));
+    node.arg(root().join("core/src/egress/addresses.json"));
     node.arg(root().join("templates/files/generated/koze/script-fetch.mjs"));
-    node.arg(root().join("local/src/network/egress/public.json"));
+    node.arg(root().join("core/src/egress/public.json"));
     let output = run(node, TIMEOUT);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

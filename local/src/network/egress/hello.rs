@@ -1,7 +1,7 @@
 //! Parses the first bytes of a client: the server name of a TLS `ClientHello`, or the start of plain HTTP.
 
-use super::host::Host;
 use super::plain;
+use koze_core::egress::Host;
 
 /// The maximum number of bytes that are read to recognize what a client speaks.
 pub(super) const MAX_HELLO: usize = 64 << 10;

@@ -10,9 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use super::host::Host;
-use super::policy::Refused;
 use crate::engine;
+use koze_core::egress::{Host, Refused};
 use koze_core::error::{Code, Error, Result};
 
 /// Separate files for allowed and denied attempts, so that denials cannot displace the others.

@@ -10,11 +10,10 @@ use tokio::net::TcpStream;
 use super::super::idle::Idle;
 use super::super::tunnel::join_streams;
 use super::hello::{self, Hello};
-use super::host::Host;
 use super::journal::Reached;
-use super::policy::Refused;
 use super::reach::Reach;
 use super::tunneled::Requests;
+use koze_core::egress::{Host, Refused};
 
 /// The size of one read, in bytes.
 const CHUNK: usize = 16 << 10;
@@ -42,6 +41,8 @@ impl Tunnel {
     /// | HTTP/1 | the host of each request |
     /// | HTTP/2 without TLS | refused at the ports of HTTP and HTTPS, forwarded at others |
     /// | anything else | refused at the port of HTTP if the policy has an allowlist, forwarded at others |
+    ///
+    /// If the policy must read the requests to the host, TLS ends here, and all but TLS and HTTP/1 is refused.
     pub(super) async fn pass<C>(mut self, mut client: C)
     where
         C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -50,19 +51,45 @@ impl Tunnel {
         if let Hello::Name(name) = &hello {
             self.entry.sni = Some(name.to_string());
         }
-        if let Err(refused) = self.judge(&hello, held.is_empty()) {
+        let has_sent_nothing = held.is_empty();
+        if let Err(refused) = self.judge(&hello, has_sent_nothing) {
             self.reach.journal.refused(&mut self.entry, &refused).await;
             return;
         }
         if self.entry.sni.is_some() {
             self.reach.journal.note(&self.entry).await;
         }
+        let is_inspected = self.reach.policy.inspects(&self.host, self.entry.port);
+        if is_inspected && has_sent_nothing {
+            return;
+        }
         let (rest, back) = tokio::io::split(client);
         let client = tokio::io::join(Cursor::new(held).chain(rest), back);
-        if hello == Hello::Http && self.reach.policy.has_lists() {
-            Requests::new(self.reach, self.host, self.entry).serve(client, self.server).await;
+        if is_inspected && hello != Hello::Http {
+            self.end_tls(client).await;
+        } else if hello == Hello::Http && self.reach.policy.has_lists() {
+            Requests::new(self.reach, self.host, self.entry, false).serve(client, self.server).await;
         } else {
             join_streams(client, self.server).await;
+        }
+    }
+
+    /// Ends the TLS of the client, and forwards its requests over TLS to the server.
+    async fn end_tls<C>(mut self, client: C)
+    where
+        C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Some(inspection) = self.reach.inspection.clone() else { return };
+        match inspection.accept(client, &self.host).await {
+            Ok(client) => {
+                Requests::new(self.reach, self.host, self.entry, true).serve(client, self.server).await;
+            }
+            Err(why) => {
+                let rule =
+                    format!("TLS ends in koze's proxy, whose certificate the program does not accept: {why}");
+                let refused = Refused { rule: rule.clone(), text: rule };
+                self.reach.journal.refused(&mut self.entry, &refused).await;
+            }
         }
     }
 
@@ -70,7 +97,17 @@ impl Tunnel {
         let policy = &self.reach.policy;
         let port = self.entry.port;
         let refuse = |rule: &str| Err(Refused { rule: rule.to_owned(), text: rule.to_owned() });
+        let is_inspected = policy.inspects(&self.host, port);
         match hello {
+            Hello::Name(name) if *name != self.host && (is_inspected || policy.inspects(name, port)) => {
+                refuse("server name: not that of the tunnel, whose requests are read")
+            }
+            Hello::Nameless if is_inspected && matches!(self.host, Host::Name(_)) => {
+                refuse("server name: missing, and the requests to this host are read")
+            }
+            Hello::Odd | Hello::Http2 | Hello::Other if is_inspected && !sent_nothing => {
+                refuse("neither HTTP/1 nor TLS, and the requests to this host are read")
+            }
             Hello::Name(name) => policy
                 .judge_inner(&self.host, name, port)
                 .map_err(|refused| Refused { rule: format!("server name: {}", refused.rule), ..refused }),

@@ -1,25 +1,25 @@
 //! Egress: an HTTP proxy in this program, which a sandbox can reach only at a port of its own loopback interface.
 
-mod address;
+mod authority;
 mod hello;
-mod host;
+mod inspection;
 mod journal;
 mod listening;
+mod masked;
 mod plain;
-mod policy;
 mod proxy;
 mod reach;
 mod refusals;
-mod rule;
 mod tunneled;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub(in super::super) use self::authority::Authority;
+pub(in super::super) use self::inspection::{BUNDLE, Inspection};
 pub use self::journal::Reached;
 pub(in super::super) use self::journal::{Journal, read_journal};
-pub(in super::super) use self::policy::Policy;
 pub(super) use self::reach::LOOKUPS;
 pub(in super::super) use self::reach::Reach;
 pub(in super::super) use self::refusals::Refusals;
@@ -28,6 +28,7 @@ use super::accept;
 use crate::engine::engine;
 use crate::sandbox::running::Running;
 use koze_core::Profiles;
+use koze_core::egress::Policy;
 use koze_core::error::Result;
 use koze_core::provider::Profile;
 

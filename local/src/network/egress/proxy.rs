@@ -15,6 +15,7 @@ use super::super::connections::Proof;
 use super::super::http::{self, After, Body, Refusal};
 use super::super::idle::Idle;
 use super::super::preview::{Came, Port};
+use super::inspection;
 use super::listening::Tunnel;
 use super::reach::{Connected, Reach};
 
@@ -110,12 +111,18 @@ async fn forward_request(reach: &Reach, mut request: Request<Incoming>) -> Resul
     };
     let (host, port) =
         host_and_port(authority).ok_or_else(|| bad_request("the URL's port must be from 1 to 65535"))?;
-    let server = reach.connect(authority.host(), port).await?.stream;
+    let Connected { stream: server, host: checked, entry } = reach.connect(authority.host(), port).await?;
     let name = authority.host().to_owned();
     let path = uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();
     http::for_the_next(&mut request);
     request.headers_mut().insert(header::HOST, host);
     *request.uri_mut() = path;
+    // Without TLS, nothing is replaced, so that the response needs no mask.
+    if let Err(refused) = inspection::decide(reach, false, &checked, port, &mut request) {
+        let mut entry = entry;
+        reach.journal.refused(&mut entry, &refused).await;
+        return Err(Refusal::new(StatusCode::FORBIDDEN, refused.text));
+    }
     let (mut response, driver) =
         http::forward_request(Idle::new(server, IDLE), request).await.map_err(|error| {
             Refusal::new(StatusCode::BAD_GATEWAY, format!("{name} {}", http::no_answer(&error)))

@@ -1,7 +1,7 @@
 //! Connects to hosts: resolves the name once, checks its addresses, and connects to one of the checked addresses.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use tokio::time::timeout;
 
 use super::super::http::Refusal;
 use super::super::preview::{OwnPreviews, Port};
-use super::host::Host;
+use super::Internet;
+use super::inspection::Inspection;
 use super::journal::{Journal, Reached};
-use super::policy::{Policy, Refused};
 use super::refusals::Refusals;
-use super::{Internet, address};
+use koze_core::egress::{Host, Policy, Refused, is_open};
 
 /// The timeout for one address, and for a lookup.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,6 +31,8 @@ pub(in super::super::super) struct Reach {
     pub(super) journal: Journal,
     /// Collects the refused requests, if the caller needs them.
     pub(super) refusals: Option<Arc<Refusals>>,
+    /// What is needed to read requests, if the policy wants that.
+    pub(super) inspection: Option<Arc<Inspection>>,
     /// The previews that it may open in addition.
     previews: Option<Arc<OwnPreviews>>,
     internet: Arc<Internet>,
@@ -48,7 +50,7 @@ pub(in super::super) struct Connected {
 impl Reach {
     pub(in super::super::super) fn new(policy: Policy, internet: Arc<Internet>, journal: Journal) -> Self {
         let lookups = Arc::new(Semaphore::new(LOOKUPS));
-        Reach { policy, journal, refusals: None, previews: None, internet, lookups }
+        Reach { policy, journal, refusals: None, inspection: None, previews: None, internet, lookups }
     }
 
     /// Shares the limit of lookups with others.
@@ -59,6 +61,11 @@ impl Reach {
     /// Sets what gets the requests that are refused.
     pub(in super::super::super) fn with_refusals(self, refusals: Arc<Refusals>) -> Self {
         Reach { refusals: Some(refusals), ..self }
+    }
+
+    /// Sets what is needed to read requests.
+    pub(in super::super::super) fn with_inspection(self, inspection: Option<Arc<Inspection>>) -> Self {
+        Reach { inspection, ..self }
     }
 
     /// Sets the previews that may be opened, whatever the policy allows.
@@ -186,13 +193,25 @@ fn is_near(host: &Host) -> bool {
 
 /// Returns the addresses that are on the internet.
 fn internet_addresses(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    addresses.retain(|at| address::is_open(at.ip()) && !address::is_own(at.ip()));
+    addresses.retain(|at| is_open(at.ip()) && !is_own(at.ip()));
     addresses
+}
+
+/// Returns whether an address belongs to this machine. Such a connection would bypass its firewall, and reach services that the firewall
+/// protects.
+fn is_own(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn own_addresses() {
+        assert!(is_own("127.0.0.1".parse().unwrap()));
+        assert!(!is_own("192.0.2.1".parse().unwrap()));
+    }
 
     #[test]
     fn closed_addresses_are_filtered_out() {

@@ -9,25 +9,38 @@ use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use super::super::http::{self, After, Body, Refusal, Server};
 use super::super::idle::Idle;
 use super::super::tunnel::join_streams;
-use super::host::Host;
+use super::inspection::{self, Passed};
 use super::journal::Reached;
-use super::policy::Refused;
+use super::masked;
 use super::proxy::{IDLE, bad_request, host_and_port};
 use super::reach::Reach;
+use koze_core::egress::{Host, Refused};
 
 /// The requests within a tunnel to a host.
 pub(super) struct Requests {
     reach: Arc<Reach>,
     host: Host,
     port: u16,
+    /// Whether they came over TLS, and go on over TLS.
+    tls: bool,
     entry: Mutex<Entry>,
-    /// The connection to the server, which is opened again if the server closes it between two requests.
-    server: Mutex<Option<Server<Incoming>>>,
+    link: Mutex<Link>,
+}
+
+/// The connection to the server.
+enum Link {
+    /// Nothing was sent yet.
+    New(Idle<TcpStream>),
+    /// It takes requests, unless the server has closed it between two of them.
+    Open(Server<Incoming>),
+    /// There is none.
+    Closed,
 }
 
 /// The journal entry of the tunnel.
@@ -38,26 +51,39 @@ struct Entry {
 }
 
 impl Requests {
-    pub(super) fn new(reach: Arc<Reach>, host: Host, reached: Reached) -> Self {
+    pub(super) fn new(reach: Arc<Reach>, host: Host, reached: Reached, tls: bool) -> Self {
         let port = reached.port;
         let entry = Mutex::new(Entry { reached, is_used: false });
-        Requests { reach, host, port, entry, server: Mutex::default() }
+        Requests { reach, host, port, tls, entry, link: Mutex::new(Link::Closed) }
     }
 
     /// Forwards the requests of a client to the server until the client disconnects.
-    pub(super) async fn serve<C, S>(self, client: C, server: S)
+    pub(super) async fn serve<C>(self, client: C, server: Idle<TcpStream>)
     where
         C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Ok(server) = Server::open(server).await else { return };
-        *self.server.lock().await = Some(server);
+        *self.link.lock().await = Link::New(server);
         let this = Arc::new(self);
         http::serve_connection(client, |request, after| {
             let this = Arc::clone(&this);
-            async move { this.forward(request, &after).await.unwrap_or_else(Refusal::into_response) }
+            async move {
+                let forwarded = Arc::clone(&this).forward(request, &after).await;
+                forwarded.unwrap_or_else(|refusal| {
+                    this.note_refusal(&refusal);
+                    refusal.into_response()
+                })
+            }
         })
         .await;
+    }
+
+    /// Adds a refusal to the result of the tool call: programs that end TLS here may not show it.
+    fn note_refusal(&self, refusal: &Refusal) {
+        let scheme = if self.tls { "https" } else { "http" };
+        let url = format!("{scheme}://{}:{}/", self.host.in_url(), self.port);
+        if let (Some(refusals), Ok(url)) = (&self.reach.refusals, Uri::try_from(url)) {
+            refusals.add(&url, refusal);
+        }
     }
 
     async fn forward(
@@ -68,10 +94,11 @@ impl Requests {
         if request.method() == Method::CONNECT {
             return Err(bad_request("a tunnel cannot be requested within a tunnel"));
         }
-        let host = self.check(&request).await?;
+        let (inner, host) = self.check(&request).await?;
         let wanted = http::upgrade_protocol(request.headers()).filter(keeps_hosts);
         http::for_the_next(&mut request);
         request.headers_mut().insert(header::HOST, host);
+        let passed = self.decide(&inner, &mut request).await?;
         if let Some(wanted) = &wanted {
             http::set_upgrade(request.headers_mut(), wanted.clone());
         }
@@ -80,8 +107,13 @@ impl Requests {
         let mut response = self.send(request).await?;
         let granted = http::upgrade_protocol(response.headers());
         http::end_to_end(response.headers_mut());
+        masked::mask_head(&mut response, &passed, &self.host.to_string())?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(http::pass_on(response, self));
+            return Ok(if passed.mask.is_empty() {
+                http::pass_on(response, self)
+            } else {
+                masked::pass_masked(response, passed.mask, self)
+            });
         }
         let (Some(client), Some(granted)) = (client, granted) else {
             let text = format!("{} switched protocols without a request for it", self.host);
@@ -100,35 +132,71 @@ impl Requests {
         Ok(switched)
     }
 
-    /// Checks the host of a request. Returns the only `Host` that is forwarded.
-    async fn check(&self, request: &Request<Incoming>) -> Result<HeaderValue, Refusal> {
-        let Some((inner, value)) = requested_host(request)? else {
+    /// Checks the host of a request. Returns it, and the only `Host` that is forwarded.
+    async fn check(&self, request: &Request<Incoming>) -> Result<(Host, HeaderValue), Refusal> {
+        let Some((inner, value, port)) = requested_host(request, self.tls)? else {
             // An old client: the server learns which host the tunnel leads to.
             let value = format!("{}:{}", self.host.in_url(), self.port);
-            return HeaderValue::try_from(value)
-                .map_err(|_| bad_request("the host of the tunnel is invalid"));
+            let value =
+                HeaderValue::try_from(value).map_err(|_| bad_request("the host of the tunnel is invalid"))?;
+            return Ok((self.host.clone(), value));
         };
-        let judged = self.reach.policy.judge_inner(&self.host, &inner, self.port);
-        let mut entry = self.entry.lock().await;
-        let Err(refused) = judged else {
+        let Err(refused) = self.judge_host(&inner, port) else {
+            let mut entry = self.entry.lock().await;
             entry.is_used = true;
             let name = Some(inner.to_string());
             if inner != self.host && entry.reached.sni != name {
                 entry.reached.sni = name;
                 self.reach.journal.note(&entry.reached).await;
             }
-            return Ok(value);
+            return Ok((inner, value));
         };
+        let Refused { rule, text } = refused;
+        let refused = Refused { rule: format!("HTTP host: {rule}"), text };
+        Err(self.refuse(&inner, refused).await)
+    }
+
+    /// Checks a host that a request names. Where requests are read, it is that of the tunnel: its rules would apply to another one.
+    fn judge_host(&self, inner: &Host, port: u16) -> Result<(), Refused> {
+        let policy = &self.reach.policy;
+        let is_read = policy.inspects(&self.host, self.port) || policy.inspects(inner, self.port);
+        if is_read && (*inner != self.host || (self.tls && port != self.port)) {
+            let text = format!(
+                "a request in a connection to {}:{} may not name another host or port, because requests to this host are read",
+                self.host, self.port
+            );
+            return Err(Refused { rule: "not that of the connection".to_owned(), text });
+        }
+        policy.judge_inner(&self.host, inner, self.port)
+    }
+
+    /// Decides about a request, and replaces placeholders in it.
+    async fn decide(&self, inner: &Host, request: &mut Request<Incoming>) -> Result<Passed, Refusal> {
+        let passed = match inspection::decide(&self.reach, self.tls, inner, self.port, request) {
+            Ok(passed) => passed,
+            Err(refused) => return Err(self.refuse(inner, refused).await),
+        };
+        if let Some(rule) = passed.journal_rule() {
+            let mut entry = self.entry.lock().await;
+            if entry.reached.rule != rule {
+                entry.reached.rule = rule;
+                self.reach.journal.note(&entry.reached).await;
+            }
+        }
+        Ok(passed)
+    }
+
+    /// Records a request that is refused.
+    async fn refuse(&self, inner: &Host, refused: Refused) -> Refusal {
+        let entry = self.entry.lock().await;
         let mut reached = entry.reached.clone();
         if entry.is_used {
             reached = self.reach.journal.entry(&self.host, self.port);
             reached.address = entry.reached.address;
         }
         reached.sni = Some(inner.to_string());
-        let Refused { rule, text } = refused;
-        let refused = Refused { rule: format!("HTTP host: {rule}"), text: text.clone() };
         self.reach.journal.refused(&mut reached, &refused).await;
-        Err(Refusal::new(StatusCode::FORBIDDEN, text))
+        Refusal::new(StatusCode::FORBIDDEN, refused.text)
     }
 
     /// Sends a request. Connects again if the server has closed the connection.
@@ -137,27 +205,48 @@ impl Requests {
             let text = format!("{} {}", self.host, http::no_answer(error));
             Refusal::new(StatusCode::BAD_GATEWAY, text)
         };
-        let mut server = self.server.lock().await;
-        if let Some(open) = &mut *server
-            && open.is_ready().await
-        {
-            match open.send(request).await {
-                Ok(response) => return Ok(response),
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(failed(&error.into_error())),
-                },
+        let mut link = self.link.lock().await;
+        let stream = match std::mem::replace(&mut *link, Link::Closed) {
+            Link::New(stream) => Some(stream),
+            Link::Closed => None,
+            Link::Open(mut open) => {
+                if open.is_ready().await {
+                    match open.send(request).await {
+                        Ok(response) => {
+                            *link = Link::Open(open);
+                            return Ok(response);
+                        }
+                        Err(mut error) => match error.take_message() {
+                            Some(unsent) => request = unsent,
+                            None => return Err(failed(&error.into_error())),
+                        },
+                    }
+                }
+                None
             }
+        };
+        let stream = match stream {
+            Some(stream) => stream,
+            None => Idle::new(self.reach.connect(&self.host.in_url(), self.port).await?.stream, IDLE),
+        };
+        let mut open = match self.reach.inspection.as_ref().filter(|_| self.tls) {
+            Some(inspection) => Server::open(inspection.connect(stream, &self.host).await?).await,
+            None => Server::open(stream).await,
         }
-        let stream = Idle::new(self.reach.connect(&self.host.in_url(), self.port).await?.stream, IDLE);
-        let open = server.insert(Server::open(stream).await.map_err(|error| failed(&error))?);
-        open.send(request).await.map_err(|error| failed(&error.into_error()))
+        .map_err(|error| failed(&error))?;
+        let sent = open.send(request).await.map_err(|error| failed(&error.into_error()));
+        *link = Link::Open(open);
+        sent
     }
 }
 
 /// Returns the host that a request names, and the value of its `Host`. A URL in the request line takes precedence over
 /// the header, as for servers.
-fn requested_host(request: &Request<Incoming>) -> Result<Option<(Host, HeaderValue)>, Refusal> {
+fn requested_host(
+    request: &Request<Incoming>,
+    tls: bool,
+) -> Result<Option<(Host, HeaderValue, u16)>, Refusal> {
+    let (scheme, usual) = if tls { ("https", 443) } else { ("http", 80) };
     let mut headers = request.headers().get_all(header::HOST).iter();
     let (first, second) = (headers.next(), headers.next());
     if second.is_some() {
@@ -165,9 +254,11 @@ fn requested_host(request: &Request<Incoming>) -> Result<Option<(Host, HeaderVal
     }
     let uri = request.uri();
     let authority = match (uri.authority(), first) {
-        (Some(authority), _) if uri.scheme_str() == Some("http") => authority.clone(),
+        (Some(authority), _) if uri.scheme_str() == Some(scheme) => authority.clone(),
         (Some(_), _) => {
-            return Err(bad_request("the URL of a request within this tunnel begins with `http://`"));
+            return Err(bad_request(&format!(
+                "the URL of a request within this tunnel begins with `{scheme}://`"
+            )));
         }
         (None, None) => return Ok(None),
         (None, Some(value)) if value.is_empty() => return Ok(None),
@@ -177,7 +268,7 @@ fn requested_host(request: &Request<Incoming>) -> Result<Option<(Host, HeaderVal
     };
     let (value, _) = host_and_port(&authority).ok_or_else(invalid_request)?;
     let host = Host::parse(authority.host()).ok_or_else(invalid_request)?;
-    Ok(Some((host, value)))
+    Ok(Some((host, value, authority.port_u16().unwrap_or(usual))))
 }
 
 fn invalid_request() -> Refusal {

@@ -1,5 +1,6 @@
 //! Egress of a sandbox. The internet is a test server with names.
 
+pub(crate) mod credentials;
 pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod tunnel;

@@ -33,6 +33,18 @@ impl Authority {
 
     /// Starts a server with a certificate for a name.
     pub(crate) fn server(&self, name: &str) -> SocketAddr {
+        self.serve(name, |head, stream| match path(head).strip_prefix("/to/") {
+            Some(to) => write!(stream, "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"),
+            None => write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret"),
+        })
+    }
+
+    /// Starts a server with a certificate for a name, which answers one request of each connection with a function that gets its head.
+    pub(crate) fn serve(
+        &self,
+        name: &str,
+        answer: impl Fn(&str, &mut dyn std::io::Write) -> std::io::Result<()> + Send + Sync + 'static,
+    ) -> SocketAddr {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
@@ -41,25 +53,23 @@ impl Authority {
         let config =
             ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let config = config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
-        let config = Arc::new(config);
+        let (config, answer) = (Arc::new(config), Arc::new(answer));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
                 let mut stream = StreamOwned::new(connection, stream.unwrap());
+                let answer = Arc::clone(&answer);
                 std::thread::spawn(move || {
-                    let mut buffer = [0; 4096];
-                    let length = stream.read(&mut buffer)?;
-                    let head = String::from_utf8_lossy(&buffer[..length]).into_owned();
-                    let to = path(&head).strip_prefix("/to/").map(str::to_owned);
-                    match to {
-                        Some(to) => write!(
-                            stream,
-                            "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"
-                        ),
-                        None => write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret"),
-                    }?;
+                    let mut head = Vec::new();
+                    let mut byte = [0];
+                    while !head.ends_with(b"\r\n\r\n") {
+                        stream.read_exact(&mut byte)?;
+                        head.push(byte[0]);
+                    }
+                    answer(&String::from_utf8_lossy(&head), &mut stream)?;
+                    stream.conn.send_close_notify();
                     stream.flush()
                 });
             }

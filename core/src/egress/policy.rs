@@ -2,33 +2,35 @@
 
 use std::net::IpAddr;
 
+use super::credential::{Credential, Declared};
 use super::host::Host;
+use super::path::normalize_path;
 use super::rule::Rule;
-use crate::weakness::{Weakness, Weaknesses};
-use koze_core::error;
-use koze_core::provider::Profile;
-use koze_core::script::Egress;
+use crate::error::{self, Code, Error};
+use crate::provider::Profile;
+use crate::script::Egress;
 
 /// The policy of a profile, with the same meaning as for its class in a Worker: denied hosts are denied, and allowed
 /// hosts can be reached even if internet access is off.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super::super) struct Policy {
+pub struct Policy {
     /// Whether any host is allowed if `allowed` is empty.
     internet: bool,
     allowed: Vec<Rule>,
     denied: Vec<Rule>,
+    pub(super) credentials: Vec<Declared>,
     /// For the controls of tests: rules are compared with the literal host only, and ports are ignored.
-    weak: bool,
+    pub(super) weak: bool,
     subject: &'static Subject,
 }
 
 /// Who may reach the hosts, in messages.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Subject {
+pub struct Subject {
     /// The one that was refused.
     this: &'static str,
     /// All of its kind.
-    pub(super) all: &'static str,
+    pub all: &'static str,
     /// Where its lists of hosts are, after their names.
     place: &'static str,
 }
@@ -39,31 +41,58 @@ const SCRIPTS: Subject =
 
 /// Why a host is denied: the rule for the journal, and a message for the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refused {
-    pub(super) rule: String,
-    pub(super) text: String,
+pub struct Refused {
+    /// The rule.
+    pub rule: String,
+    /// The message.
+    pub text: String,
 }
 
 impl Policy {
     /// Returns the policy of a profile, or `None` if it allows no egress.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`](crate::Code::InvalidInput) if an entry is invalid, because it would neither match nor
+    /// [`Code::InvalidInput`] if an entry is invalid, because it would neither match nor
     /// deny anything.
-    pub(in super::super::super) fn of(profile: &Profile) -> error::Result<Option<Self>> {
-        let policy = Self::new(profile.internet, &profile.allowed_hosts, &profile.denied_hosts, &SANDBOX)?;
+    pub fn of(profile: &Profile) -> error::Result<Option<Self>> {
+        let policy = Self::of_sandbox(profile)?;
         Ok((!policy.is_off()).then_some(policy))
     }
 
+    /// The same, also if it allows no egress.
+    ///
+    /// # Errors
+    /// As [`Policy::of`].
+    pub fn of_sandbox(profile: &Profile) -> error::Result<Self> {
+        let policy = Self::new(profile.internet, &profile.allowed_hosts, &profile.denied_hosts, &SANDBOX)?;
+        let credentials = profile.credentials.iter().map(Declared::parse).collect::<error::Result<_>>()?;
+        Ok(Policy { credentials, ..policy })
+    }
+
     /// The same for scripts.
-    pub(in super::super::super) fn of_scripts(egress: &Egress) -> error::Result<Option<Self>> {
+    ///
+    /// # Errors
+    /// As [`Policy::of`]. Entries with a method or a path are invalid, because nothing reads the requests of the browser.
+    pub fn of_scripts(egress: &Egress) -> error::Result<Option<Self>> {
         let policy = Self::of_browser(egress)?;
         Ok((!policy.is_off()).then_some(policy))
     }
 
     /// Returns the policy of the browser of scripts, which may refuse all hosts: the browser can open previews even then.
-    pub(in super::super::super) fn of_browser(egress: &Egress) -> error::Result<Self> {
-        Self::new(egress.internet, &egress.allowed_hosts, &egress.denied_hosts, &SCRIPTS)
+    ///
+    /// # Errors
+    /// As [`Policy::of_scripts`].
+    pub fn of_browser(egress: &Egress) -> error::Result<Self> {
+        let policy = Self::new(egress.internet, &egress.allowed_hosts, &egress.denied_hosts, &SCRIPTS)?;
+        match policy.allowed.iter().chain(&policy.denied).find(|rule| rule.is_partial()) {
+            Some(rule) => {
+                let text = format!(
+                    "`{rule}` has a method or a path, which the hosts of scripts cannot have: name the host only"
+                );
+                Err(Error::new(Code::InvalidInput, text))
+            }
+            None => Ok(policy),
+        }
     }
 
     fn new(
@@ -73,24 +102,101 @@ impl Policy {
         subject: &'static Subject,
     ) -> error::Result<Self> {
         let all = |hosts: &[String]| hosts.iter().map(|host| Rule::parse(host)).collect::<error::Result<_>>();
-        Ok(Policy { internet, allowed: all(allowed)?, denied: all(denied)?, weak: false, subject })
+        Ok(Policy {
+            internet,
+            allowed: all(allowed)?,
+            denied: all(denied)?,
+            credentials: Vec::new(),
+            weak: false,
+            subject,
+        })
     }
 
-    fn is_off(&self) -> bool {
+    /// Returns whether no host can be reached.
+    pub fn is_off(&self) -> bool {
         !self.internet && self.allowed.is_empty()
     }
 
-    pub(super) fn subject(&self) -> &'static Subject {
+    /// Returns who may reach the hosts.
+    pub fn subject(&self) -> &'static Subject {
         self.subject
     }
 
-    /// Weakens the policy, if the sandbox lacks this protection.
-    pub(in super::super::super) fn weakened(self, weak: &Weaknesses) -> Self {
-        Policy { weak: weak.has(&Weakness::Egress), ..self }
+    /// Weakens the policy, for the controls of tests.
+    #[must_use]
+    pub fn weakened(self, weak: bool) -> Self {
+        Policy { weak, ..self }
+    }
+
+    /// Returns the credentials.
+    pub fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        self.credentials.iter().map(|declared| &declared.credential)
+    }
+
+    /// Returns whether each request to a port of a host must be read: an entry with a method or a path, or a credential is for it. TLS
+    /// of such a host ends in the proxy.
+    pub fn inspects(&self, host: &Host, port: u16) -> bool {
+        let allows = |rule: &Rule| rule.is_partial() && rule.allows(host, port);
+        let denies = |rule: &Rule| rule.is_partial() && rule.denies(host, port);
+        !self.weak
+            && (self.allowed.iter().any(allows)
+                || self.denied.iter().any(denies)
+                || self.credentials.iter().any(|declared| declared.covers(host, port)))
+    }
+
+    /// Returns whether requests to some host must be read.
+    pub fn inspects_any(&self) -> bool {
+        let is_partial = |rules: &[Rule]| rules.iter().any(Rule::is_partial);
+        !self.weak && (is_partial(&self.allowed) || is_partial(&self.denied) || !self.credentials.is_empty())
+    }
+
+    /// Checks a request to a port of a host, which [`judge`](Self::judge) has allowed. Returns the rule that allows it.
+    ///
+    /// # Errors
+    /// Returns the rule that denies it.
+    pub fn judge_request(
+        &self,
+        host: &Host,
+        port: u16,
+        method: &str,
+        target: &str,
+    ) -> Result<String, Refused> {
+        let path = normalize_path(target);
+        let path = path.as_deref();
+        let Subject { this, place, .. } = self.subject;
+        let denied = |rule: &&Rule| rule.denies(host, port) && rule.may_match_request(method, path);
+        if let Some(rule) = self.denied.iter().find(denied) {
+            let text = format!(
+                "{this} may not send this {method} request to {host}: `denied_hosts`{place} has `{rule}`"
+            );
+            return Err(Refused { rule: format!("denied_hosts: {rule}"), text });
+        }
+        if self.allowed.is_empty() {
+            return Ok("internet".to_owned());
+        }
+        let allowed = |rule: &&Rule| rule.allows(host, port) && rule.matches_request(method, path);
+        if let Some(rule) = self.allowed.iter().find(allowed) {
+            return Ok(format!("allowed_hosts: {rule}"));
+        }
+        let rules: Vec<String> = self
+            .allowed
+            .iter()
+            .filter(|rule| rule.allows(host, port))
+            .map(|rule| format!("`{rule}`"))
+            .collect();
+        let odd = if path.is_none() { ", and the path is not in its normal form" } else { "" };
+        let text = format!(
+            "{this} may not send this {method} request to {host}: `allowed_hosts`{place} has only {}{odd}",
+            rules.join(", ")
+        );
+        Err(Refused { rule: "not in allowed_hosts".to_owned(), text })
     }
 
     /// Checks a port of a host that a program requests. Returns the rule that allows it.
-    pub(super) fn judge(&self, host: &Host, port: u16) -> Result<String, Refused> {
+    ///
+    /// # Errors
+    /// Returns the rule that denies it.
+    pub fn judge(&self, host: &Host, port: u16) -> Result<String, Refused> {
         if self.weak {
             let of = |rules: &[Rule]| rules.iter().any(|rule| rule.names(host));
             let refused = of(&self.denied) || !(self.allowed.is_empty() || of(&self.allowed));
@@ -121,19 +227,28 @@ impl Policy {
     }
 
     /// Checks that a host is not denied.
-    pub(super) fn judge_denied(&self, host: &Host, port: u16) -> Result<(), Refused> {
+    ///
+    /// # Errors
+    /// Returns the rule that denies it.
+    pub fn judge_denied(&self, host: &Host, port: u16) -> Result<(), Refused> {
         self.deny(host, host, port)
     }
 
     /// Checks an address that a host resolved to.
-    pub(super) fn judge_found(&self, host: &Host, address: IpAddr, port: u16) -> Result<(), Refused> {
+    ///
+    /// # Errors
+    /// Returns the rule that denies it.
+    pub fn judge_found(&self, host: &Host, address: IpAddr, port: u16) -> Result<(), Refused> {
         if self.weak { Ok(()) } else { self.deny(host, &Host::Address(address), port) }
     }
 
     /// Checks the host that a program requests within a tunnel to a host: a server name of TLS, or a `Host` of HTTP. The tunnel is allowed to that host
     /// only, because a server that several hosts share would serve another of them. Within a tunnel to an allowed
     /// address, any name may be requested.
-    pub(super) fn judge_inner(&self, tunnel: &Host, inner: &Host, port: u16) -> Result<(), Refused> {
+    ///
+    /// # Errors
+    /// Returns the rule that denies it.
+    pub fn judge_inner(&self, tunnel: &Host, inner: &Host, port: u16) -> Result<(), Refused> {
         if self.weak || tunnel == inner {
             return Ok(());
         }
@@ -144,17 +259,18 @@ impl Policy {
     }
 
     /// Returns whether there are rules that a host requested within a tunnel could break.
-    pub(super) fn has_lists(&self) -> bool {
-        !(self.weak || self.allowed.is_empty() && self.denied.is_empty())
+    pub fn has_lists(&self) -> bool {
+        !(self.weak || self.allowed.is_empty() && self.denied.is_empty() && self.credentials.is_empty())
     }
 
     /// Returns whether an unknown host within a tunnel must be rejected.
-    pub(super) fn needs_name(&self, tunnel: &Host) -> bool {
+    pub fn needs_name(&self, tunnel: &Host) -> bool {
         !self.weak && !self.allowed.is_empty() && matches!(tunnel, Host::Name(_))
     }
 
     fn deny(&self, asked: &Host, host: &Host, port: u16) -> Result<(), Refused> {
-        let Some(rule) = self.denied.iter().find(|rule| rule.denies(host, port)) else { return Ok(()) };
+        let whole = |rule: &&Rule| !rule.is_partial() && rule.denies(host, port);
+        let Some(rule) = self.denied.iter().find(whole) else { return Ok(()) };
         let Subject { this, place, .. } = self.subject;
         let text = if asked == host {
             format!("{this} may not reach {asked}: `denied_hosts`{place} lists it")
@@ -168,8 +284,7 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use koze_core::error::Code;
-    use koze_core::provider::Size;
+    use crate::provider::Size;
 
     fn profile(internet: bool, allowed: &[&str], denied: &[&str]) -> Profile {
         let all = |hosts: &[&str]| hosts.iter().map(|&host| host.to_owned()).collect();
@@ -259,9 +374,7 @@ mod tests {
             let judged = policy(&profile).judge(&Host::parse(host).unwrap(), port);
             assert_eq!(judged.is_ok(), wanted, "{host} {port}: {judged:?}");
             // The control.
-            let weak = policy(&profile)
-                .weakened(&Weaknesses::of_test(&[Weakness::Egress]))
-                .judge(&Host::parse(host).unwrap(), port);
+            let weak = policy(&profile).weakened(true).judge(&Host::parse(host).unwrap(), port);
             assert_eq!(weak.is_ok(), host != "x.c.example", "{host} {port}");
         }
         // Without lists of hosts, ports are not restricted.
@@ -292,7 +405,7 @@ mod tests {
                 policy(&profile).judge_found(&Host::Name("a.example".into()), address.parse().unwrap(), 443);
             assert_eq!(found.is_ok(), wanted, "{address}");
         }
-        let weak = policy(&profile).weakened(&Weaknesses::of_test(&[Weakness::Egress]));
+        let weak = policy(&profile).weakened(true);
         let mapped = Host::Address("64:ff9b::203.0.113.7".parse().unwrap());
         assert!(weak.judge(&mapped, 443).is_ok(), "the control");
         let found = policy(&profile).judge_found(&mapped, "198.51.100.1".parse().unwrap(), 443);
@@ -322,10 +435,7 @@ mod tests {
                 "{tunnel} {inner}"
             );
             assert!(
-                some.clone()
-                    .weakened(&Weaknesses::of_test(&[Weakness::Egress]))
-                    .judge_inner(&name(tunnel), &name(inner), 443)
-                    .is_ok(),
+                some.clone().weakened(true).judge_inner(&name(tunnel), &name(inner), 443).is_ok(),
                 "the control"
             );
         }
@@ -347,7 +457,8 @@ mod tests {
             "a.example:080",
             "a.example:65536",
             "a.example:+80",
-            "a.example:443/x",
+            "a.example:443//x",
+            "get a.example",
             ":80",
             "2001:db8::1",
             "*.*.example",

@@ -5,15 +5,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A host: an address, or a lowercase name without a trailing dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Host {
+pub enum Host {
+    /// An address.
     Address(IpAddr),
+    /// A name.
     Name(String),
 }
 
 impl Host {
     /// Parses the host of a URI. Returns `None` for invalid hosts and unusual notations of addresses: some programs
     /// read `0x7f.1` and `2130706433` as 127.0.0.1, others as names.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         if let Some(inner) = text.strip_prefix('[') {
             let address: Ipv6Addr = inner.strip_suffix(']')?.parse().ok()?;
             return Some(Host::Address(IpAddr::V6(address).to_canonical()));
@@ -31,7 +33,7 @@ impl Host {
     }
 
     /// Returns the host as a URL has it: an IPv6 address in brackets.
-    pub(super) fn in_url(&self) -> String {
+    pub fn in_url(&self) -> String {
         match self {
             Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
             host => host.to_string(),

@@ -1,0 +1,189 @@
+//! The credentials of a profile: which names there are, for which requests, and where in a request they go.
+
+use std::fmt;
+
+use super::host::Host;
+use super::rule::Rule;
+use crate::error::{Code, Error, Result};
+
+/// The beginning of every placeholder.
+pub const PLACEHOLDER_PREFIX: &str = "koze_cred_";
+/// The port of a credential's host if it names none.
+const HTTPS: u16 = 443;
+
+/// A credential that a profile declares. Its value is a secret of the project, and never enters a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Credential {
+    /// Its name: that of the secret, and of the environment variable with the placeholder.
+    pub name: String,
+    /// The requests that it is for, as an entry of `allowed_hosts`: `api.example.com`. Without a port, it is for 443.
+    pub host: String,
+    /// Where it goes in a request.
+    pub placement: Placement,
+}
+
+/// Where a credential goes in a request. The placeholder is replaced nowhere else, because a server may publish other parts of a
+/// request.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// `Authorization: Bearer VALUE`, or `token` in place of `Bearer`.
+    Bearer,
+    /// `Authorization: Basic`, with this user and the value as the password; or as with [`Placement::Bearer`].
+    Basic {
+        /// The user.
+        user: String,
+    },
+    /// The whole value of this header.
+    Header {
+        /// The name of the header in lowercase: `x-api-key`.
+        name: String,
+    },
+    /// The whole value of this parameter of the query.
+    Query {
+        /// The name of the parameter.
+        key: String,
+    },
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Placement::Bearer => f.write_str("`Authorization: Bearer`"),
+            Placement::Basic { user } => write!(f, "`Authorization: Basic` with the user `{user}`"),
+            Placement::Header { name } => write!(f, "the header `{name}`"),
+            Placement::Query { key } => write!(f, "the parameter `{key}` of the query"),
+        }
+    }
+}
+
+impl Placement {
+    /// Returns the header and the target of a request with this placeholder in its place.
+    pub fn example(&self, target: &str, placeholder: &str) -> (Option<(String, String)>, String) {
+        let header = |name: &str, value: String| (Some((name.to_owned(), value)), target.to_owned());
+        match self {
+            Placement::Bearer | Placement::Basic { .. } => {
+                header("authorization", format!("Bearer {placeholder}"))
+            }
+            Placement::Header { name } => header(name, placeholder.to_owned()),
+            Placement::Query { key } => {
+                let and = if target.contains('?') { '&' } else { '?' };
+                (None, format!("{target}{and}{key}={placeholder}"))
+            }
+        }
+    }
+}
+
+/// A credential with its parsed host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Declared {
+    pub(super) credential: Credential,
+    pub(super) rule: Rule,
+}
+
+impl Declared {
+    pub(super) fn parse(credential: &Credential) -> Result<Self> {
+        let invalid = |what: &str, text: &str| {
+            let text = format!("`{}` is not a valid {what} of a credential", text.escape_debug());
+            Err(Error::new(Code::InvalidInput, text))
+        };
+        if !is_variable(&credential.name) {
+            return invalid("name", &credential.name);
+        }
+        match &credential.placement {
+            Placement::Basic { user } if !is_user(user) => return invalid("user", user),
+            Placement::Header { name } if !is_header(name) => return invalid("header", name),
+            Placement::Query { key } if !is_user(key) => return invalid("parameter", key),
+            _ => {}
+        }
+        Ok(Declared { credential: credential.clone(), rule: Rule::parse(&credential.host)? })
+    }
+
+    /// Returns whether it is for some requests to a port of a host.
+    pub(super) fn covers(&self, host: &Host, port: u16) -> bool {
+        self.rule.names(host) && self.rule.port().unwrap_or(HTTPS) == port
+    }
+}
+
+fn is_variable(text: &str) -> bool {
+    let is_first = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+    text.len() <= 64
+        && text.as_bytes().first().is_some_and(is_first)
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Users and parameters have no character that an encoding changes.
+fn is_user(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+}
+
+/// Returns whether a text is the name of a header that may hold a credential: none that describes the message or the connection.
+fn is_header(text: &str) -> bool {
+    const FRAMING: [&str; 12] = [
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "range",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "accept-encoding",
+    ];
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && !FRAMING.contains(&text)
+        && !text.starts_with("proxy-")
+}
+
+/// What a sandbox has of a credential, and what it does not have: the value.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key {
+    /// The name of the credential.
+    pub name: String,
+    /// What programs have instead of the value.
+    pub placeholder: String,
+    /// The value, unless nobody has set it.
+    pub value: Option<String>,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invalid_credentials_are_rejected() {
+        let of = |name: &str, host: &str, placement| {
+            Declared::parse(&Credential { name: name.into(), host: host.into(), placement })
+        };
+        assert!(of("API_KEY", "GET api.example.com:8443/v1/**", Placement::Bearer).is_ok());
+        for (name, host, placement) in [
+            ("1A", "a.example", Placement::Bearer),
+            ("A-B", "a.example", Placement::Bearer),
+            ("A", "https://a.example", Placement::Bearer),
+            ("A", "a.example", Placement::Basic { user: "a:b".into() }),
+            ("A", "a.example", Placement::Header { name: "Host".into() }),
+            ("A", "a.example", Placement::Header { name: "host".into() }),
+            ("A", "a.example", Placement::Header { name: "proxy-authorization".into() }),
+            ("A", "a.example", Placement::Query { key: "a&b".into() }),
+        ] {
+            assert!(of(name, host, placement.clone()).is_err(), "{name} {host} {placement:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_not_in_debug_text() {
+        let key = Key { name: "A".into(), placeholder: "p".into(), value: Some("a long value".into()) };
+        assert!(!format!("{key:?}").contains("value\""), "{key:?}");
+    }
+}

@@ -1,0 +1,225 @@
+//! What the proxy of a sandbox needs to read requests: the authority with whose certificates TLS ends here, and the values of
+//! credentials.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use data_encoding::BASE64;
+use hyper::StatusCode;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::{Request, Uri};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+
+use super::super::http::Refusal;
+use super::authority::Authority;
+use super::reach::Reach;
+use crate::script::secrets::Secrets;
+use koze_core::egress::{Decision, Host, Key, Mask, Placement, Policy, Refused, RequestHead, Rule};
+use koze_core::error::Result;
+
+/// The file in a sandbox with the certificates that its programs trust, without the leading slash.
+pub(in super::super::super) const BUNDLE: &str = "var/lib/koze/certificates.pem";
+/// The variables that programs read the name of such a file from: OpenSSL, Go and Deno's and Rust's TLS; Node; Python's requests; pip; curl;
+/// git; Deno; Cargo; the AWS command line.
+const TRUST: [&str; 9] = [
+    "SSL_CERT_FILE",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "PIP_CERT",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "DENO_CERT",
+    "CARGO_HTTP_CAINFO",
+    "AWS_CA_BUNDLE",
+];
+/// The timeout of a handshake.
+const HANDSHAKE: Duration = Duration::from_secs(15);
+
+/// What the proxy of a sandbox needs to read requests.
+#[derive(Debug)]
+pub(in super::super::super) struct Inspection {
+    authority: Arc<Authority>,
+    /// The credentials by name, with their placeholders.
+    placeholders: Vec<(String, String)>,
+    secrets: Option<Arc<Secrets>>,
+}
+
+impl Inspection {
+    /// Creates it for a sandbox with this key.
+    pub(in super::super::super) fn new(
+        authority: Arc<Authority>,
+        sandbox: &str,
+        policy: &Policy,
+        secrets: Option<Arc<Secrets>>,
+    ) -> Self {
+        let placeholder = |name: &String| (name.clone(), authority.placeholder(sandbox, name));
+        let placeholders = policy.credentials().map(|credential| placeholder(&credential.name)).collect();
+        Inspection { authority, placeholders, secrets }
+    }
+
+    /// Returns the file with the certificates that programs trust.
+    pub(in super::super::super) fn bundle(&self) -> &Path {
+        self.authority.bundle()
+    }
+
+    /// Returns the environment variables of programs: the placeholders, and which certificates to trust.
+    pub(in super::super::super) fn environment(&self, policy: &Policy) -> Vec<(String, String)> {
+        let trust = TRUST.map(|name| (name.to_owned(), format!("/{BUNDLE}")));
+        let mut all: Vec<_> = trust.into_iter().chain(self.git_headers(policy)).collect();
+        all.extend(self.placeholders.iter().cloned());
+        all
+    }
+
+    /// Makes git send the placeholders of `basic` to their hosts, through its configuration in the environment: it would ask for a
+    /// password otherwise. A host with `*.` or a path is left out, because such a header would go to other hosts or paths, too.
+    fn git_headers(&self, policy: &Policy) -> Vec<(String, String)> {
+        let entry = |(credential, (_, placeholder)): (&koze_core::egress::Credential, &(String, String))| {
+            let Placement::Basic { user } = &credential.placement else { return None };
+            let is_partial = Rule::parse(&credential.host).map_or(true, |rule| rule.is_partial());
+            let is_whole = !is_partial && !credential.host.starts_with("*.");
+            let header = BASE64.encode(format!("{user}:{placeholder}").as_bytes());
+            let key = format!("http.https://{}/.extraHeader", credential.host.trim_end_matches("/**"));
+            is_whole.then(|| (key, format!("Authorization: Basic {header}")))
+        };
+        let entries: Vec<_> = policy.credentials().zip(&self.placeholders).filter_map(entry).collect();
+        if entries.is_empty() {
+            return Vec::new();
+        }
+        let mut all = vec![("GIT_CONFIG_COUNT".to_owned(), entries.len().to_string())];
+        for (at, (key, value)) in entries.into_iter().enumerate() {
+            all.push((format!("GIT_CONFIG_KEY_{at}"), key));
+            all.push((format!("GIT_CONFIG_VALUE_{at}"), value));
+        }
+        all
+    }
+
+    /// Returns the credentials with their current values.
+    fn keys(&self) -> Result<Vec<Key>> {
+        let values = self.secrets.as_ref().map(|secrets| secrets.values()).transpose()?.unwrap_or_default();
+        let value =
+            |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned());
+        let key = |(name, placeholder): &(String, String)| Key {
+            name: name.clone(),
+            placeholder: placeholder.clone(),
+            value: value(name),
+        };
+        Ok(self.placeholders.iter().map(key).collect())
+    }
+
+    /// Ends the TLS of a program that wants to connect to a host.
+    pub(super) async fn accept<C>(
+        &self,
+        client: C,
+        host: &Host,
+    ) -> std::result::Result<server::TlsStream<C>, String>
+    where
+        C: AsyncRead + AsyncWrite + Unpin,
+    {
+        let config = self.authority.server(&host.to_string()).map_err(|error| error.message)?;
+        match timeout(HANDSHAKE, TlsAcceptor::from(config).accept(client)).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("the handshake took too long".to_owned()),
+        }
+    }
+
+    /// Begins TLS with a host, and verifies its certificate.
+    pub(super) async fn connect<S>(
+        &self,
+        server: S,
+        host: &Host,
+    ) -> std::result::Result<client::TlsStream<S>, Refusal>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let refuse = |why: &str| {
+            Refusal::new(StatusCode::BAD_GATEWAY, format!("{host} cannot be reached with TLS: {why}"))
+        };
+        let name = ServerName::try_from(host.to_string())
+            .map_err(|_| refuse("no certificate can have this name"))?;
+        match timeout(HANDSHAKE, TlsConnector::from(self.authority.upstream()).connect(name, server)).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(error)) => Err(refuse(&error.to_string())),
+            Err(_) => Err(refuse("the handshake took too long")),
+        }
+    }
+}
+
+/// What was decided about a request that is forwarded.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    /// The rule that allows it. Empty if only its host was checked.
+    pub(super) rule: String,
+    /// The names of the credentials whose values are in it.
+    pub(super) credentials: Vec<String>,
+    /// The values that must not be in the response.
+    pub(super) mask: Mask,
+}
+
+impl Passed {
+    /// Returns the rule for the journal. Without credentials, it is that of the connection.
+    pub(super) fn journal_rule(&self) -> Option<String> {
+        (!self.credentials.is_empty())
+            .then(|| format!("{}; credentials: {}", self.rule, self.credentials.join(", ")))
+    }
+}
+
+/// Decides about a request, and replaces placeholders in it. Its hop-by-hop headers are removed, and its host is checked.
+pub(super) fn decide(
+    reach: &Reach,
+    tls: bool,
+    host: &Host,
+    port: u16,
+    request: &mut Request<Incoming>,
+) -> std::result::Result<Passed, Refused> {
+    if !reach.policy.inspects_any() {
+        return Ok(Passed::default());
+    }
+    let keys =
+        reach.inspection.as_ref().map(|inspection| inspection.keys()).transpose().map_err(|error| {
+            let text = format!("the values of credentials cannot be read: {}", error.message);
+            Refused { rule: "credentials: cannot be read".to_owned(), text }
+        })?;
+    let keys = keys.unwrap_or_default();
+    let mask = if tls { Mask::of_host(&reach.policy, host, port, &keys) } else { Mask::default() };
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned();
+    let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let head = RequestHead {
+        tls,
+        host,
+        port,
+        method: request.method().as_str(),
+        target: &target,
+        headers: headers.collect(),
+    };
+    let (rule, credentials, target, headers) = match reach.policy.decide(&head, &keys) {
+        Decision::Deny(refused) => return Err(refused),
+        Decision::Allow { rule } => (rule, Vec::new(), None, Vec::new()),
+        Decision::Replace { rule, credentials, target, headers } => {
+            (rule, credentials, Some(target), headers)
+        }
+    };
+    let invalid = || {
+        let text = "the request is not valid with the value of a credential in it".to_owned();
+        Refused { rule: format!("credentials: {} cannot be sent", credentials.join(", ")), text }
+    };
+    for (at, (_, value)) in request.headers_mut().iter_mut().enumerate() {
+        if let Some((_, new)) = headers.iter().find(|(changed, _)| *changed == at) {
+            *value = HeaderValue::from_bytes(new).map_err(|_| invalid())?;
+            value.set_sensitive(true);
+        }
+    }
+    if let Some(target) = target {
+        *request.uri_mut() = Uri::try_from(target).map_err(|_| invalid())?;
+    }
+    if !mask.is_empty() {
+        // A compressed response could not be masked.
+        request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    Ok(Passed { rule, credentials, mask })
+}

@@ -1,0 +1,523 @@
+//! Credentials that never enter a sandbox, and rules for requests. The internet is test servers with TLS.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use koze_core::egress::{Credential, Placement};
+use koze_core::{Provider, Sandbox};
+use koze_local::{Internet, Local, LocalSandbox, Secrets};
+
+use crate::Test;
+use crate::fetch::Authority;
+use crate::server;
+use crate::stage::{command, id, out, settings, sh, within};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("credentials_are_sent_by_common_programs", credentials_are_sent_by_common_programs),
+    ("credentials_go_nowhere_else", credentials_go_nowhere_else),
+    ("credentials_are_not_in_the_sandbox", credentials_are_not_in_the_sandbox),
+    ("credentials_in_responses_are_masked", credentials_in_responses_are_masked),
+    ("credentials_need_a_value_and_a_certificate", credentials_need_a_value_and_a_certificate),
+    ("credentials_stay_the_same_for_a_sandbox", credentials_stay_the_same_for_a_sandbox),
+    ("egress_by_method_and_path", egress_by_method_and_path),
+];
+
+const VALUE: &str = "the-real-value-0123456789";
+const TOKEN: &str = "git-token-9876543210";
+
+/// What servers received.
+type Received = Arc<Mutex<Vec<String>>>;
+
+struct Scene {
+    local: Local,
+    state: tempfile::TempDir,
+    secrets: tempfile::TempDir,
+    received: Received,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self::on(&Authority::new(), &Authority::new())
+    }
+
+    /// `trusted` is an authority of the machine, and `strange` is not.
+    fn on(trusted: &Authority, strange: &Authority) -> Self {
+        let received = Received::default();
+        let echo = |received: &Received| {
+            let received = Arc::clone(received);
+            move |head: &str, stream: &mut dyn std::io::Write| {
+                received.lock().unwrap().push(head.to_owned());
+                let length = head.len();
+                write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\nX-Echo: {}\r\nContent-Length: {length}\r\n\r\n{head}",
+                    authorization(head)
+                )
+            }
+        };
+        let compressed = |_: &str, stream: &mut dyn std::io::Write| {
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd")
+        };
+        let names = HashMap::from([
+            ("api.example".to_owned(), trusted.serve("api.example", echo(&received))),
+            ("other.example".to_owned(), trusted.serve("other.example", echo(&received))),
+            ("gzip.example".to_owned(), trusted.serve("gzip.example", compressed)),
+            ("strange.example".to_owned(), strange.serve("strange.example", echo(&received))),
+            ("plain.example".to_owned(), server::here()),
+        ]);
+        let internet = Internet { names, roots: vec![trusted.root.clone()], ..Internet::default() };
+        Self::with(internet, received)
+    }
+
+    fn with(internet: Internet, received: Received) -> Self {
+        let (state, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let secrets = Secrets::at(directory.path());
+        secrets.set("API_KEY", VALUE).unwrap();
+        secrets.set("GIT", TOKEN).unwrap();
+        let local = Local::with_internet(state.path(), internet).unwrap().with_secrets(secrets);
+        Scene { local, state, secrets: directory, received }
+    }
+
+    async fn open(&self, allowed: &[&str], denied: &[&str], credentials: &[Credential]) -> LocalSandbox {
+        let mut settings = settings();
+        settings.profile.allowed_hosts = allowed.iter().map(|&host| host.to_owned()).collect();
+        settings.profile.denied_hosts = denied.iter().map(|&host| host.to_owned()).collect();
+        settings.profile.credentials = credentials.to_vec();
+        self.local.open(&id("a"), &settings).await.unwrap().sandbox
+    }
+
+    /// Returns what servers received since the last call.
+    fn received(&self) -> String {
+        std::mem::take(&mut *self.received.lock().unwrap()).concat()
+    }
+
+    fn journal(&self) -> String {
+        let entries = Local::egress(self.state.path()).unwrap();
+        entries.iter().map(|entry| [&entry.allowed.to_string(), " ", &entry.rule, "\n"].concat()).collect()
+    }
+}
+
+fn authorization(head: &str) -> &str {
+    let header = head.lines().find(|line| line.to_ascii_lowercase().starts_with("authorization: "));
+    header.map_or("none", |line| &line["authorization: ".len()..])
+}
+
+fn bearer(name: &str, host: &str) -> Credential {
+    Credential { name: name.into(), host: host.into(), placement: Placement::Bearer }
+}
+
+/// Sends a request over TLS with Python, whose standard library sends what it is told: the host of the tunnel, the server name, and
+/// the bytes in Python's notation. `KEY` in them is the placeholder.
+async fn request(sandbox: &LocalSandbox, tunnel: &str, name: &str, bytes: &str) -> String {
+    let script = r"
+import os, socket, ssl, sys
+tunnel, name, data = sys.argv[1:4]
+s = socket.create_connection(('127.0.0.1', 3128))
+s.sendall(f'CONNECT {tunnel} HTTP/1.1\r\nHost: {tunnel}\r\n\r\n'.encode())
+head = b''
+while not head.endswith(b'\r\n\r\n'):
+    head += s.recv(1) or sys.exit('closed: ' + head.decode())
+if b' 200 ' not in head: sys.exit('refused: ' + head.decode() + s.recv(9999).decode())
+data = data.encode().decode('unicode_escape').replace('KEY', os.environ.get('API_KEY', '')).encode()
+if name == '-':
+    t = s
+else:
+    c = ssl.create_default_context()
+    c.check_hostname = False
+    t = c.wrap_socket(s, server_hostname=name)
+t.sendall(data)
+try:
+    while got := t.recv(65536): sys.stdout.write(got.decode('latin-1'))
+except (ssl.SSLError, ConnectionError) as e: print(e)
+";
+    let argv = ["python3", "-c", script, tunnel, name, bytes];
+    let output = sandbox.exec(command(&argv)).await.unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+fn get(path: &str, host: &str, more: &str) -> String {
+    format!("GET {path} HTTP/1.1\\r\\nHost: {host}\\r\\n{more}Connection: close\\r\\n\\r\\n")
+}
+
+fn credentials_are_sent_by_common_programs() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let authority = Authority::new();
+        let received = Received::default();
+        let repository = tempfile::tempdir().unwrap();
+        create_repository(repository.path());
+        let (heads, root) = (Arc::clone(&received), repository.path().to_owned());
+        let echo = move |head: &str, stream: &mut dyn std::io::Write| {
+            heads.lock().unwrap().push(head.to_owned());
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine")
+        };
+        let names = HashMap::from([
+            ("api.example".to_owned(), authority.serve("api.example", echo)),
+            (
+                "git.example".to_owned(),
+                authority.serve("git.example", move |head, stream| serve_git(&root, head, stream)),
+            ),
+        ]);
+        let roots = vec![authority.root.clone()];
+        let scene = Scene::with(Internet { names, roots, ..Internet::default() }, received);
+        let git = Credential {
+            name: "GIT".into(),
+            host: "git.example".into(),
+            placement: Placement::Basic { user: "x-access-token".into() },
+        };
+        let sandbox =
+            scene.open(&["api.example", "git.example"], &[], &[bearer("API_KEY", "api.example"), git]).await;
+        for (program, script) in [
+            ("curl", "curl -sS -H \"Authorization: Bearer $API_KEY\" https://api.example/curl"),
+            (
+                "python3",
+                "python3 -c 'import os, urllib.request as r; print(r.urlopen(r.Request(\"https://api.example/python\", headers={\"Authorization\": \
+                 \"Bearer \" + os.environ[\"API_KEY\"]})).read().decode())'",
+            ),
+        ] {
+            if sh(&sandbox, &format!("command -v {program}")).await.exit_code != 0 {
+                continue;
+            }
+            assert_eq!(out(&sandbox, script).await, "fine", "{program}");
+            let head = scene.received();
+            assert!(head.contains(&format!("Bearer {VALUE}\r\n")), "{program}: {head}");
+        }
+        assert!(
+            scene.journal().contains("true allowed_hosts: api.example; credentials: API_KEY"),
+            "{}",
+            scene.journal()
+        );
+        if sh(&sandbox, "command -v git").await.exit_code == 0 {
+            for url in
+                ["https://git.example/repo.git one", "https://x-access-token:$GIT@git.example/repo.git two"]
+            {
+                out(&sandbox, &format!("git clone -q {url}")).await;
+            }
+            assert_eq!(out(&sandbox, "cat one/file two/file").await, "content\ncontent");
+        }
+    })
+}
+
+fn create_repository(root: &Path) {
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@a.example", "-c", "init.defaultBranch=main"])
+            .args(args);
+        let output = git.current_dir(root).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    fs::create_dir(root.join("work")).unwrap();
+    git(&["init", "-q", "work"]);
+    fs::write(root.join("work/file"), "content\n").unwrap();
+    git(&["-C", "work", "add", "file"]);
+    git(&["-C", "work", "commit", "-q", "-m", "one"]);
+    git(&["clone", "-q", "--bare", "work", "repo.git"]);
+    git(&["-C", "repo.git", "update-server-info"]);
+}
+
+/// Serves the files of a repository to who has the token.
+fn serve_git(root: &Path, head: &str, stream: &mut dyn std::io::Write) -> std::io::Result<()> {
+    let expected =
+        format!("Basic {}", data_encoding::BASE64.encode(format!("x-access-token:{TOKEN}").as_bytes()));
+    if authorization(head) != expected {
+        return write!(
+            stream,
+            "HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"a\"\r\nContent-Length: 0\r\n\r\n"
+        );
+    }
+    let path = head.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
+    match fs::read(root.join(path.trim_start_matches('/'))) {
+        Ok(content) => {
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", content.len())?;
+            stream.write_all(&content)
+        }
+        Err(_) => write!(stream, "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"),
+    }
+}
+
+fn credentials_go_nowhere_else() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let scene = Scene::new();
+        let allowed = ["api.example", "other.example", "plain.example"];
+        let sandbox = scene.open(&allowed, &[], &[bearer("API_KEY", "api.example")]).await;
+        let key = "Authorization: Bearer KEY\\r\\n";
+        let control =
+            request(&sandbox, "api.example:443", "api.example", &get("/", "api.example", key)).await;
+        assert!(control.contains("200 OK") && scene.received().contains(VALUE), "the control: {control}");
+        for (what, tunnel, name, bytes, part) in [
+            (
+                "another header",
+                "api.example:443",
+                "api.example",
+                get("/", "api.example", "X-Meta: KEY\\r\\n"),
+                "403",
+            ),
+            ("the URL", "api.example:443", "api.example", get("/?a=KEY", "api.example", ""), "403"),
+            ("another Host", "api.example:443", "api.example", get("/", "other.example", key), "403"),
+            ("another port", "api.example:443", "api.example", get("/", "api.example:8443", key), "403"),
+            (
+                "an absolute URL",
+                "api.example:443",
+                "api.example",
+                get("https://other.example/", "api.example", key),
+                "403",
+            ),
+            (
+                "a URL without TLS",
+                "api.example:443",
+                "api.example",
+                get("http://api.example/", "api.example", key),
+                "400",
+            ),
+            (
+                "two hosts",
+                "api.example:443",
+                "api.example",
+                get("/", "api.example\\r\\nHost: other.example", key),
+                "400",
+            ),
+            (
+                "a folded header",
+                "api.example:443",
+                "api.example",
+                get("/", "api.example", "A: b\\r\\n Authorization: Bearer KEY\\r\\n"),
+                "400",
+            ),
+            ("another server name", "api.example:443", "other.example", get("/", "api.example", key), ""),
+            (
+                "the host in another tunnel",
+                "other.example:443",
+                "api.example",
+                get("/", "api.example", key),
+                "",
+            ),
+            ("without TLS", "api.example:443", "-", get("/", "api.example", key), "403"),
+            ("without TLS, elsewhere", "plain.example:80", "-", get("/echo", "plain.example", key), "403"),
+            (
+                "a tunnel in it",
+                "api.example:443",
+                "api.example",
+                "CONNECT other.example:443 HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n".into(),
+                "400",
+            ),
+        ] {
+            let answer = request(&sandbox, tunnel, name, &bytes).await;
+            assert!(answer.contains(part) && !answer.contains("200 OK"), "{what}: {answer}");
+            let received = scene.received();
+            assert!(!received.contains(VALUE) && !received.contains("koze_cred_"), "{what}: {received}");
+        }
+        // A tunnel to another host is not read: the placeholder leaves, and is worth nothing.
+        let script = "import ssl; ssl._create_default_https_context = ssl._create_unverified_context\n\
+                      import os, urllib.request as r\n\
+                      r.urlopen(r.Request('https://other.example/', headers={'Authorization': 'Bearer ' + os.environ['API_KEY']}))";
+        sandbox.exec(command(&["python3", "-c", script])).await.unwrap();
+        let received = scene.received();
+        assert!(received.contains("koze_cred_") && !received.contains(VALUE), "{received}");
+        // A second request on a connection is judged like the first, and what follows a body is no request.
+        let two = get("/one", "api.example", key).replace("Connection: close\\r\\n", "")
+            + &get("/two", "other.example", key);
+        let answer = request(&sandbox, "api.example:443", "api.example", &two).await;
+        let received = scene.received();
+        assert!(
+            answer.contains("403") && received.contains("/one") && !received.contains("/two"),
+            "{answer} {received}"
+        );
+        let smuggled = get("/", "api.example", "Content-Length: 5\\r\\nTransfer-Encoding: chunked\\r\\n")
+            + "0\\r\\n\\r\\nGET /smuggled HTTP/1.1\\r\\nHost: other.example\\r\\nAuthorization: Bearer KEY\\r\\n\\r\\n";
+        request(&sandbox, "api.example:443", "api.example", &smuggled).await;
+        assert!(!scene.received().contains(VALUE));
+        let journal = scene.journal();
+        for rule in [
+            "credentials: API_KEY is not for this request",
+            "server name: ",
+            "HTTP host: not that of the connection",
+        ] {
+            assert!(journal.contains(&format!("false {rule}")), "{rule}: {journal}");
+        }
+    })
+}
+
+fn credentials_in_responses_are_masked() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let scene = Scene::new();
+        let credentials = [bearer("API_KEY", "api.example"), bearer("GIT", "gzip.example")];
+        let sandbox = scene.open(&["api.example", "gzip.example"], &[], &credentials).await;
+        let bytes = get("/", "api.example", "Authorization: Bearer KEY\\r\\nAccept-Encoding: gzip\\r\\n");
+        let answer = request(&sandbox, "api.example:443", "api.example", &bytes).await;
+        let stars = "*".repeat(VALUE.len());
+        // In a header, and in the body.
+        assert!(
+            answer.contains(&format!("Bearer {stars}")) && answer.matches(&stars).count() == 2,
+            "{answer}"
+        );
+        assert!(answer.ends_with("\r\n\r\n") && !answer.contains(VALUE), "the whole body arrives: {answer}");
+        assert!(scene.received().to_ascii_lowercase().contains("accept-encoding: identity"));
+        let script = "curl -sS -H \"Authorization: Bearer $GIT\" https://gzip.example/";
+        if sh(&sandbox, "command -v curl").await.exit_code == 0 {
+            let answer = out(&sandbox, script).await;
+            assert!(answer.contains("compressed its response"), "{answer}");
+        }
+    })
+}
+
+fn credentials_are_not_in_the_sandbox() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let scene = Scene::new();
+        let sandbox = scene.open(&["api.example"], &[], &[bearer("API_KEY", "api.example")]).await;
+        let use_it = get("/", "api.example", "Authorization: Bearer KEY\\r\\n");
+        request(&sandbox, "api.example:443", "api.example", &use_it).await;
+        assert!(scene.received().contains(VALUE), "the control: the value was sent");
+        let env = out(&sandbox, "env").await;
+        assert!(env.contains("API_KEY=koze_cred_") && !env.contains(VALUE), "{env}");
+        for name in [
+            "SSL_CERT_FILE",
+            "NODE_EXTRA_CA_CERTS",
+            "REQUESTS_CA_BUNDLE",
+            "CURL_CA_BUNDLE",
+            "GIT_SSL_CAINFO",
+            "DENO_CERT",
+        ] {
+            assert!(env.contains(&format!("{name}=/var/lib/koze/certificates.pem")), "{name}: {env}");
+        }
+        // All that programs can read: files, environments and memory of all processes. The pattern is split, so that this search does
+        // not find itself.
+        let search = format!(
+            "v=$(printf '%s%s' {} {}); {{ find /etc /home /tmp /workspace /dev/shm /var /run /mnt -xdev -type f -size -2M -print0 2>/dev/null \
+             | xargs -0 grep -lF -e \"$v\" -e 'PRIVATE KEY' 2>/dev/null; \
+             for p in /proc/[0-9]*; do grep -lF -e \"$v\" $p/environ $p/cmdline 2>/dev/null; done; }}; true",
+            &VALUE[..9],
+            &VALUE[9..]
+        );
+        assert_eq!(out(&sandbox, &search).await, "");
+        let memory = r"
+import glob, sys
+value = (sys.argv[1] + sys.argv[2][::-1]).encode()
+print('own memory', value in open('/proc/self/mem', 'rb').read(0) or True)
+for maps in glob.glob('/proc/[0-9]*/maps'):
+    if maps.split('/')[2] == str(__import__('os').getpid()): continue
+    try:
+        mem = open(maps.replace('maps', 'mem'), 'rb')
+        for line in open(maps):
+            a, b = (int(x, 16) for x in line.split()[0].split('-'))
+            if b - a > 1 << 26: continue
+            try:
+                mem.seek(a)
+                if value in mem.read(b - a): print('FOUND', maps, line)
+            except (OSError, ValueError, OverflowError): pass
+    except OSError: pass
+";
+        let reversed: String = VALUE[9..].chars().rev().collect();
+        let found = sandbox.exec(command(&["python3", "-c", memory, &VALUE[..9], &reversed])).await.unwrap();
+        let found = String::from_utf8_lossy(&found.stdout).into_owned();
+        assert!(found.contains("own memory") && !found.contains("FOUND"), "{found}");
+        // An error of the proxy is read by programs, and the journal by people.
+        let refused =
+            request(&sandbox, "api.example:443", "api.example", &get("/", "api.example", "X-A: KEY\\r\\n"))
+                .await;
+        assert!(refused.contains("403") && !refused.contains(VALUE), "{refused}");
+        sandbox.exec(command(&["sh", "-c", "cp /proc/self/environ . ; env > env"])).await.unwrap();
+        scene.local.sleep().await.unwrap();
+        // Nothing of the state directory has it: sandboxes, snapshots, journals. The control is the file of the secrets.
+        let in_files = |directory: &Path| {
+            let grep = Command::new("grep").args(["-rlF", "-e", VALUE]).arg(directory).output().unwrap();
+            String::from_utf8(grep.stdout).unwrap()
+        };
+        assert_eq!(in_files(scene.state.path()), "");
+        assert!(in_files(scene.secrets.path()).contains("secrets.json"));
+        // The key of the authority is where no sandbox is.
+        let keys =
+            Command::new("grep").args(["-rl", "PRIVATE KEY"]).arg(scene.state.path()).output().unwrap();
+        let keys = String::from_utf8(keys.stdout).unwrap();
+        assert_eq!(keys.trim_end(), scene.state.path().join("egress-authority.key").display().to_string());
+    })
+}
+
+fn credentials_need_a_value_and_a_certificate() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let scene = Scene::new();
+        let credentials = [bearer("UNSET", "api.example"), bearer("API_KEY", "strange.example")];
+        let sandbox = scene.open(&["api.example", "strange.example"], &[], &credentials).await;
+        if sh(&sandbox, "command -v curl").await.exit_code != 0 {
+            return;
+        }
+        let unset = "curl -sS -H \"Authorization: Bearer $UNSET\" https://api.example/";
+        assert!(out(&sandbox, unset).await.contains("run `koze secret set UNSET`"));
+        // It takes effect without a restart.
+        Secrets::at(scene.secrets.path()).set("UNSET", "now-it-is-set").unwrap();
+        assert!(out(&sandbox, unset).await.contains("200") || scene.received().contains("now-it-is-set"));
+        // A server that only looks like the declared one gets nothing.
+        let strange =
+            out(&sandbox, "curl -sS -H \"Authorization: Bearer $API_KEY\" https://strange.example/").await;
+        assert!(strange.contains("cannot be reached with TLS: invalid peer certificate"), "{strange}");
+        assert!(!scene.received().contains(VALUE));
+        // A program that trusts only its own authorities.
+        let pinned =
+            sh(&sandbox, "env -u SSL_CERT_FILE curl -sS --cacert /dev/null https://api.example/").await;
+        assert_ne!(pinned.exit_code, 0);
+        crate::stage::until("the journal says why", async || {
+            scene
+                .journal()
+                .contains("false TLS ends in koze's proxy, whose certificate the program does not accept")
+        })
+        .await;
+    })
+}
+
+fn credentials_stay_the_same_for_a_sandbox() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let scene = Scene::new();
+        let credentials = [bearer("API_KEY", "api.example")];
+        let sandbox = scene.open(&["api.example"], &[], &credentials).await;
+        let first = out(&sandbox, "echo $API_KEY").await;
+        scene.local.sleep().await.unwrap();
+        assert_eq!(out(&sandbox, "echo $API_KEY").await, first);
+        let mut settings = settings();
+        settings.profile.allowed_hosts = vec!["api.example".to_owned()];
+        settings.profile.credentials = credentials.to_vec();
+        let other = scene.local.open(&id("other"), &settings).await.unwrap().sandbox;
+        assert_ne!(out(&other, "echo $API_KEY").await, first);
+        // The placeholder of one sandbox is worth nothing in another.
+        let bytes = get("/", "api.example", &format!("Authorization: Bearer {first}\\r\\n"));
+        request(&other, "api.example:443", "api.example", &bytes).await;
+        let received = scene.received();
+        assert!(received.contains(&first) && !received.contains(VALUE), "{received}");
+    })
+}
+
+fn egress_by_method_and_path() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let scene = Scene::new();
+        let allowed = ["GET api.example/v1/**", "other.example", "GET plain.example/echo"];
+        let sandbox = scene.open(&allowed, &["other.example/admin/**"], &[]).await;
+        let ask = async |host: &str, method: &str, path: &str| {
+            let bytes = get(path, host, "").replacen("GET", method, 1);
+            request(&sandbox, &format!("{host}:443"), host, &bytes).await
+        };
+        for (host, method, path, is_allowed) in [
+            ("api.example", "GET", "/v1/a", true),
+            ("api.example", "POST", "/v1/a", false),
+            ("api.example", "GET", "/v2/a", false),
+            ("api.example", "GET", "/v1/%2e%2e/v2", false),
+            ("other.example", "POST", "/any", true),
+            ("other.example", "GET", "/admin/a", false),
+            ("other.example", "GET", "/x/..%2fadmin/a", false),
+        ] {
+            let answer = ask(host, method, path).await;
+            assert_eq!(answer.starts_with("HTTP/1.1 200"), is_allowed, "{method} {host}{path}: {answer}");
+            assert_eq!(scene.received().contains(path), is_allowed, "{method} {host}{path}");
+        }
+        // Without TLS, through the proxy and in a tunnel.
+        for (path, is_allowed) in [("/echo", true), ("/other", false)] {
+            let answer = super::get(&sandbox, &format!("http://plain.example{path}")).await;
+            assert_eq!(super::status(&answer) != 403, is_allowed, "{answer}");
+            let answer = request(&sandbox, "plain.example:80", "-", &get(path, "plain.example", "")).await;
+            assert_eq!(super::status(&answer) != 403, is_allowed, "{answer}");
+        }
+        // What is not HTTP cannot be checked.
+        let answer = request(&sandbox, "api.example:443", "-", "SSH-2.0-x\\r\\n").await;
+        assert!(!answer.contains("HTTP"), "{answer}");
+        assert!(scene.journal().contains("false neither HTTP/1 nor TLS"), "{}", scene.journal());
+    })
+}

@@ -1,0 +1,95 @@
+//! The egress policy of sandboxes: `koze egress explain`, `koze list --egress`, and what a Worker cannot enforce.
+
+use insta::assert_snapshot;
+use koze_tests::Project;
+use serde_json::Value;
+
+use crate::common::{refused, shell};
+
+fn project() -> Project {
+    shell(
+        "#[sandbox(allowed_hosts = [\"api.example.com\", \"GET docs.example.com/v1/**\"], denied_hosts = [\"DELETE api.example.com\"], \
+         credentials(API_KEY(host = \"api.example.com\"), DOCS(host = \"GET docs.example.com/v1/**\", query = \"key\")))]\n\
+         pub struct ShellSandbox;",
+    )
+}
+
+#[test]
+fn a_worker_cannot_have_credentials_yet() {
+    let keys = "#[sandbox(internet = true, credentials(API_KEY(host = \"api.example.com\")))]\npub struct ShellSandbox;";
+    assert_snapshot!(refused(&shell(keys)), @r#"
+    error[K132]: `credentials` has no effect in a Worker: koze enforces it only for sandboxes on this machine
+     --> src/server/shell.sandbox.rs:3:28
+      |
+    3 | #[sandbox(internet = true, credentials(API_KEY(host = "api.example.com")))]
+      |                            ^^^^^^^^^^^
+      |
+      = help: remove it before you build the Worker, or use the sandboxes of this machine only, with `koze mcp`, `koze run` or `koze serve`, which need no build
+
+    1 error; nothing was written
+    "#);
+    let text = refused(&project());
+    assert!(
+        text.contains("the entry `GET docs.example.com/v1/**` of `allowed_hosts` has no effect in a Worker"),
+        "{text}"
+    );
+    assert!(
+        text.contains("the entry `DELETE api.example.com` of `denied_hosts` has no effect in a Worker"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_policy_is_listed() {
+    let run = project().koze(&["list", "--egress"]);
+    assert_snapshot!(run.stdout, @r"
+    shell
+      allow       api.example.com
+      allow       GET docs.example.com/v1/**
+      deny        DELETE api.example.com
+      credential  API_KEY for api.example.com, in `Authorization: Bearer`
+      credential  DOCS for GET docs.example.com/v1/**, in the parameter `key` of the query
+    ");
+    let json: Value =
+        serde_json::from_str(&project().koze(&["list", "--egress", "--format", "json"]).stdout).unwrap();
+    assert_eq!(json["egress"][0]["credentials"][0]["name"], "API_KEY");
+}
+
+#[test]
+fn a_request_is_explained() {
+    let explain = |args: &[&str]| project().koze(&[&["egress", "explain"], args].concat());
+    assert_snapshot!(explain(&["https://api.example.com/v2"]).stdout, @r"
+    shell: allowed by `allowed_hosts: api.example.com`
+      koze's proxy reads the request: TLS ends there
+      API_KEY: its placeholder is replaced in `Authorization: Bearer`
+    ");
+    for (args, part) in [
+        (&["https://docs.example.com/v1/a"][..], "DOCS: its placeholder"),
+        (&["https://docs.example.com/v1/../a"], "not in its normal form"),
+        (&["https://docs.example.com/v1/a", "--method", "POST"], "this POST request"),
+        (
+            &["https://api.example.com/", "--method", "delete"],
+            "refused by `denied_hosts: DELETE api.example.com`",
+        ),
+        (&["https://other.example.com/"], "`allowed_hosts` does not list it"),
+        (&["https://api.example.com:8443/"], "add `api.example.com:8443`"),
+    ] {
+        let run = explain(args);
+        let is_refused = !part.starts_with("DOCS");
+        assert!(run.stdout.contains(part), "{args:?}: {run:?}");
+        assert_eq!(run.code, i32::from(is_refused), "{args:?}: {run:?}");
+    }
+    // Without TLS there is no credential.
+    assert!(!explain(&["http://api.example.com/"]).stdout.contains("API_KEY"));
+    for args in [
+        &["api.example.com"][..],
+        &["https://u@api.example.com/"],
+        &["https://a.example/", "--sandbox", "none"],
+    ] {
+        let run = explain(args);
+        assert_eq!(run.code, 2, "{args:?}: {run:?}");
+    }
+    let json: Value =
+        serde_json::from_str(&explain(&["https://api.example.com/", "--format", "json"]).stdout).unwrap();
+    assert_eq!(json["requests"][0]["credentials"], serde_json::json!(["API_KEY"]));
+}
