@@ -26,7 +26,6 @@ mod drain;
 mod edit;
 mod environment;
 mod exec;
-pub mod frame;
 mod guest;
 mod harden;
 mod link;
@@ -35,7 +34,6 @@ mod memory;
 mod pool;
 mod process;
 mod programs;
-pub mod request;
 mod staging;
 pub mod streams;
 pub mod table;
@@ -43,6 +41,8 @@ mod token;
 mod wakeup;
 mod wire;
 mod work;
+
+pub use crate::{frame, request};
 
 use std::ffi::OsString;
 use std::io;
