@@ -22,9 +22,9 @@ const TIMEOUT_S: u64 = 120;
 /// How long a socket has to answer when it is tried.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the end of a container is looked for.
-const END_POLLS: usize = 100;
+const END_POLLS: usize = 200;
 /// The pause between.
-const END_PAUSE: Duration = Duration::from_millis(100);
+const END_PAUSE: Duration = Duration::from_millis(50);
 /// The longest part of an engine's message that an error contains, in characters.
 const MAX_MESSAGE: usize = 400;
 
@@ -49,9 +49,13 @@ impl Api {
     ///
     /// # Errors
     /// [`Code::Unavailable`] if there is none, with what was tried and how to start the engine.
-    pub(crate) async fn connect(kind: EngineKind) -> Result<Self> {
+    pub(crate) async fn connect(kind: EngineKind, address: Option<&str>) -> Result<Self> {
         let mut tried = String::new();
-        for address in find_addresses(kind)? {
+        let addresses = match address {
+            Some(address) => vec![address.to_owned()],
+            None => find_addresses(kind)?,
+        };
+        for address in addresses {
             let why = match open(&address) {
                 Ok(docker) => match tokio::time::timeout(PING_TIMEOUT, docker.ping()).await {
                     Ok(Ok(_)) => return Ok(Api { docker, kind }),
@@ -73,7 +77,16 @@ impl Api {
 
     /// Returns a container, if it exists.
     pub(crate) async fn inspect(&self, name: &str) -> Result<Option<Container>> {
-        let found: ContainerInspectResponse = match self.docker.inspect_container(name, None).await {
+        let mut inspected = self.docker.inspect_container(name, None).await;
+        for _ in 0..END_POLLS {
+            // podman has a state that Docker does not know, `stopped`, until it has cleaned up after a container.
+            if !matches!(inspected, Err(EngineError::JsonDataError { .. })) {
+                break;
+            }
+            tokio::time::sleep(END_PAUSE).await;
+            inspected = self.docker.inspect_container(name, None).await;
+        }
+        let found: ContainerInspectResponse = match inspected {
             Ok(found) => found,
             Err(error) if status(&error) == Some(404) => return Ok(None),
             Err(error) => return Err(self.failed("look at a container", error)),
@@ -204,7 +217,8 @@ impl Api {
     /// Converts an error of the engine.
     fn failed(&self, task: &str, error: EngineError) -> Error {
         let kind = self.kind;
-        let message = if status(&error).is_some() {
+        let is_answer = status(&error).is_some() || matches!(error, EngineError::JsonDataError { .. });
+        let message = if is_answer {
             format!("{kind} cannot {task}: {}", describe(&error))
         } else {
             let how = kind.how_to_start();

@@ -59,7 +59,13 @@ pub struct RunningSandbox {
 impl<B: Provider> Engine<B> {
     /// Opens the sandboxes of a session's directory. `guest` is the program that runs in containers. Asks no engine yet.
     pub fn new(kind: EngineKind, dir: &Path, guest: &'static [u8], base: B) -> Self {
-        Engine { handle: Arc::new(Handle(Arc::new(Shared::new(kind, dir, guest)))), base }
+        Engine { handle: Arc::new(Handle(Arc::new(Shared::new(kind, dir, guest, None)))), base }
+    }
+
+    /// The same for an engine that listens at an address, such as `unix:///run/podman/podman.sock`.
+    pub fn at(address: &str, kind: EngineKind, dir: &Path, guest: &'static [u8], base: B) -> Self {
+        let shared = Shared::new(kind, dir, guest, Some(address.to_owned()));
+        Engine { handle: Arc::new(Handle(Arc::new(shared))), base }
     }
 
     /// Returns the provider of everything but sandboxes.

@@ -23,6 +23,8 @@ const HASH: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Shared {
     kind: EngineKind,
+    /// The address of the engine, if it is not to be looked for.
+    address: Option<String>,
     api: OnceCell<Api>,
     pub(crate) records: Records,
     /// The label that tells the containers of this session's directory from all others.
@@ -35,9 +37,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(kind: EngineKind, dir: &Path, guest: &'static [u8]) -> Self {
+    pub(crate) fn new(kind: EngineKind, dir: &Path, guest: &'static [u8], address: Option<String>) -> Self {
         Shared {
             kind,
+            address,
             api: OnceCell::new(),
             records: Records::at(dir),
             state: short_hash(dir.as_os_str().as_encoded_bytes()),
@@ -49,7 +52,7 @@ impl Shared {
 
     /// Returns the engine. Connects to it on first use, so that listing sandboxes does not need it.
     pub(crate) async fn api(&self) -> Result<Api> {
-        self.api.get_or_try_init(|| Api::connect(self.kind)).await.cloned()
+        self.api.get_or_try_init(|| Api::connect(self.kind, self.address.as_deref())).await.cloned()
     }
 
     /// Returns the name of a sandbox's container.

@@ -10,7 +10,7 @@ use koze_core::id::SandboxId;
 use koze_core::sandbox::{Change, EndedPrograms, Place};
 use koze_core::time::now;
 use koze_guest::request::Request;
-use koze_protocol::operation::ProcessInfo;
+use koze_protocol::operation;
 use serde::de::IgnoredAny;
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -27,6 +27,13 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 const PAUSE_CHECK: Duration = Duration::from_secs(5);
 /// How long the guest has to list its processes before it is stopped.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The process ID of the guest in its container.
+const GUEST_ID: u32 = 1;
+/// How many programs are listed at most.
+const MAX_PROGRAMS: usize = 512;
+/// How much of a command line is read, in bytes.
+const MAX_COMMAND_LINE: u64 = 4096;
 
 /// The state that all handles of a sandbox share.
 #[derive(Debug)]
@@ -211,7 +218,9 @@ impl Inner {
             return Err(self.paused_error(api));
         }
         if found.state.running == Some(true) {
-            api.kill(&self.container).await?;
+            // If it is ending by itself, it cannot be killed.
+            let killed = api.kill(&self.container).await;
+            api.wait(&self.container).await.or(killed)?;
             api.wait(&self.container).await?;
         }
         Ok(())
@@ -329,12 +338,37 @@ impl Drop for Use {
     }
 }
 
-/// Returns the command lines of the processes that run.
+/// Returns the command lines of the programs that run, without the guest. They are read from `/proc` of the container, because
+/// most are not processes that the guest knows by ID.
 async fn list_programs(running: &Running) -> Vec<String> {
-    let Ok(call) = running.connection.call(&Request::Processes {}) else { return Vec::new() };
-    let Ok(listed) = call.finish::<IgnoredAny>().await else { return Vec::new() };
-    let all: Vec<ProcessInfo> = serde_json::from_slice(&listed.out).unwrap_or_default();
-    all.into_iter().filter(|process| process.exit.is_none()).map(|process| process.program).collect()
+    let listed = ask(running, &Request::List(Place { root: "/", path: "/proc" }.owned())).await;
+    let entries: Vec<Named> = serde_json::from_slice(&listed.unwrap_or_default()).unwrap_or_default();
+    let mut ids: Vec<u32> = entries.iter().filter_map(|entry| entry.name.parse().ok()).collect();
+    ids.retain(|id| *id != GUEST_ID);
+    ids.sort_unstable();
+    ids.truncate(MAX_PROGRAMS);
+    let mut programs = Vec::new();
+    for id in ids {
+        let (root, path) = ("/".to_owned(), format!("/proc/{id}/cmdline"));
+        let request = Request::Read(operation::Read { root, path, offset: 0, limit: MAX_COMMAND_LINE });
+        // One that has ended, or that only waits to be reaped, has none.
+        let Some(line) = ask(running, &request).await.filter(|line| !line.is_empty()) else { continue };
+        let words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        programs.push(words.collect::<Vec<_>>().join(" ").trim_end().to_owned());
+    }
+    programs
+}
+
+/// Returns the bytes that the guest answers with.
+async fn ask(running: &Running, request: &Request) -> Option<Vec<u8>> {
+    let answered = running.connection.call(request).ok()?.finish::<IgnoredAny>().await;
+    Some(answered.ok()?.out)
+}
+
+/// An entry of a directory, of which only the name matters.
+#[derive(serde::Deserialize)]
+struct Named {
+    name: String,
 }
 
 /// Puts a running sandbox to sleep when it was idle for long enough, and ends its calls if its container is paused.

@@ -22,6 +22,7 @@ use koze_core::time::millis;
 use koze_core::transfer::pieces;
 use koze_guest::request::{self, Exited, Request, Size};
 use koze_protocol::operation::{self, framed};
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use self::inner::{Inner, Running, State};
@@ -81,6 +82,11 @@ impl EngineSandbox {
         let explained =
             runtime::run_to_completion(async move { Ok(inner.explain_end(&running, known).await) }).await;
         explained.unwrap_or(error)
+    }
+
+    /// Returns the name of its container in the engine.
+    pub fn container_name(&self) -> &str {
+        &self.0.container
     }
 
     /// Puts it to sleep, even if it is in use: its programs end, and its files stay.
@@ -199,7 +205,8 @@ impl Sandbox for EngineSandbox {
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {
         let listed = self.ask::<IgnoredAny>(Request::List(path.owned())).await?;
-        serde_json::from_slice(&listed.out).map_err(|_| unexpected_error())
+        let entries: Vec<Listed> = serde_json::from_slice(&listed.out).map_err(|_| unexpected_error())?;
+        Ok(entries.into_iter().map(|Listed { name, stat }| Entry { name, stat }).collect())
     }
 
     async fn stat(&self, path: Place<'_>) -> Result<Stat> {
@@ -252,6 +259,14 @@ impl Sandbox for EngineSandbox {
         let inner = Arc::clone(&self.0);
         runtime::run_to_completion(async move { inner.destroy().await }).await
     }
+}
+
+/// An entry of a directory, as the guest lists it.
+#[derive(Deserialize)]
+struct Listed {
+    name: String,
+    #[serde(flatten)]
+    stat: Stat,
 }
 
 /// The error for an answer of the guest that this process does not understand.
