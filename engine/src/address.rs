@@ -64,19 +64,31 @@ pub const VARIABLES: [&str; 7] = [
     "XDG_RUNTIME_DIR",
 ];
 
+/// Where an engine may listen.
+#[derive(Debug, Clone)]
+pub(crate) struct Address {
+    /// The address.
+    pub(crate) url: String,
+    /// How errors name it: models read them, so they contain no path of this machine that a user has chosen.
+    pub(crate) label: String,
+}
+
 /// Returns the addresses to try, the best one first.
 ///
 /// # Errors
 /// [`Code::InvalidInput`] if a Docker context does not exist or cannot be used.
-pub(crate) fn find_addresses(kind: EngineKind) -> Result<Vec<String>> {
+pub(crate) fn find_addresses(kind: EngineKind) -> Result<Vec<Address>> {
     let named = match kind {
-        EngineKind::Docker => variable("DOCKER_HOST").map(Ok).or_else(|| find_context().transpose()),
-        EngineKind::Podman => variable("CONTAINER_HOST").map(Ok),
+        EngineKind::Docker => match variable("DOCKER_HOST") {
+            Some(url) => Some((url, "the address in `DOCKER_HOST`")),
+            None => find_context()?.map(|url| (url, "the address of the Docker context")),
+        },
+        EngineKind::Podman => variable("CONTAINER_HOST").map(|url| (url, "the address in `CONTAINER_HOST`")),
     };
-    match named {
-        Some(address) => Ok(vec![address?]),
-        None => Ok(default_addresses(kind)),
-    }
+    Ok(match named {
+        Some((url, label)) => vec![Address { url, label: label.to_owned() }],
+        None => default_addresses(kind),
+    })
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -87,30 +99,34 @@ fn home() -> Option<PathBuf> {
     variable(if cfg!(windows) { "USERPROFILE" } else { "HOME" }).map(PathBuf::from)
 }
 
-fn default_addresses(kind: EngineKind) -> Vec<String> {
+fn default_addresses(kind: EngineKind) -> Vec<Address> {
     let mut addresses = Vec::new();
     if cfg!(windows) {
-        addresses.push(match kind {
-            EngineKind::Docker => "npipe:////./pipe/docker_engine".to_owned(),
-            EngineKind::Podman => "npipe:////./pipe/podman-machine-default".to_owned(),
-        });
+        let url = match kind {
+            EngineKind::Docker => "npipe:////./pipe/docker_engine",
+            EngineKind::Podman => "npipe:////./pipe/podman-machine-default",
+        };
+        addresses.push(Address { url: url.to_owned(), label: url.to_owned() });
         return addresses;
     }
-    let mut add_in = |dir: Option<PathBuf>, path: &str| {
-        addresses.extend(dir.map(|dir| format!("unix://{}", dir.join(path).display())));
+    let mut add_in = |dir: Option<PathBuf>, name: &str, path: &str| {
+        addresses.extend(dir.map(|dir| Address {
+            url: format!("unix://{}", dir.join(path).display()),
+            label: format!("{name}/{path}"),
+        }));
     };
     let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
     match kind {
         EngineKind::Docker => {
-            add_in(Some("/var/run".into()), "docker.sock");
+            add_in(Some("/var/run".into()), "/var/run", "docker.sock");
             // Rootless Docker, and Docker Desktop on a Mac.
-            add_in(runtime, "docker.sock");
-            add_in(home(), ".docker/run/docker.sock");
+            add_in(runtime, "$XDG_RUNTIME_DIR", "docker.sock");
+            add_in(home(), "~", ".docker/run/docker.sock");
         }
         EngineKind::Podman => {
-            add_in(runtime, "podman/podman.sock");
-            add_in(Some("/run".into()), "podman/podman.sock");
-            add_in(home(), ".local/share/containers/podman/machine/podman.sock");
+            add_in(runtime, "$XDG_RUNTIME_DIR", "podman/podman.sock");
+            add_in(Some("/run".into()), "/run", "podman/podman.sock");
+            add_in(home(), "~", ".local/share/containers/podman/machine/podman.sock");
         }
     }
     addresses

@@ -15,7 +15,7 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use futures_util::StreamExt as _;
 use koze_core::error::{Code, Error, Result};
 
-use crate::address::{EngineKind, find_addresses};
+use crate::address::{Address, EngineKind, find_addresses};
 
 /// The timeout of a request that only asks for something, and of the start of an answer to any other.
 const TIMEOUT_S: u64 = 120;
@@ -52,11 +52,11 @@ impl Api {
     pub(crate) async fn connect(kind: EngineKind, address: Option<&str>) -> Result<Self> {
         let mut tried = String::new();
         let addresses = match address {
-            Some(address) => vec![address.to_owned()],
+            Some(url) => vec![Address { url: url.to_owned(), label: "its address".to_owned() }],
             None => find_addresses(kind)?,
         };
-        for address in addresses {
-            let why = match open(&address) {
+        for Address { url, label } in addresses {
+            let why = match open(&url) {
                 Ok(docker) => match tokio::time::timeout(PING_TIMEOUT, docker.ping()).await {
                     Ok(Ok(_)) => return Ok(Api { docker, kind }),
                     Ok(Err(error)) => describe(&error),
@@ -64,7 +64,9 @@ impl Api {
                 },
                 Err(why) => why,
             };
-            let _ = write!(tried, "\n  {address}: {why}");
+            let path = url.split_once("://").map_or(url.as_str(), |(_, path)| path);
+            let why = why.replace(path, &label);
+            let _ = write!(tried, "\n  {label}: {why}");
         }
         let message = format!("{kind} does not answer: {}. Tried:{tried}", kind.how_to_start());
         Err(Error::new(Code::Unavailable, message))
