@@ -137,7 +137,11 @@ impl<B: Provider> Engine<B> {
     /// [`Code::Unavailable`] if the engine does not answer.
     pub async fn remove_leftovers(&self) -> Result<usize> {
         let shared = Arc::clone(self.shared());
-        runtime::run_to_completion(async move { shared.remove_leftovers().await }).await
+        runtime::run_to_completion(async move {
+            let _one = shared.creating.lock().await;
+            shared.remove_leftovers().await
+        })
+        .await
     }
 }
 
@@ -155,6 +159,7 @@ async fn open(shared: Arc<Shared>, id: SandboxId, settings: Settings) -> Result<
     if let Some(inner) = find(&shared, &id)? {
         return Ok(opened(inner, false));
     }
+    shared.clean_once().await?;
     let record = Record::new(&id, &settings);
     shared.records.write(&id, &record)?;
     let inner = shared.enter(&id, record);

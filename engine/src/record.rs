@@ -212,7 +212,8 @@ pub fn list_recorded(dir: &Path) -> Result<Vec<Recorded>> {
         let is_running = records.is_claimed(&id);
         Recorded { id, record, is_running }
     };
-    Ok(records.list()?.into_iter().map(recorded).collect())
+    let complete = records.list()?.into_iter().filter(|(_, record)| record.is_complete);
+    Ok(complete.map(recorded).collect())
 }
 
 #[cfg(test)]
@@ -233,7 +234,8 @@ mod tests {
         let profile = Profile::new("python", "python:3.12", Size { memory_mib: 256, disk_mb: 500 });
         let settings = Settings { profile, sleep_after: Duration::from_secs(1), size: None };
         for session in ["one", "two"] {
-            records.write(&id(session), &Record::new(&id(session), &settings)).unwrap();
+            let record = Record { is_complete: true, ..Record::new(&id(session), &settings) };
+            records.write(&id(session), &record).unwrap();
         }
         let listed = list_recorded(&dir).unwrap();
         assert_eq!(listed.len(), 2);

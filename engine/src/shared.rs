@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use data_encoding::HEXLOWER;
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     /// The program of the guest.
     pub(crate) guest: &'static [u8],
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
+    is_clean: AtomicBool,
     /// Held while a sandbox is created.
     pub(crate) creating: AsyncMutex<()>,
 }
@@ -46,6 +48,7 @@ impl Shared {
             state: short_hash(dir.as_os_str().as_encoded_bytes()),
             guest,
             sandboxes: Mutex::default(),
+            is_clean: AtomicBool::new(false),
             creating: AsyncMutex::default(),
         }
     }
@@ -82,11 +85,13 @@ impl Shared {
         self.sandboxes().remove(&id.key());
     }
 
-    /// Removes the containers of this directory that no sandbox has. Returns how many there were.
+    /// Removes the containers of this directory that no sandbox has, and what is left of sandboxes that were not created to their
+    /// end. Returns how many containers there were. The caller holds `creating`.
     pub(crate) async fn remove_leftovers(&self) -> Result<usize> {
-        let _one = self.creating.lock().await;
         let api = self.api().await?;
-        let known: Vec<_> = self.records.list()?.iter().map(|(id, _)| self.container_name(id)).collect();
+        let (complete, incomplete): (Vec<_>, Vec<_>) =
+            self.records.list()?.into_iter().partition(|(_, record)| record.is_complete);
+        let known: Vec<_> = complete.iter().map(|(id, _)| self.container_name(id)).collect();
         let mut count = 0;
         for name in api.list(&format!("{STATE_LABEL}={}", self.state)).await? {
             if !known.contains(&name) {
@@ -94,7 +99,18 @@ impl Shared {
                 count += 1;
             }
         }
+        for (id, _) in incomplete {
+            self.records.remove(&id)?;
+        }
         Ok(count)
+    }
+
+    /// Removes leftovers before the first sandbox is created in this process.
+    pub(crate) async fn clean_once(&self) -> Result<()> {
+        if !self.is_clean.swap(true, Ordering::AcqRel) {
+            self.remove_leftovers().await?;
+        }
+        Ok(())
     }
 
     /// Returns the sandboxes of this process.
