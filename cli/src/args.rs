@@ -27,8 +27,8 @@ pub use self::script::{Script, ScriptAction};
 pub use self::secret::{Secret, SecretAction, StateArgs};
 pub use self::serve::Serve;
 pub use self::session::{
-    AgentArgs, Call, Cp, Demo, DemoTools, Destroy, LocalImage, Mcp, OfferArgs, RemoteArgs, SERVER, SESSION,
-    Sandboxes, SessionArgs, Supervise,
+    AgentArgs, Call, Cp, Demo, DemoTools, Destroy, EngineName, LocalImage, Mcp, OfferArgs, RemoteArgs,
+    SERVER, SESSION, Sandboxes, SessionArgs, Supervise,
 };
 pub use self::snapshot::{Snapshot, SnapshotAction, SnapshotArgs};
 pub use self::tips::only_safe_tips;

@@ -8,6 +8,7 @@
 
 #[cfg(target_os = "linux")]
 pub mod archive;
+pub mod calls;
 #[cfg(target_os = "linux")]
 pub mod channel;
 #[cfg(target_os = "linux")]
@@ -16,6 +17,7 @@ pub mod client;
 pub mod container;
 #[cfg(target_os = "linux")]
 mod files;
+pub mod frame;
 pub mod kills;
 pub mod message;
 #[cfg(target_os = "linux")]
@@ -25,6 +27,7 @@ mod place;
 #[cfg(target_os = "linux")]
 mod process;
 pub mod recording;
+pub mod request;
 pub mod roster;
 #[cfg(target_os = "linux")]
 mod search;

@@ -68,6 +68,7 @@ impl StateArgs {
             config: None,
             state: self.state.clone(),
             session: session.unwrap_or(SESSION).to_owned(),
+            engine: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{OfferArgs, SessionArgs, StateArgs};
+use super::{EngineName, OfferArgs, SessionArgs, StateArgs};
 
 /// `koze serve`.
 #[derive(Debug, Args)]
@@ -34,6 +34,10 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
+    /// Run new sandboxes in containers of this engine, from the declared images [default: namespaces of this machine]
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: Option<EngineName>,
+
     /// The options that select the state directory.
     #[command(flatten)]
     pub state: StateArgs,
@@ -42,7 +46,7 @@ pub struct Serve {
 impl Serve {
     /// Returns the options that select the default session.
     pub fn default_session(&self) -> SessionArgs {
-        SessionArgs { config: self.config.clone(), ..self.state.in_session(None) }
+        SessionArgs { config: self.config.clone(), engine: self.engine, ..self.state.in_session(None) }
     }
 }
 

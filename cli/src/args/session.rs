@@ -32,6 +32,30 @@ pub struct SessionArgs {
     /// The session; sandboxes of different sessions share nothing
     #[arg(long, value_name = "SESSION", default_value = SESSION)]
     pub session: String,
+
+    /// Run new sandboxes in containers of this engine, from the declared image. The sandboxes of a session all run in the same
+    /// way [default: namespaces of this machine, or as its sandboxes run already]
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: Option<EngineName>,
+}
+
+/// A container engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineName {
+    /// Docker, at `DOCKER_HOST`, in the current context or at its usual socket
+    Docker,
+    /// podman, at `CONTAINER_HOST` or at its usual sockets
+    Podman,
+}
+
+#[cfg(target_os = "linux")]
+impl From<EngineName> for crate::provider::EngineKind {
+    fn from(name: EngineName) -> Self {
+        match name {
+            EngineName::Docker => Self::Docker,
+            EngineName::Podman => Self::Podman,
+        }
+    }
 }
 
 /// The option that selects a server instead of this machine.
@@ -259,4 +283,8 @@ pub struct Supervise {
     /// The session
     #[arg(long)]
     pub session: String,
+
+    /// The engine of its containers
+    #[arg(long)]
+    pub engine: Option<EngineName>,
 }

@@ -55,6 +55,9 @@ impl ServerCommand {
         if let Some(image) = offer.image.and_then(|image| image.to_possible_value()) {
             command.push("--image", image.get_name().to_owned());
         }
+        if let Some(engine) = session.engine.and_then(|engine| engine.to_possible_value()) {
+            command.push("--engine", engine.get_name().to_owned());
+        }
         Ok(command)
     }
 

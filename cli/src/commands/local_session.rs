@@ -13,7 +13,7 @@ use crate::args::{self, Format, ProjectArgs};
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
 use crate::generate;
-use crate::provider::{self, Surveyed};
+use crate::provider::{self, EngineKind, Surveyed};
 use crate::session::{self, Client, State};
 
 /// A session on this machine.
@@ -27,7 +27,10 @@ impl LocalSession {
     pub(super) fn find(args: &args::SessionArgs) -> Result<Self, ExitCode> {
         let session = session::session(&args.session)
             .map_err(|error| show::usage(&format!("--session: {}", error.message)))?;
-        Ok(LocalSession { state: state(&args.project, args.state.as_deref())?, session })
+        let state = state(&args.project, args.state.as_deref())?;
+        let state = state.with_engine(args.engine.map(EngineKind::from));
+        state.engine_of(&session).map_err(|error| failed(&error))?;
+        Ok(LocalSession { state, session })
     }
 
     /// Returns the session that holds the scripts of the selected agent. An agent shares the store of the session with its

@@ -17,11 +17,13 @@ use super::with_wrangler::opened;
 use crate::args::{self, Format, ProjectArgs};
 use crate::dev::{environment, secrets, token};
 use crate::mcp::offers::Offers;
+use crate::provider::EngineKind;
 use crate::serve::{HttpServer, Listen, Tenant};
 use crate::session::State;
 
 pub(super) fn run(args: &args::Serve) -> Result<ExitCode, ExitCode> {
     let state = local_session::state(&args.state.project, args.state.state.as_deref())?;
+    let state = state.with_engine(args.engine.map(EngineKind::from));
     let listen = Listen::new(SocketAddr::new(args.host, args.port), &args.allow_origin)
         .map_err(|why| show::usage(&why))?
         .with_any_host();

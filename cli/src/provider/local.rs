@@ -21,6 +21,7 @@ pub(crate) use koze_local::{
     block_on, trees,
 };
 
+use super::engine::{list_containers, survey_containers};
 use super::{AttachedProgram, MachineProvider, MachineSandbox, TreePipe};
 
 /// The variable for servers of a test, which sandboxes reach by name: `NAME=ADDRESS`, separated by commas. Only a program
@@ -41,6 +42,10 @@ pub(crate) fn init() -> Option<ExitCode> {
 /// # Errors
 /// As [`Local::new`] and [`Local::with_journal`].
 pub(crate) fn open(dir: &Path, secrets: Secrets, journal: PathBuf) -> Result<impl MachineProvider + use<>> {
+    open_local(dir, secrets, journal)
+}
+
+pub(super) fn open_local(dir: &Path, secrets: Secrets, journal: PathBuf) -> Result<Local> {
     open_with_images(dir)?.with_secrets(secrets).with_journal(journal)
 }
 
@@ -98,12 +103,22 @@ pub(crate) fn open_snapshots(
     Ok(session.workspaces().snapshots(workspace)?)
 }
 
+/// Returns whether the directory of a session has sandboxes of namespaces.
+///
+/// # Errors
+/// As [`Local::look`].
+pub(crate) fn has_namespaces(dir: &Path) -> Result<bool> {
+    Ok(dir.is_dir() && !Local::look(dir)?.is_empty())
+}
+
 /// Lists the sandboxes in the directory of a session, without starting anything.
 ///
 /// # Errors
 /// As [`Local::look`].
 pub(crate) fn list_sandboxes(dir: &Path) -> Result<Vec<(SessionId, Info)>> {
-    Local::look(dir)
+    let mut all = Local::look(dir)?;
+    all.extend(list_containers(dir)?);
+    Ok(all)
 }
 
 /// Describes the sandboxes in the directory of a session, without starting anything.
@@ -111,7 +126,9 @@ pub(crate) fn list_sandboxes(dir: &Path) -> Result<Vec<(SessionId, Info)>> {
 /// # Errors
 /// As [`Local::survey`].
 pub(crate) fn survey_sandboxes(dir: &Path) -> Result<Vec<Surveyed>> {
-    Local::survey(dir)
+    let mut all = Local::survey(dir)?;
+    all.extend(survey_containers(dir)?);
+    Ok(all)
 }
 
 /// Returns which hosts the sandboxes in the directory of a session reached and were refused, oldest first.
@@ -158,6 +175,10 @@ impl MachineSandbox for LocalSandbox {
         Ok((new, room))
     }
 
+    async fn finish_file(&self, _: &NewFile) -> Result<()> {
+        Ok(())
+    }
+
     async fn pack_tree(&self, path: &str) -> Result<TreePipe<()>> {
         let koze_local::TreePipe { pipe, outcome } = self.pack_tree(path).await?;
         Ok(TreePipe { pipe, done: outcome.packed().boxed() })
@@ -199,6 +220,8 @@ impl AttachedProgram for Attached {
     fn process(&self) -> &LocalProcess {
         self.process()
     }
+
+    async fn finish_output(&self) {}
 
     fn take_note(&self) -> Option<String> {
         self.take_note()

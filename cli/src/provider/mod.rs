@@ -2,10 +2,11 @@
 //! namespaces: `doctor/namespaces.rs` and `commands/prove`.
 //!
 //! The supervisor of a session is generic over two traits. Commands that need no supervisor call functions, which take the
-//! directory of a session. A second provider implements the traits in a module next to `local`. These functions and
-//! `koze supervise` then choose between the two.
+//! directory of a session. There are two providers: `local` has the sandboxes of namespaces, `engine` those of containers.
+//! `koze supervise` chooses between the two, and the functions know the sandboxes of both.
 
 mod builds;
+mod engine;
 mod local;
 
 use std::fs::File;
@@ -19,10 +20,11 @@ use koze_core::{Profiles, Provider, Result, Sandbox, SessionId};
 pub(crate) use self::builds::{
     BuildEgress, BuildProgram, BuildSandboxes, TIMEOUT as BUILD_TIMEOUT, is_of_sandbox,
 };
+pub(crate) use self::engine::{ENGINE_VARIABLES, EngineKind, has_containers, open_engine};
 pub(crate) use self::local::{
     AttachedStreams, CallsQuery, Connections, IMAGES, Measured, Objects, Proof, Reached, Secrets, Surveyed,
-    TEST_NAMES, archives, block_on, find_programs, images_directory, init, list_sandboxes, open,
-    open_snapshots, read_calls, read_egress, serve_objects, survey_sandboxes, trees,
+    TEST_NAMES, archives, block_on, find_programs, has_namespaces, images_directory, init, list_sandboxes,
+    open, open_snapshots, read_calls, read_egress, serve_objects, survey_sandboxes, trees,
 };
 
 /// A provider whose sandboxes run in, or next to, this process.
@@ -49,6 +51,9 @@ pub(crate) trait MachineSandbox: Sandbox {
     /// Creates a file at a path that does not exist. Returns it, and how many bytes the sandbox has room for.
     fn create_file(&self, path: &str) -> impl Future<Output = Result<(Self::NewFile, u64)>> + Send;
 
+    /// Puts what was written to a new file into the sandbox, at the path that it was created for.
+    fn finish_file(&self, new: &Self::NewFile) -> impl Future<Output = Result<()>> + Send;
+
     /// Serializes a file or tree, which [`trees::unpack`] reads.
     fn pack_tree(&self, path: &str) -> impl Future<Output = Result<TreePipe<()>>> + Send;
 
@@ -62,7 +67,7 @@ pub(crate) trait MachineSandbox: Sandbox {
     fn unpack_archive(&self, path: &str) -> impl Future<Output = Result<TreePipe<()>>> + Send;
 
     /// A program whose standard streams belong to the caller.
-    type Attached: AttachedProgram<Process = Self::Process>;
+    type Attached: AttachedProgram;
 
     /// Starts a program whose standard streams belong to the caller.
     fn attach(
@@ -84,6 +89,9 @@ pub(crate) trait AttachedProgram: Send + Sync {
 
     /// Returns its process. It has no output to read.
     fn process(&self) -> &Self::Process;
+
+    /// Waits until the output of the program, which has ended, is in its streams.
+    fn finish_output(&self) -> impl Future<Output = ()> + Send;
 
     /// Takes the reason why it was killed, if its exit code does not tell.
     fn take_note(&self) -> Option<String>;

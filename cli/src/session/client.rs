@@ -12,10 +12,10 @@ use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;
 
 use super::message::{Act, Answer, Ask, Request, decode_output};
-use super::program::{IDLE, READY, program};
+use super::program::{IDLE, READY, program_for};
 use super::state::{self, State};
 use super::wire;
-use crate::provider::{self, IMAGES, Measured, TEST_NAMES};
+use crate::provider::{self, ENGINE_VARIABLES, IMAGES, Measured, TEST_NAMES};
 
 /// The number of attempts to reach a supervisor that is just exiting.
 const MAX_ATTEMPTS: usize = 50;
@@ -123,7 +123,7 @@ impl Client {
     pub async fn stop(&self) -> Result<()> {
         match self.connect() {
             Ok(stream) => {
-                let request = Request { program: program().to_owned(), ask: Ask::Do(Act::Stop) };
+                let request = Request { program: self.program()?, ask: Ask::Do(Act::Stop) };
                 if let Some(mut stream) = send_request(stream, &request).await? {
                     let _ = wire::receive::<Answer>(&mut stream).await;
                 }
@@ -149,7 +149,7 @@ impl Client {
             Err(error) if has_no_listener(&error) => return Ok(Vec::new()),
             Err(error) => return Err(self.state.named_in(unreachable(error))),
         };
-        let request = Request { program: program().to_owned(), ask: Ask::Do(Act::Measure) };
+        let request = Request { program: self.program()?, ask: Ask::Do(Act::Measure) };
         let Some(mut stream) = send_request(stream, &request).await? else { return Ok(Vec::new()) };
         match wire::receive::<Answer>(&mut stream).await {
             Ok(Some(Answer::Measured(measured))) => Ok(measured),
@@ -184,7 +184,7 @@ impl Client {
 
     /// Sends a request and waits until the supervisor begins.
     pub(super) async fn begin(&self, ask: Ask) -> Result<Stream> {
-        let request = Request { program: program().to_owned(), ask };
+        let request = Request { program: self.program()?, ask };
         for _ in 0..MAX_ATTEMPTS {
             let stream = match self.connect() {
                 Ok(stream) => stream,
@@ -200,6 +200,11 @@ impl Client {
             tokio::time::sleep(PAUSE).await;
         }
         Err(Error::new(Code::Unavailable, "the supervisor of this session keeps ending"))
+    }
+
+    /// Identifies the supervisor that answers this client.
+    fn program(&self) -> Result<String> {
+        Ok(program_for(self.state.engine_of(&self.session)?))
     }
 
     fn connect(&self) -> io::Result<UnixStream> {
@@ -247,11 +252,21 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     }
     let mut command = Command::new("/proc/self/exe");
     command.arg("supervise").arg("--state").arg(state.dir());
+    let engine = state.engine_of(session)?;
+    if let Some(engine) = engine {
+        command.args(["--engine", engine.program()]);
+    }
     // As one argument, because a session's name may start with a hyphen.
     command.arg(format!("--session={}", session.session()));
     // The supervisor outlives this command, so it must not inherit the shell's environment.
     command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     for name in [IDLE, TEST_NAMES] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    // The engine may listen anywhere.
+    for name in ENGINE_VARIABLES.into_iter().filter(|_| engine.is_some()) {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }

@@ -186,6 +186,7 @@ async fn attend<A: AttachedProgram>(
         () = follow_client(process, read, &held) => return Ok(None),
     };
     kill.release();
+    attached.finish_output().await;
     let answer = match exit {
         Ok(Some(Exit { code })) => Answer::Exited { code, note: attached.take_note() },
         Ok(None) => Answer::Exited { code: TIMED_OUT, note: None },

@@ -169,6 +169,7 @@ async fn handle_request(
     if !matches!(wire::receive::<bool>(read).await, Ok(Some(true))) {
         return Ok(None);
     }
+    sandbox.finish_file(&new).await.map_err(|error| upload.reworded(error))?;
     let (stat, is_new) = upload.finish_staged().await?;
     Ok(Some(Answer::Wrote { stat, is_new }))
 }

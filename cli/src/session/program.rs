@@ -3,13 +3,21 @@
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 
+use crate::provider::EngineKind;
+
 /// The line that a supervisor prints when it listens.
 pub(super) const READY: &str = "ready";
 /// The variable for the idle timeout of a supervisor, in milliseconds.
 pub(super) const IDLE: &str = "KOZE_SUPERVISOR_IDLE_MS";
 
+/// Identifies this program, with the engine of the sandboxes that it supervises.
+pub(super) fn program_for(engine: Option<EngineKind>) -> String {
+    let engine = engine.map_or(String::new(), |engine| format!(" {engine}"));
+    format!("{}{engine}", program())
+}
+
 /// Identifies this program: its version, and the file it was started from, which an upgrade may have replaced.
-pub(super) fn program() -> &'static str {
+fn program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let version = env!("CARGO_PKG_VERSION");

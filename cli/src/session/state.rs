@@ -15,7 +15,7 @@ use koze_core::{Code, Error, Result, SessionId};
 use sha2::{Digest, Sha256};
 
 use crate::home;
-use crate::provider::Secrets;
+use crate::provider::{self, EngineKind, Secrets};
 use crate::trust::{self, Distrust};
 
 /// The source of an error about a state directory.
@@ -45,10 +45,14 @@ pub struct State {
     dir: PathBuf,
     /// The package, if the directory's place depends on it.
     project: Option<PathBuf>,
+    /// The engine that the command names for new sandboxes.
+    engine: Option<EngineKind>,
 }
 
 /// The file that names the package of a state directory.
 const PROJECT: &str = "project";
+/// The file that names the engine of a session's containers.
+const ENGINE: &str = "engine";
 /// The directory of the sessions.
 const SESSIONS: &str = "sessions";
 /// The directory of the tenants of `koze serve`.
@@ -91,7 +95,7 @@ impl State {
     /// # Errors
     /// Returns [`Code::PermissionDenied`] if another user owns it, or can write to it or to a parent directory.
     pub fn at(dir: PathBuf) -> Result<Self> {
-        let state = State { dir, project: None };
+        let state = State { dir, project: None, engine: None };
         state.check_trust().map_err(|why| Error::new(Code::PermissionDenied, why.to_string()))?;
         Ok(state)
     }
@@ -101,12 +105,13 @@ impl State {
     /// # Errors
     /// As [`State::at`].
     pub fn of_tenant(&self, tenant: &str) -> Result<Self> {
-        Self::at(self.dir.join(TENANTS).join(short_hash(tenant.as_bytes())))
+        let dir = self.dir.join(TENANTS).join(short_hash(tenant.as_bytes()));
+        Ok(State { engine: self.engine, ..Self::at(dir)? })
     }
 
     /// Returns a state directory that the starting command has checked. [`State::make`] checks it again.
     pub(crate) fn handed(dir: PathBuf) -> Self {
-        State { dir, project: None }
+        State { dir, project: None, engine: None }
     }
 
     /// Checks that the existing part of the path belongs to this user alone.
@@ -152,6 +157,59 @@ impl State {
     /// Returns the path of the directory.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Sets the engine in whose containers new sandboxes run.
+    #[must_use]
+    pub(crate) fn with_engine(self, engine: Option<EngineKind>) -> Self {
+        State { engine: engine.or(self.engine), ..self }
+    }
+
+    /// Returns the engine in whose containers the sandboxes of a session run, if they are no namespaces. All sandboxes of a
+    /// session run in the same way: those that exist decide.
+    ///
+    /// # Errors
+    /// Returns [`Code::InvalidInput`] if the command names another engine, and [`Code::Unavailable`] if the directory cannot
+    /// be read.
+    pub(crate) fn engine_of(&self, session: &SessionId) -> Result<Option<EngineKind>> {
+        let dir = self.sandboxes(session);
+        let in_use = if provider::has_containers(&dir)? {
+            self.recorded_engine(session)
+        } else if self.engine.is_none() || provider::has_namespaces(&dir)? {
+            None
+        } else {
+            return Ok(self.engine);
+        };
+        match (self.engine, in_use) {
+            (Some(wanted), in_use) if in_use != Some(wanted) => {
+                let place = in_use
+                    .map_or("namespaces of this machine".to_owned(), |kind| format!("containers of {kind}"));
+                let message = format!(
+                    "the sandboxes of the session `{}` run in {place}: leave out `--engine`, use another `--session`, or destroy them with `koze destroy --all`",
+                    session.session()
+                );
+                Err(Error::new(Code::InvalidInput, message))
+            }
+            (_, in_use) => Ok(in_use),
+        }
+    }
+
+    fn recorded_engine(&self, session: &SessionId) -> Option<EngineKind> {
+        let name = fs::read_to_string(self.sandboxes(session).join(ENGINE)).ok()?;
+        EngineKind::from_program(name.trim())
+    }
+
+    /// Records the engine of a session's sandboxes.
+    ///
+    /// # Errors
+    /// Returns [`Code::Unavailable`] if the directory cannot be written to.
+    pub(crate) fn record_engine(&self, session: &SessionId, engine: EngineKind) -> Result<()> {
+        let dir = self.sandboxes(session);
+        let written = fs::create_dir_all(&dir).and_then(|()| fs::write(dir.join(ENGINE), engine.program()));
+        written.map_err(|error| {
+            let text = format!("the engine of this session cannot be recorded: {error}");
+            Error::new(Code::Unavailable, text).with_source(error)
+        })
     }
 
     /// Returns the directory in which the local provider keeps the sandboxes of a session. Each session has its own,

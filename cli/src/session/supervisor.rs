@@ -23,10 +23,10 @@ use tokio::time::MissedTickBehavior;
 
 use super::host::{Host, called_by, reporting};
 use super::message::{Act, Answer, Ask, Request};
-use super::program::{IDLE, READY, program};
+use super::program::{IDLE, READY, program_for};
 use super::state::State;
 use super::{descriptors, exec, files, http, no_sandbox, processes, trees, wire};
-use crate::provider::{self, MachineProvider, MachineSandbox as _, Secrets};
+use crate::provider::{self, EngineKind, MachineProvider, MachineSandbox as _, Secrets};
 
 /// The default idle timeout.
 const IDLE_DEFAULT: Duration = Duration::from_mins(1);
@@ -41,6 +41,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) fn run<P: MachineProvider>(
     state: &State,
     session: &SessionId,
+    engine: Option<EngineKind>,
     open: impl FnOnce(&Path, Secrets, PathBuf) -> Result<P> + Send + 'static,
 ) -> Result<()> {
     // Call this first, because it closes all open descriptors.
@@ -50,7 +51,7 @@ pub(crate) fn run<P: MachineProvider>(
     let (state, session) = (state.clone(), session.clone());
     let null = fs::File::open("/dev/null").map_err(start_error)?;
     provider::block_on(async move {
-        let started = Supervisor::start(&state, &session, open);
+        let started = Supervisor::start(&state, &session, engine, open);
         let output = match &started {
             Ok(_) => READY.to_owned(),
             Err(error) => serde_json::to_string(error).unwrap_or_default(),
@@ -66,6 +67,8 @@ pub(crate) fn run<P: MachineProvider>(
 
 struct Supervisor<P> {
     state: State,
+    /// Identifies this program to its clients.
+    program: String,
     host: Arc<Host<P>>,
     calls: AtomicUsize,
     used: Mutex<Instant>,
@@ -79,14 +82,19 @@ impl<P: MachineProvider> Supervisor<P> {
     fn start(
         state: &State,
         session: &SessionId,
+        engine: Option<EngineKind>,
         open: impl FnOnce(&Path, Secrets, PathBuf) -> Result<P>,
     ) -> Result<(Arc<Self>, UnixListener)> {
         state.make()?;
+        if let Some(engine) = engine {
+            state.record_engine(session, engine)?;
+        }
         let provider = open(&state.sandboxes(session), state.secrets(), state.journal())?;
         let listener = bind_socket(state, session).map_err(start_error)?;
         let told = std::env::var(IDLE).ok().and_then(|idle| idle.parse().ok());
         let supervisor = Supervisor {
             state: state.clone(),
+            program: program_for(engine),
             host: Arc::new(Host::new(session.clone(), provider)),
             calls: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
@@ -168,7 +176,7 @@ impl<P: MachineProvider> Supervisor<P> {
         let write = Arc::new(AsyncMutex::new(write));
         let mut read = BufReader::new(read);
         if let Ok(Some(request)) = wire::receive::<Request<Box<RawValue>>>(&mut read).await {
-            let answer = if request.program == program() {
+            let answer = if request.program == self.program {
                 match serde_json::from_str(request.ask.get()) {
                     // Boxed, because its state is large.
                     Ok(ask) => Box::pin(self.perform_request(ask, read, &write)).await,

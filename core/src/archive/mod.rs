@@ -3,6 +3,8 @@
 mod foreign;
 mod names;
 mod pack;
+#[doc(hidden)]
+pub mod pieces;
 mod unpack;
 
 use std::pin::Pin;

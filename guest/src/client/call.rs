@@ -7,24 +7,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use super::{Client, Error};
-use crate::container::frame::{Kind, PIECE};
-use crate::container::request::Answer;
-
-/// An event of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// Bytes of stream 1 or 2. The guest sends more as [`Call::grant`] allows.
-    Data(u8, Vec<u8>),
-    /// The end of stream 1 or 2.
-    End(u8),
-    /// More bytes can be written.
-    Credit(u32),
-    /// The answer, which is the last event.
-    Answer(Value),
-}
+use super::{Client, Error, Event};
+use crate::frame::{Kind, PIECE};
+use crate::request::Answer;
 
 /// A call. Dropping it before its answer cancels it.
 #[derive(Debug)]
@@ -168,7 +154,7 @@ impl<'a> Call<'a> {
 
     /// Returns why there are no more events.
     fn why_over(&self) -> Error {
-        self.client.calls.credit(self.number).err().unwrap_or(Error::Closed)
+        self.client.calls.credit(self.number).err().map_or(Error::Closed, Error::from)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::{fmt, io};
 
-use crate::container::frame::Violation;
+use crate::calls::{Ended, Over};
+use crate::frame::Violation;
 use crate::message::Fault;
 
 /// Why a connection or call failed.
@@ -74,5 +75,23 @@ impl std::error::Error for Error {
 impl From<Violation> for Error {
     fn from(Violation(rule): Violation) -> Self {
         Error::Violation(rule)
+    }
+}
+
+impl From<Ended> for Error {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Closed => Error::Closed,
+            Ended::Violation(rule) => Error::Violation(rule),
+        }
+    }
+}
+
+impl From<Over> for Error {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::Answered => Error::Answered,
+            Over::Ended(ended) => ended.into(),
+        }
     }
 }

@@ -52,16 +52,18 @@ mod tests;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
-pub use self::call::{Call, Event};
+pub use self::call::Call;
 pub use self::error::Error;
-use self::receive::Calls;
-use crate::container::frame::{Decoder, Frame, Kind, MAX_FRAME, encode, encode_text};
-use crate::container::request::{Hello, MAX_REQUEST, PROTOCOL, Request, Welcome};
+use crate::calls::Calls;
+pub use crate::calls::Event;
+use crate::frame::{Decoder, Frame, Kind, MAX_FRAME, encode, encode_text};
+use crate::request::{Hello, MAX_REQUEST, PROTOCOL, Request, Welcome};
 
 /// An authenticated connection. Dropping it ends its calls.
 #[derive(Debug)]
@@ -144,7 +146,10 @@ impl Client {
         }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let number = last.checked_add(1).ok_or(Error::Closed)?;
-        let events = self.calls.add(number)?;
+        let (sender, events) = channel();
+        // A call that is dropped at this moment needs no events.
+        let sink = move |event| drop(sender.send(event));
+        self.calls.add(number, Box::new(sink))?;
         *last = number;
         self.write_bytes(&encode_text(number, Kind::Request, request))?;
         Ok(Call::new(self, number, events))

@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 use serde_json::json;
 
 use super::*;
-use crate::container::frame::{CREDIT, PIECE, data_head};
+use crate::frame::{CREDIT, PIECE, data_head};
 use crate::message::Place;
 
 const TIMEOUT: Duration = Duration::from_secs(10);

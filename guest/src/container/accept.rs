@@ -16,6 +16,8 @@ use super::connection::serve_connection;
 use super::frame::{Decoder, Frame, Kind, PORT};
 use super::guest::Guest;
 use super::request::Hello;
+use super::token::Token;
+use super::wire::{Stdio, Wire};
 
 /// The maximum number of unauthenticated connections.
 const MAX_PENDING: usize = 16;
@@ -83,7 +85,7 @@ fn listen_at(at: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts connections until the guest exits.
-pub(super) fn accept_connections(listener: &TcpListener, guest: &Arc<Guest>) {
+pub(super) fn accept_connections(listener: &TcpListener, token: &Token, guest: &Arc<Guest>) {
     let mut pending: Vec<Unauthenticated> = Vec::new();
     loop {
         let (new, ready) = wait_for_connections(listener, &pending);
@@ -92,7 +94,7 @@ pub(super) fn accept_connections(listener: &TcpListener, guest: &Arc<Guest>) {
         let all = std::mem::take(&mut pending);
         for mut connection in all {
             let handshake = if ready.next().unwrap_or_default() {
-                read_hello(&mut connection, guest)
+                read_hello(&mut connection, token)
             } else {
                 Handshake::Incomplete
             };
@@ -100,12 +102,31 @@ pub(super) fn accept_connections(listener: &TcpListener, guest: &Arc<Guest>) {
                 Handshake::Incomplete if now < connection.until => pending.push(connection),
                 Handshake::Incomplete | Handshake::Rejected => {}
                 Handshake::Accepted(protocol) => {
-                    serve_connection(guest, connection.socket, connection.decoder, protocol);
+                    serve_connection(guest, Wire::Tcp(connection.socket), connection.decoder, protocol);
                 }
             }
         }
         if new {
             accept_pending(listener, &mut pending);
+        }
+    }
+}
+
+/// Serves the host that holds the guest's standard input and output. The guest exits when they end.
+pub(super) fn serve_stdio(stdio: Stdio, guest: &Arc<Guest>) {
+    let wire = Wire::Stdio(stdio);
+    let mut decoder = Decoder::new(MAX_HELLO);
+    loop {
+        match next_hello(&mut decoder, |_| true) {
+            Handshake::Incomplete => {}
+            Handshake::Rejected => return wire.close(),
+            Handshake::Accepted(protocol) => return serve_connection(guest, wire, decoder, protocol),
+        }
+        match (&wire).read(decoder.space()) {
+            Ok(0) => return wire.close(),
+            Ok(read) => decoder.filled(read),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return wire.close(),
         }
     }
 }
@@ -157,7 +178,7 @@ fn accept_pending(listener: &TcpListener, pending: &mut Vec<Unauthenticated>) {
     }
 }
 
-fn read_hello(connection: &mut Unauthenticated, guest: &Guest) -> Handshake {
+fn read_hello(connection: &mut Unauthenticated, token: &Token) -> Handshake {
     let read = match connection.socket.read(connection.decoder.space()) {
         Ok(0) => return Handshake::Rejected,
         Ok(read) => read,
@@ -167,10 +188,15 @@ fn read_hello(connection: &mut Unauthenticated, guest: &Guest) -> Handshake {
         Err(_) => return Handshake::Rejected,
     };
     connection.decoder.filled(read);
-    match connection.decoder.next() {
+    next_hello(&mut connection.decoder, |given| token.is(given))
+}
+
+/// Decodes the hello of a client, whose token has to pass a check.
+fn next_hello(decoder: &mut Decoder, is_right: impl Fn(&[u8]) -> bool) -> Handshake {
+    match decoder.next() {
         Ok(Some(Frame { call: 0, kind: Kind::Hello, payload })) => {
             match serde_json::from_slice::<Hello>(payload) {
-                Ok(hello) if guest.token.is(hello.token.as_bytes()) => Handshake::Accepted(hello.protocol),
+                Ok(hello) if is_right(hello.token.as_bytes()) => Handshake::Accepted(hello.protocol),
                 _ => Handshake::Rejected,
             }
         }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,8 +13,8 @@ use super::log::say;
 use super::request::{PROTOCOL, Request, Welcome};
 use super::streams::Stopped;
 use super::table::{NewCall, Table};
+use super::wire::Wire;
 use super::work;
-use crate::net;
 
 /// The maximum number of calls of a connection that run at once.
 const MAX_RUNNING: usize = 64;
@@ -27,8 +26,8 @@ const MAX_WAITING: usize = 1024;
 const MAX_CONNECTIONS: usize = 8;
 
 /// Serves an authenticated connection in a thread. Closes the oldest ones if there are too many.
-pub(super) fn serve_connection(guest: &Arc<Guest>, socket: TcpStream, decoder: Decoder, protocol: u32) {
-    let connection = Arc::new(Connection::new(Arc::clone(guest), socket));
+pub(super) fn serve_connection(guest: &Arc<Guest>, wire: Wire, decoder: Decoder, protocol: u32) {
+    let connection = Arc::new(Connection::new(Arc::clone(guest), wire));
     let link = Arc::clone(&connection.link);
     let mut all = guest.lock_connections();
     all.push_back(Arc::clone(&link));
@@ -65,8 +64,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Connection {
-    fn new(guest: Arc<Guest>, socket: TcpStream) -> Self {
-        let link = Arc::new(Link::new(socket));
+    fn new(guest: Arc<Guest>, wire: Wire) -> Self {
+        let link = Arc::new(Link::new(wire));
         Connection {
             guest,
             link,
@@ -78,7 +77,7 @@ impl Connection {
 
     /// Serves the connection until it ends.
     fn serve(self: &Arc<Self>, decoder: Decoder, protocol: u32) {
-        let served = net::keep_alive(self.link.socket()).map_err(io::Error::from).and_then(|()| {
+        let served = self.link.wire().prepare().and_then(|()| {
             let welcome = Welcome { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").into() };
             let text = serde_json::to_vec(&welcome)?;
             self.link.send(&encode(0, Kind::Welcome, &text)).map_err(|_| io::ErrorKind::BrokenPipe)?;
@@ -105,8 +104,8 @@ impl Connection {
                     self.start(call).map_err(violation)?;
                 }
             }
-            let mut socket = self.link.socket();
-            match socket.read(decoder.space()) {
+            let mut wire = self.link.wire();
+            match wire.read(decoder.space()) {
                 Ok(0) => return Ok(()),
                 Ok(read) => decoder.filled(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

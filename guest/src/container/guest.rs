@@ -10,12 +10,10 @@ use super::memory::Kills;
 use super::pool::Pool;
 use super::process::Processes;
 use super::programs::Programs;
-use super::token::Token;
 use crate::message::{Code, Fault};
 
 /// The state that all threads share.
 pub(super) struct Guest {
-    pub(super) token: Token,
     pub(super) environment: Environment,
     pub(super) programs: Programs,
     pub(super) processes: Processes,

@@ -7,6 +7,9 @@
 //! - one thread drains the output of background programs (`drain`), and one reads that of processes (`process`);
 //! - the others serve one connection or work on one call each (`pool`). Everything that takes long runs there.
 //!
+//! In a container that a host runs through a container engine, the host holds the guest's standard input and output, and they
+//! are the only connection (`wire`): there is no port, no network and no token.
+//!
 //! In the container of Cloudflare's Sandbox SDK another program is the first process, and the guest runs next to it
 //! (`beside`): as the first process of its own PID namespace where the container allows that.
 //!
@@ -23,7 +26,6 @@ mod drain;
 mod edit;
 mod environment;
 mod exec;
-pub mod frame;
 mod guest;
 mod harden;
 mod link;
@@ -32,13 +34,15 @@ mod memory;
 mod pool;
 mod process;
 mod programs;
-pub mod request;
 mod staging;
 pub mod streams;
 pub mod table;
 mod token;
 mod wakeup;
+mod wire;
 mod work;
+
+pub use crate::{frame, request};
 
 use std::ffi::OsString;
 use std::io;
@@ -63,6 +67,7 @@ use self::process::Processes;
 use self::programs::{Programs, Running};
 use self::token::Token;
 use self::wakeup::Wakeup;
+use self::wire::Stdio;
 use crate::process::Streams;
 use crate::sys;
 
@@ -73,11 +78,13 @@ const GRACE: Duration = Duration::from_secs(5);
 
 const USAGE: &str = "\
 usage: koze-guest [-- PROGRAM ARGUMENT...]
+       koze-guest --stdio
        koze-guest --beside
        koze-guest --version
 
 The first process of a sandbox's container. The container's Durable Object connects to it.
 PROGRAM is the image's own entrypoint, which runs next to the guest.
+With --stdio, it serves the program that started it over standard input and output, and exits with them.
 With --beside, the container has another first process: the guest runs in the background. It prints its port and process ID.
 ";
 
@@ -92,11 +99,15 @@ pub fn main() -> ExitCode {
         Token::take(weak)
     };
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let mut beside = false;
+    let (mut beside, mut stdio) = (false, false);
     let entrypoint = match arguments.split_first() {
         None => None,
         Some((first, [])) if first == "--beside" => {
             beside = true;
+            None
+        }
+        Some((first, [])) if first == "--stdio" => {
+            stdio = true;
             None
         }
         Some((first, [])) if first == "--version" => {
@@ -109,6 +120,10 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let hidden = hidden.map_err(|error| ("cannot hide its memory", error));
+    if stdio {
+        return exit_code(hidden.and_then(|()| run_guest(Start::Stdio(weak))));
+    }
     let Some(token) = token else {
         say(&format!(
             "{} must be set to 64 lowercase hexadecimal digits. Do not set it by hand: the Durable Object class that `koze \
@@ -117,13 +132,17 @@ pub fn main() -> ExitCode {
         ));
         return ExitCode::FAILURE;
     };
-    let hidden = hidden.map_err(|error| ("cannot hide its memory", error));
     if beside {
         return beside::start_in_background(|ready| {
-            hidden.and_then(|()| run_guest(token, Start::Beside(ready)))
+            hidden.and_then(|()| run_guest(Start::Beside { token, ready }))
         });
     }
-    match hidden.and_then(|()| run_guest(token, Start::First { entrypoint, weak })) {
+    exit_code(hidden.and_then(|()| run_guest(Start::First { token, entrypoint, weak })))
+}
+
+/// Reports why the guest ended.
+fn exit_code(ended: Result<(), Failed>) -> ExitCode {
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err((what, error)) => {
             say(&format!("{what}: {error}"));
@@ -135,23 +154,25 @@ pub fn main() -> ExitCode {
 /// How the guest was started.
 enum Start {
     /// As the first process of a container, with the image's own entrypoint.
-    First { entrypoint: Option<Vec<OsString>>, weak: Weak },
+    First { token: Token, entrypoint: Option<Vec<OsString>>, weak: Weak },
     /// In the background, next to another first process.
-    Beside(Ready),
+    Beside { token: Token, ready: Ready },
+    /// As the first process of a container, for the host that holds its standard input and output.
+    Stdio(Weak),
 }
 
-fn run_guest(token: Token, start: Start) -> Result<(), Failed> {
+fn run_guest(start: Start) -> Result<(), Failed> {
     let at = |what| move |error| (what, error);
     harden::ignore_signals();
     // Next to another first process the guest keeps its capabilities: programs that the other process starts in the
     // sandbox have them anyway.
     let (mut heard, mut own) = (vec![libc::SIGCHLD], vec![token::VARIABLE, LISTEN, harden::WEAK]);
     match &start {
-        Start::First { weak, .. } => {
+        Start::First { weak, .. } | Start::Stdio(weak) => {
             harden::drop_capabilities(*weak).map_err(at("cannot give up capabilities"))?;
             heard.extend([libc::SIGTERM, libc::SIGINT]);
         }
-        Start::Beside(_) => {
+        Start::Beside { .. } => {
             heard.extend(beside::IGNORED);
             own.extend(beside::OF_THE_SHELL);
         }
@@ -168,37 +189,58 @@ fn run_guest(token: Token, start: Start) -> Result<(), Failed> {
     if !proc {
         say(&no_proc().text);
     }
-    let listener = open_listener(matches!(start, Start::Beside(_))).map_err(at("cannot listen"))?;
-    environment::create_user_data();
     let threads = "cannot start its threads";
-    let guest = Arc::new(Guest {
-        token,
-        environment: Environment::of_the_container(&own),
-        programs: Programs::default(),
-        processes: Processes::new().map_err(at(threads))?,
-        drain: Drain::new().map_err(at(threads))?,
-        kills: Kills::open(),
-        pool: Pool::new().map_err(at(threads))?,
-        connections: Mutex::default(),
-        writer: Mutex::default(),
-        proc,
-    });
-    // After the port is bound, so that no program can take it first.
-    let (ready, entrypoint) = match start {
-        Start::First { entrypoint, .. } => (None, entrypoint.and_then(|argv| start_entrypoint(&guest, argv))),
-        Start::Beside(ready) => (Some(ready), None),
+    let start_guest = || {
+        environment::create_user_data();
+        Ok(Arc::new(Guest {
+            environment: Environment::of_the_container(&own),
+            programs: Programs::default(),
+            processes: Processes::new().map_err(at(threads))?,
+            drain: Drain::new().map_err(at(threads))?,
+            kills: Kills::open(),
+            pool: Pool::new().map_err(at(threads))?,
+            connections: Mutex::default(),
+            writer: Mutex::default(),
+            proc,
+        }))
     };
-    let port = listener.local_addr().map_err(at("cannot listen"))?.port();
-    let ends = ready.is_none();
-    let acceptor = Arc::clone(&guest);
-    std::thread::Builder::new()
-        .name("accept".into())
-        .spawn(move || accept::accept_connections(&listener, &acceptor))
-        .map_err(at(threads))?;
-    if let Some(ready) = ready {
-        ready.listens(port);
-    }
+    // The port is bound first, so that no program can take it.
+    let bind = |any| open_listener(any).map_err(at("cannot listen"));
+    let (guest, entrypoint, ends) = match start {
+        Start::First { token, entrypoint, .. } => {
+            let listener = bind(false)?;
+            let guest = start_guest()?;
+            let entrypoint = entrypoint.and_then(|argv| start_entrypoint(&guest, argv));
+            start_accepting(listener, token, &guest).map_err(at(threads))?;
+            (guest, entrypoint, true)
+        }
+        Start::Beside { token, ready } => {
+            let listener = bind(true)?;
+            let port = listener.local_addr().map_err(at("cannot listen"))?.port();
+            let guest = start_guest()?;
+            start_accepting(listener, token, &guest).map_err(at(threads))?;
+            ready.listens(port);
+            (guest, None, false)
+        }
+        Start::Stdio(_) => {
+            let stdio = Stdio::take().map_err(at("cannot take over its standard input and output"))?;
+            let guest = start_guest()?;
+            let serving = Arc::clone(&guest);
+            std::thread::Builder::new()
+                .name("stdio".into())
+                .spawn(move || accept::serve_stdio(stdio, &serving))
+                .map_err(at(threads))?;
+            (guest, None, true)
+        }
+    };
     reap_until_stopped(&guest, &signals, entrypoint.as_deref(), ends).map_err(at("cannot wait for signals"))
+}
+
+/// Accepts connections in a thread.
+fn start_accepting(listener: TcpListener, token: Token, guest: &Arc<Guest>) -> io::Result<()> {
+    let guest = Arc::clone(guest);
+    let accept = move || accept::accept_connections(&listener, &token, &guest);
+    std::thread::Builder::new().name("accept".into()).spawn(accept).map(drop)
 }
 
 /// Opens the listening socket. With `any` the guest falls back to a free port if its own is in use.

@@ -1,7 +1,6 @@
 //! Directories as tar archives, and back: one stream of the object, regardless of the number of files, because Cloudflare
 //! limits the number of calls per request.
 
-mod pieces;
 mod pipe;
 
 use std::pin::pin;
@@ -10,7 +9,6 @@ use futures_util::future::{Either, ready, select};
 use futures_util::stream::{StreamExt as _, once, try_unfold};
 use worker::send::{SendFuture, SendWrapper};
 
-use self::pieces::Pieces;
 use self::pipe::{Pipe, Reading};
 use super::CloudflareSandbox;
 use super::call;
@@ -18,6 +16,7 @@ use super::contract::{self, Path};
 use super::object::{Answer, Refused, WITHIN, wrong_reply};
 use super::stream::TIMEOUT;
 use super::waiting::Waiting;
+use koze_core::archive::pieces::Pieces;
 use koze_core::archive::{self as by_operations, Bytes, Contents, Tar};
 use koze_core::error::{Error, Result};
 use koze_core::sandbox::Place;

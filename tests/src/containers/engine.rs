@@ -67,10 +67,33 @@ impl Engine {
         if let Some(engine) = current.upgrade() {
             return Ok(engine);
         }
-        possible()?;
+        Engine::check_machine()?;
         let engine = Arc::new(Engine::start(dir));
         *current = Arc::downgrade(&engine);
         Ok(engine)
+    }
+
+    /// Checks that this machine can run containers.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message if it cannot, with the reason and the remedy.
+    pub fn check_machine() -> Result<(), String> {
+        if !rustix::process::geteuid().is_root() {
+            return Err("only root can run containers: run the tests as root".to_owned());
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+        let mut missing = String::new();
+        for (program, package) in NEEDS {
+            if !found(program) {
+                let _ = write!(missing, " {program} (Debian's package {package})");
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(format!("there is no{missing}: run `cargo xtask setup`"))
     }
 
     fn start(dir: &Path) -> Self {
@@ -217,7 +240,8 @@ impl Engine {
         &self.dir
     }
 
-    fn host(&self) -> String {
+    /// Returns the address at which it listens.
+    pub fn host(&self) -> String {
         format!("unix://{}", self.socket.path().join(SOCKET).display())
     }
 }
@@ -238,25 +262,6 @@ fn forget_ports() {
     bash.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // If this fails, the tests themselves report it.
     let _ = bash.status();
-}
-
-/// Returns why this machine cannot run containers, if it cannot.
-fn possible() -> Result<(), String> {
-    if !rustix::process::geteuid().is_root() {
-        return Err("only root can run containers: run the tests as root".to_owned());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
-    let mut missing = String::new();
-    for (program, package) in NEEDS {
-        if !found(program) {
-            let _ = write!(missing, " {program} (Debian's package {package})");
-        }
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(format!("there is no{missing}: run `cargo xtask setup`"))
 }
 
 /// Returns a channel for the first line that a child prints. The rest is discarded.

@@ -130,6 +130,8 @@ fn of_scripts() -> Profiles {
 }
 
 #[cfg(target_os = "linux")]
+pub(crate) use engine::{ENGINE, engine_image, open_engine, podman, start_engine_workspaces};
+#[cfg(target_os = "linux")]
 pub(crate) use local::{LOCAL, start, start_scripts, start_workspaces};
 
 #[cfg(target_os = "linux")]
@@ -172,5 +174,76 @@ mod local {
         let state = tempfile::tempdir().expect("a directory");
         let secrets = vec![state.path().display().to_string()];
         InProcess::new(move || Local::new(state.path()).expect("a state directory"), secrets)
+    }
+}
+
+/// Sandboxes in containers of podman, as koze's command line opens them with `--engine podman`.
+#[cfg(target_os = "linux")]
+mod engine {
+    use std::path::Path;
+    use std::sync::{Arc, OnceLock};
+
+    use koze_core::Profiles;
+    use koze_core::provider::Profile;
+    use koze_engine::{Engine, EngineKind};
+    use koze_local::Local;
+    use koze_tests::conformance::Capability;
+    use koze_tests::containers;
+
+    use super::{Host, Hosted, IMAGES, InProcess, profiles};
+
+    pub(crate) const ENGINE: Hosted = Hosted {
+        name: "engine",
+        lacks: &[
+            Capability::Expose,
+            Capability::Browser,
+            Capability::Big,
+            Capability::ManyFiles,
+            Capability::Limits,
+        ],
+        start,
+    };
+
+    /// Returns the container engine, which ends with this process.
+    pub(crate) fn podman() -> &'static Arc<containers::Engine> {
+        static PODMAN: OnceLock<Arc<containers::Engine>> = OnceLock::new();
+        PODMAN.get_or_init(|| {
+            let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("containers");
+            containers::Engine::shared(&dir).expect("this machine can run containers")
+        })
+    }
+
+    /// Returns the image of the sandboxes in its containers.
+    pub(crate) fn engine_image() -> String {
+        podman().base().0.clone()
+    }
+
+    /// Opens the sandboxes of a state directory.
+    pub(crate) fn open_engine(state: &Path) -> Engine<Local> {
+        let base = Local::new(state).expect("a state directory");
+        Engine::at(&podman().host(), EngineKind::Podman, state, koze_templates::GUEST, base)
+    }
+
+    fn start() -> Box<dyn Host> {
+        Box::new(started())
+    }
+
+    /// A host of the workspaces, in containers.
+    pub(crate) fn start_engine_workspaces() -> Box<dyn Host> {
+        Box::new(InProcess { profiles: || with_image(&crate::workspace::profiles(), "box"), ..started() })
+    }
+
+    fn started() -> InProcess<Engine<Local>> {
+        let state = tempfile::tempdir().expect("a directory");
+        let secrets = vec![state.path().display().to_string(), podman().host()];
+        let host = InProcess::new(move || open_engine(state.path()), secrets);
+        InProcess { profiles: || with_image(&profiles(), IMAGES[0]), ..host }
+    }
+
+    /// Lets the test's image stand in for those that the profiles declare.
+    fn with_image(profiles: &Profiles, default: &str) -> Profiles {
+        let image = engine_image();
+        let stored = |profile: &Profile| Profile { stored: Some(image.clone()), ..profile.clone() };
+        Profiles::new(profiles.list().iter().map(stored).collect(), default).expect("it is one of them")
     }
 }

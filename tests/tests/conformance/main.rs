@@ -4,6 +4,8 @@
 #[cfg(target_os = "linux")]
 mod command;
 #[cfg(target_os = "linux")]
+mod engine;
+#[cfg(target_os = "linux")]
 mod generated;
 mod in_process;
 mod operations;
@@ -33,6 +35,10 @@ fn hosts() -> Vec<Hosted> {
     let mut all = vec![in_process::MEMORY];
     #[cfg(target_os = "linux")]
     all.extend([in_process::LOCAL, generated::HOST, command::HOST]);
+    #[cfg(target_os = "linux")]
+    if engine::can_run() {
+        all.push(in_process::ENGINE);
+    }
     all
 }
 
@@ -63,6 +69,8 @@ fn main() -> ExitCode {
             operations::trials(),
             workspace::trials(),
             script::trials(),
+            #[cfg(target_os = "linux")]
+            engine::trials(),
         ]
         .into_iter()
         .flatten()
@@ -81,6 +89,10 @@ fn run(arguments: &Arguments, hosts: Vec<Hosted>, mut trials: Vec<Trial>) -> Exi
             Capability::ALL.into_iter().filter(|capability| !host.lacks.contains(capability)).collect();
         let mut left_out = Vec::new();
         for case in cases() {
+            #[cfg(target_os = "linux")]
+            if host.name == in_process::ENGINE.name && !engine::plays(case.name) {
+                continue;
+            }
             let reason = case.left_out(&can);
             left_out.extend(reason.clone().map(|reason| (case.name, reason)));
             trials.push(trial(&host, can.clone(), case, reason));

@@ -11,6 +11,9 @@ use libtest_mimic::Trial;
 
 use crate::{Hosted, in_process, schema, trial};
 
+/// The workspaces in containers of an engine. The image of the tests has no Python.
+const ENGINE: &str = "workspaces, engine";
+
 fn hosts() -> Vec<Hosted> {
     let memory = Hosted {
         name: "workspaces in memory",
@@ -27,6 +30,10 @@ fn hosts() -> Vec<Hosted> {
             ..crate::command::HOST
         },
     ]);
+    #[cfg(target_os = "linux")]
+    if crate::engine::can_run() {
+        hosts.push(Hosted { name: ENGINE, start: in_process::start_engine_workspaces, ..in_process::ENGINE });
+    }
     hosts
 }
 
@@ -76,7 +83,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     for host in hosts() {
         let can: Vec<Capability> =
             Capability::ALL.into_iter().filter(|capability| !host.lacks.contains(capability)).collect();
-        if can.contains(&Capability::Exec) {
+        if can.contains(&Capability::Exec) && host.name != ENGINE {
             let start = host.start;
             let check = move || {
                 check_workspace_answers(&*start(), "answers");
@@ -85,6 +92,10 @@ pub(crate) fn trials() -> Vec<Trial> {
             trials.push(Trial::test("workspace_answers_are_as_committed", check).with_kind(host.name));
         }
         for case in workspace_cases() {
+            #[cfg(target_os = "linux")]
+            if host.name == ENGINE && !crate::engine::plays(case.name) {
+                continue;
+            }
             let reason = case.left_out(&can);
             trials.push(trial(&host, can.clone(), case, reason));
         }

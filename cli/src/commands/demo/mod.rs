@@ -39,6 +39,7 @@ pub(super) fn run(args: &args::Demo) -> Result<ExitCode, ExitCode> {
         config: None,
         state: Some(scratch.path().join("state")),
         session: args::SESSION.to_owned(),
+        engine: None,
     };
     let profiles = local_session::profiles(&session)?;
     let client = LocalSession::find(&session)?.client().named("koze demo");

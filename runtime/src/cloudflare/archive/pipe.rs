@@ -5,7 +5,7 @@ use worker::wasm_bindgen::{JsCast as _, JsValue};
 use worker::wasm_bindgen_futures::{JsFuture, spawn_local};
 
 use self::javascript::{IdentityTransformStream, Readable, Reader, Writer};
-use super::pieces::broken_off;
+use koze_core::archive::pieces::broken_off;
 use koze_core::error::{Code, Error, Result};
 
 /// The maximum number of bytes of one read. The platform's default is 4 KiB.

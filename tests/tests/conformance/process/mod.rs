@@ -13,12 +13,22 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![Trial::test("processes_are_unsupported", memory).with_kind("memory")];
     #[cfg(target_os = "linux")]
     trials.push(Trial::test("processes_do_what_they_promise", local).with_kind("local"));
+    #[cfg(target_os = "linux")]
+    if crate::engine::can_run() {
+        trials.push(Trial::test("processes_do_what_they_promise", engine).with_kind("engine"));
+    }
     trials
 }
 
 async fn open<P: Provider>(provider: &P) -> koze_core::Result<P::Sandbox> {
+    open_on(provider, None).await
+}
+
+/// Opens a sandbox on an image of the provider's store.
+async fn open_on<P: Provider>(provider: &P, stored: Option<String>) -> koze_core::Result<P::Sandbox> {
     let id = SandboxId { session: SessionId::new("tenant", "session")?, name: SandboxName::new("a")? };
-    let profile = Profile::new("shell", "image", Size { memory_mib: 256, disk_mb: 200 });
+    let size = Size { memory_mib: 256, disk_mb: 200 };
+    let profile = Profile { stored, ..Profile::new("shell", "image", size) };
     Ok(provider.open(&id, &Settings { profile, sleep_after: SLEEP_AFTER, size: None }).await?.sandbox)
 }
 
@@ -41,5 +51,16 @@ fn local() -> Result<(), Failed> {
         let provider = koze_local::Local::new(state.path())?;
         assert_eq!(cases::check(&open(&provider).await?).await?, 16);
         Ok(())
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn engine() -> Result<(), Failed> {
+    let state = tempfile::TempDir::new()?;
+    pollster::block_on(async {
+        let provider = crate::in_process::open_engine(state.path());
+        let sandbox = open_on(&provider, Some(crate::in_process::engine_image())).await?;
+        assert_eq!(cases::check(&sandbox).await?, 16);
+        Ok(sandbox.destroy().await?)
     })
 }

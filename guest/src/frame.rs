@@ -200,8 +200,8 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::request;
     use super::*;
+    use crate::request;
 
     /// Decodes bytes that arrive in pieces of these lengths, in turn.
     fn decoded(

@@ -1,10 +1,9 @@
-//! Reads the stream of an archive, whose pieces the contract of `kozeArchive` defines.
+//! Reads the stream in which a guest archives a directory, whose pieces the contract of `archive` defines.
 
 use serde::Deserialize;
 
-use super::super::object::wrong_reply;
-use koze_core::archive::Contents;
-use koze_core::error::{Code, Error, Result};
+use super::Contents;
+use crate::error::{Code, Error, Result};
 
 /// The maximum length of a piece, and of the last one, which may contain a long path.
 const MAX_PIECE: usize = 64 << 10;
@@ -20,15 +19,15 @@ enum Last {
 }
 
 /// Reads the pieces of an archive.
-#[derive(Default)]
-pub(super) struct Pieces {
+#[derive(Debug, Default)]
+pub struct Pieces {
     next: Next,
     /// The received bytes of a length or of the last piece.
     collected: Vec<u8>,
 }
 
 /// The next part of the stream.
-#[derive(Default)]
+#[derive(Debug, Default)]
 enum Next {
     /// The length of a piece.
     #[default]
@@ -45,7 +44,10 @@ enum Next {
 
 impl Pieces {
     /// Takes received bytes, and appends their part of the archive to `archive`.
-    pub(super) fn add(&mut self, mut bytes: &[u8], archive: &mut Vec<u8>) -> Result<()> {
+    ///
+    /// # Errors
+    /// The error of the sandbox, and [`Code::Internal`] if the stream is not valid.
+    pub fn add(&mut self, mut bytes: &[u8], archive: &mut Vec<u8>) -> Result<()> {
         while !bytes.is_empty() {
             match self.next {
                 Next::Length => {
@@ -77,7 +79,10 @@ impl Pieces {
     }
 
     /// Returns what the archive contains, at the end of the stream.
-    pub(super) fn finish(self) -> Result<Contents> {
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if the stream ended early.
+    pub fn finish(self) -> Result<Contents> {
         match self.next {
             Next::Nothing(contents) => Ok(contents),
             _ => Err(broken_off()),
@@ -98,7 +103,7 @@ impl Pieces {
 }
 
 /// Returns the error for an archive that ends early.
-pub(super) fn broken_off() -> Error {
+pub fn broken_off() -> Error {
     Error::new(
         Code::Unavailable,
         "the archive is incomplete: the sandbox has ended, or the archive was not read for ten minutes",
@@ -106,7 +111,7 @@ pub(super) fn broken_off() -> Error {
 }
 
 fn wrong(what: &impl std::fmt::Display) -> Error {
-    wrong_reply("archive", what).into()
+    Error::new(Code::Internal, format!("the sandbox sent an archive that is not valid: {what}"))
 }
 
 fn take<'a>(bytes: &mut &'a [u8], most: usize) -> &'a [u8] {
