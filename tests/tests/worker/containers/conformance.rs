@@ -44,8 +44,8 @@ fn the_tools_conform_over_the_sdk() {
 /// restored from their disks.
 #[test]
 fn the_tools_conform_in_managed_containers() {
-    let Some(engine) = engine() else { return };
     static CASES: LazyLock<Vec<&str>> = LazyLock::new(|| [DIFFERENT, &SLEEPING].concat());
+    let Some(engine) = engine() else { return };
     conforms(&worker_of(&MANAGED, &engine), &engine, true, &CASES);
 }
 

@@ -67,15 +67,17 @@ fn serve_with(worker: &Worker, mut options: Value) -> Host {
 
 /// Runs the cases over HTTP.
 fn conforms(name: &str, url: &str, lacks: &[(Capability, &str)]) {
-    play(name, Arc::new(Http::new(url, TOKEN)), lacks);
+    let host: Arc<dyn koze_tests::conformance::Host> = Arc::new(Http::new(url, TOKEN));
+    play(name, &host, lacks);
 }
 
 /// Runs the cases over the Model Context Protocol. What receives its messages does not know where scripts run.
 fn conforms_over_mcp(name: &str, url: &str, lacks: &[(Capability, &str)]) {
-    play(name, Arc::new(Mcp(Http::new(url, TOKEN))), lacks);
+    let host: Arc<dyn koze_tests::conformance::Host> = Arc::new(Mcp(Http::new(url, TOKEN)));
+    play(name, &host, lacks);
 }
 
-fn play(name: &str, host: Arc<dyn koze_tests::conformance::Host>, lacks: &[(Capability, &str)]) {
+fn play(name: &str, host: &Arc<dyn koze_tests::conformance::Host>, lacks: &[(Capability, &str)]) {
     let lacks = lacks.iter().map(|(capability, why)| (*capability, (*why).to_owned())).collect();
     // `KOZE_TEST_CASES` selects some of them, to investigate a failure.
     let filter = std::env::var("KOZE_TEST_CASES").ok();
@@ -83,7 +85,7 @@ fn play(name: &str, host: Arc<dyn koze_tests::conformance::Host>, lacks: &[(Capa
     let mut cases = script_cases();
     // It is about hosts that send no requests at all.
     cases.retain(|case| case.name != "script_without_a_network");
-    assert!(play_all(name, &host, cases, &options), "some cases have failed: see above");
+    assert!(play_all(name, host, cases, &options), "some cases have failed: see above");
 }
 
 #[test]

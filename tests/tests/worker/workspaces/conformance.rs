@@ -48,24 +48,26 @@ fn serves_all_cases(url: &str) {
 }
 
 fn conforms(name: &str, url: &str, lacks: &[(Capability, &str)]) {
-    play(name, Arc::new(Http::new(url, TOKEN)), "answers over HTTP", lacks);
+    let host: Arc<dyn Host> = Arc::new(Http::new(url, TOKEN));
+    play(name, &host, "answers over HTTP", lacks);
 }
 
 /// What receives messages of the protocol does not know the backend.
 fn conforms_over_mcp(name: &str, url: &str, lacks: &[(Capability, &str)]) {
     let no_html = (Capability::Html, "models read the text");
-    play(name, Arc::new(Mcp(Http::new(url, TOKEN))), "answers over MCP", &[lacks, &[no_html]].concat());
+    let host: Arc<dyn Host> = Arc::new(Mcp(Http::new(url, TOKEN)));
+    play(name, &host, "answers over MCP", &[lacks, &[no_html]].concat());
 }
 
 /// Runs the cases, and a fixed sequence of calls whose answers are committed.
-fn play(name: &str, host: Arc<dyn Host>, answers: &str, lacks: &[(Capability, &str)]) {
+fn play(name: &str, host: &Arc<dyn Host>, answers: &str, lacks: &[(Capability, &str)]) {
     let lacks = lacks.iter().map(|(capability, why)| (*capability, (*why).to_owned())).collect();
     // `KOZE_TEST_CASES` selects some of them, to investigate a failure.
     let filter = std::env::var("KOZE_TEST_CASES").ok();
     let options = Options { lacks, at_once: Some(4), filter, ..Options::default() };
-    check_workspace_answers(&*host, answers);
+    check_workspace_answers(&**host, answers);
     // Snapshots have tests of their own, with stores.
     let mut cases = workspace_cases();
     cases.retain(|case| !case.name.contains("snapshot"));
-    assert!(play_all(name, &host, cases, &options), "some cases have failed: see above");
+    assert!(play_all(name, host, cases, &options), "some cases have failed: see above");
 }
