@@ -1,4 +1,4 @@
-//! `koze secret`: the secrets that scripts on this machine get.
+//! `koze secret`: the secrets that scripts and credentials of sandboxes on this machine use.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::process::ExitCode;
@@ -38,7 +38,9 @@ fn set(name: &str, args: &StateArgs) -> Result<ExitCode, ExitCode> {
     let value = read_value(name)?;
     state.make().map_err(|error| failed(&error))?;
     state.secrets().set(name, &value).map_err(|error| failed(&error))?;
-    show::err(&format!("set {name}: scripts read it as secrets.{name}\n"));
+    show::err(&format!(
+        "set {name}: scripts read it as secrets.{name}, unless a sandbox declares it as a credential\n"
+    ));
     if value.chars().count() < SHORTEST_MASKED {
         show::err(&format!(
             "warning: the value has fewer than {SHORTEST_MASKED} characters, so it is not masked in results\n"

@@ -44,7 +44,7 @@ fn open_source(bind: &Bind, weak: &LeftOut) -> io::Result<OwnedFd> {
     let tree = open_tree(CWD, OsStr::from_bytes(&bind.source), flags)?;
     let read_only = if weak.has(&Weakness::Writable) { 0 } else { sys::READ_ONLY };
     let attributes = match bind.kind {
-        BindKind::Directory | BindKind::File => read_only | sys::NO_SUID | sys::NO_DEV,
+        BindKind::Directory | BindKind::File | BindKind::Cover => read_only | sys::NO_SUID | sys::NO_DEV,
         BindKind::Device => read_only | sys::NO_SUID | sys::NO_EXEC,
         BindKind::Writable => sys::NO_SUID | sys::NO_DEV,
     };
@@ -80,10 +80,11 @@ pub(super) fn build_root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
     }
     for (bind, tree) in spec.binds.iter().zip(sources) {
         let target = Path::new(&bind.target);
-        if matches!(bind.kind, BindKind::File | BindKind::Device) {
-            targets::create_file(target, "")?;
-        } else {
-            targets::create_directory(target)?;
+        match bind.kind {
+            BindKind::File | BindKind::Device => targets::create_file(target, "")?,
+            BindKind::Cover if !targets::is_file(target) => continue,
+            BindKind::Cover => {}
+            BindKind::Directory | BindKind::Writable => drop(targets::create_directory(target)?),
         }
         move_mount(&tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     }

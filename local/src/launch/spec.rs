@@ -145,6 +145,8 @@ pub(crate) enum BindKind {
     Directory,
     /// A read-only file.
     File,
+    /// A read-only file that covers one of the root. Left out if the root has none.
+    Cover,
     /// A device.
     Device,
     /// A writable directory of the sandbox.

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
 /// The mode of new directories and files, before the umask.
@@ -56,6 +56,19 @@ pub(super) fn create_link(path: &Path, target: &str) -> io::Result<()> {
         }
         created => Ok(created?),
     }
+}
+
+/// Returns whether a path without links leads to a file.
+pub(super) fn is_file(path: &Path) -> bool {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || {
+        let mut entry = openat(CWD, ".", flags, Mode::empty())?;
+        for part in path.components() {
+            entry = openat(&entry, part.as_os_str(), flags, Mode::empty())?;
+        }
+        fstat(&entry)
+    };
+    open().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
 fn open_parent(path: &Path) -> io::Result<(OwnedFd, &Path)> {

@@ -91,6 +91,9 @@ pub(crate) fn sandbox_spec(
 /// Adds the certificates that programs trust where TLS ends in koze's proxy.
 pub(crate) fn bind_certificates(spec: &mut Spec, bundle: &Path) {
     bind_entry(spec, bundle, egress::BUNDLE.to_owned(), BindKind::File);
+    for store in egress::TRUST_STORES {
+        bind_entry(spec, bundle, store.to_owned(), BindKind::Cover);
+    }
 }
 
 /// Returns the paths that programs in a sandbox see, and whether they can write to them.

@@ -386,11 +386,11 @@ fn secrets_reach_scripts_and_nothing_else() {
     ");
     assert_snapshot!(printed(&host.piped(&format!("{VALUE}\\n"), &["secret", "set", "KEY"])), @"
     0
-    set KEY: scripts read it as secrets.KEY
+    set KEY: scripts read it as secrets.KEY, unless a sandbox declares it as a credential
     ");
     assert_snapshot!(printed(&host.piped("short", &["secret", "set", "PIN"])), @"
     0
-    set PIN: scripts read it as secrets.PIN
+    set PIN: scripts read it as secrets.PIN, unless a sandbox declares it as a credential
     warning: the value has fewer than 8 characters, so it is not masked in results
     ");
     // The value cannot be an argument, where other users would see it.

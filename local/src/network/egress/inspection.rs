@@ -24,6 +24,10 @@ use koze_core::error::Result;
 
 /// The file in a sandbox with the certificates that its programs trust, without the leading slash.
 pub(in super::super::super) const BUNDLE: &str = "var/lib/koze/certificates.pem";
+/// The files of the system with the certificates that programs trust, without the leading slash: those of Debian and Alpine, and of
+/// Fedora.
+pub(in super::super::super) const TRUST_STORES: [&str; 2] =
+    ["etc/ssl/certs/ca-certificates.crt", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"];
 /// The variables that programs read the name of such a file from: OpenSSL, Go and Deno's and Rust's TLS; Node; Python's requests; pip; curl;
 /// git; Deno; Cargo; the AWS command line.
 const TRUST: [&str; 9] = [

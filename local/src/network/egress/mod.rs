@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(in super::super) use self::authority::Authority;
-pub(in super::super) use self::inspection::{BUNDLE, Inspection};
+pub(in super::super) use self::inspection::{BUNDLE, Inspection, TRUST_STORES};
 pub use self::journal::Reached;
 pub(in super::super) use self::journal::{Journal, read_journal};
 pub(super) use self::reach::LOOKUPS;

@@ -171,6 +171,11 @@ fn credentials_are_sent_by_common_programs() -> Result<(), libtest_mimic::Failed
             scene.open(&["api.example", "git.example"], &[], &[bearer("API_KEY", "api.example"), git]).await;
         for (program, script) in [
             ("curl", "curl -sS -H \"Authorization: Bearer $API_KEY\" https://api.example/curl"),
+            // It reads the system's own file then.
+            (
+                "curl",
+                "env -u CURL_CA_BUNDLE -u SSL_CERT_FILE curl -sS -H \"Authorization: Bearer $API_KEY\" https://api.example/curl",
+            ),
             (
                 "python3",
                 "python3 -c 'import os, urllib.request as r; print(r.urlopen(r.Request(\"https://api.example/python\", headers={\"Authorization\": \
