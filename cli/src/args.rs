@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 pub use self::client::{McpClient, RunAgent};
-pub use self::egress::{Egress, EgressAction};
+pub use self::egress::{Egress, EgressAction, Learn};
 pub use self::image::{BuildEngine, ContainerEngine, Image, ImageAction, ImageArgs};
 pub use self::log::{Log, LogAction};
 pub use self::process::{Exec, Inspect, Kill, Logs, Ps, Shell, Stop};
@@ -65,7 +65,7 @@ pub enum Command {
     Remove(Remove),
     /// Move sandboxes to another backend, or convert a hand-written container of the class `Sandbox`
     Migrate(Migrate),
-    /// Explain what the egress policy of the project makes of a request
+    /// Explain what the egress policy of the project makes of a request, or learn a policy
     Egress(Egress),
     /// Print the tool definitions of the project as JSON
     Tools(Tools),

@@ -94,7 +94,7 @@ impl<B: Provider> Engine<B> {
     /// and the variables that it was created with.
     ///
     /// # Errors
-    /// [`Code::Unsupported`] if a profile needs what this provider lacks.
+    /// [`koze_core::Code::Unsupported`] if a profile needs what this provider lacks.
     pub fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
         for (id, mut record) in self.shared().records.list()? {
             if id.session != *session {
@@ -134,7 +134,7 @@ impl<B: Provider> Engine<B> {
     /// created or destroyed one. Returns how many there were.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] if the engine does not answer.
+    /// [`koze_core::Code::Unavailable`] if the engine does not answer.
     pub async fn remove_leftovers(&self) -> Result<usize> {
         let shared = Arc::clone(self.shared());
         runtime::run_to_completion(async move {

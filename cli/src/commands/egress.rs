@@ -8,12 +8,20 @@ use koze_core::egress::{Credential, Decision, Host, Key, Policy, RequestHead};
 use koze_core::provider::Profile;
 use serde_json::{Value, json};
 
-use super::{project, show};
+use super::{local, project, show};
 use crate::args::{self, EgressAction, Format, ProjectArgs};
 use crate::finding::Findings;
 
 pub(super) fn run(args: &args::Egress) -> ExitCode {
-    let EgressAction::Explain { url, method, sandbox, place } = &args.action;
+    match &args.action {
+        EgressAction::Learn(args) => local::learn(args),
+        EgressAction::Explain { url, method, sandbox, place } => {
+            explain_request(url, method, sandbox.as_deref(), place)
+        }
+    }
+}
+
+fn explain_request(url: &str, method: &str, sandbox: Option<&str>, place: &ProjectArgs) -> ExitCode {
     let request = match Request::parse(method, url) {
         Ok(request) => request,
         Err(text) => return show::usage(&text),
@@ -21,7 +29,7 @@ pub(super) fn run(args: &args::Egress) -> ExitCode {
     let Some(mut profiles) = read_profiles(place) else { return ExitCode::FAILURE };
     if let Some(name) = sandbox {
         let known: Vec<String> = profiles.iter().map(|profile| format!("`{}`", profile.name)).collect();
-        profiles.retain(|profile| profile.name == *name);
+        profiles.retain(|profile| profile.name == name);
         if profiles.is_empty() {
             return show::usage(&format!(
                 "--sandbox: there is no `{name}`: the sandboxes are {}",

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::show;
-use crate::args::{Command, Format};
+use crate::args::{Command, Format, Learn};
 
 /// Runs one of these commands.
 pub(super) fn run(command: &Command) -> ExitCode {
@@ -38,6 +38,11 @@ pub(super) fn run(command: &Command) -> ExitCode {
 /// Runs `koze doctor --prove`.
 pub(super) fn prove(_: Format) -> ExitCode {
     refuse_command("doctor --prove")
+}
+
+/// Runs `koze egress learn`.
+pub(super) fn learn(_: &Learn) -> ExitCode {
+    refuse_command("egress learn")
 }
 
 fn refuse_command(command: &str) -> ExitCode {

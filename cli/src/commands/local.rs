@@ -9,6 +9,7 @@ mod guard;
 mod image;
 mod inspect;
 mod kill;
+mod learn;
 pub(super) mod local_session;
 mod log;
 mod logs;
@@ -32,7 +33,7 @@ use super::{
     add, call_input, call_lines, new, process_table, programs, project, show, sides, since, table, terminal,
     with_wrangler,
 };
-use crate::args::{Command, Format};
+use crate::args::{Command, Format, Learn};
 
 /// Runs one of these commands.
 pub(super) fn run(command: &Command) -> ExitCode {
@@ -67,4 +68,9 @@ pub(super) fn run(command: &Command) -> ExitCode {
 /// Runs `koze doctor --prove`.
 pub(super) fn prove(format: Format) -> ExitCode {
     prove::run(format).unwrap_or_else(|code| code)
+}
+
+/// Runs `koze egress learn`.
+pub(super) fn learn(args: &Learn) -> ExitCode {
+    learn::run(args).unwrap_or_else(|code| code)
 }

@@ -33,7 +33,7 @@ pub struct Outgoing {
     _running: Arc<Running>,
 }
 
-/// A stream that goes into a sandbox. If it is dropped before [`finish`](Self::finish), the guest keeps nothing that is not whole.
+/// A stream that goes into a sandbox. If it is dropped before its end is sent, the guest keeps nothing that is not whole.
 #[derive(Debug)]
 pub struct Incoming {
     call: Call,

@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::common::{refused_with, sandboxes};
-use koze_tests::Project;
+use crate::common::{refused_with, sandboxes, shell};
+use koze_tests::{Project, Sandboxes, koze};
 
 #[test]
 fn listing_creates_nothing() {
@@ -64,4 +64,35 @@ fn sandboxes_of_all_sessions_and_of_one() {
 #[test]
 fn a_directory_without_a_package() {
     assert!(refused_with(&Project::new(), &["sandboxes"]).starts_with("error[K"));
+}
+
+#[test]
+fn a_policy_is_learned_from_what_was_tried() {
+    let host = Sandboxes::of(shell("#[sandbox(allowed_hosts = [\"a.invalid\"])]\npub struct ShellSandbox;"));
+    let nothing = host.koze(&["egress", "learn"]);
+    assert_snapshot!(nothing.stdout, @"no sandbox or script has tried to reach a host: without `internet = true` or `allowed_hosts`, programs have no network to try. Learn with `internet = true`");
+    let fetch = |url: &str| {
+        let code =
+            format!("import urllib.request\ntry: urllib.request.urlopen('{url}')\nexcept Exception: pass");
+        json!({ "command": format!("python3 -c \"{code}\"") }).to_string()
+    };
+    host.koze(&["call", "shell", &fetch("http://before.invalid/")]);
+    let program = koze().get_program().to_string_lossy().into_owned();
+    let run =
+        host.koze(&["egress", "learn", "--", &program, "call", "shell", &fetch("http://b.invalid:81/")]);
+    let (_, policy) = run.stdout.split_once("}\n").expect("the output of the command");
+    assert_snapshot!(policy, @r#"
+    allowed_hosts = [
+        "b.invalid:81",
+    ],
+    "#);
+    assert_eq!(run.code, 0);
+    let all = host.koze(&["egress", "learn", "--format", "json"]).stdout;
+    let all: serde_json::Value = serde_json::from_str(&all).expect("JSON");
+    assert_eq!(all["sandboxes"]["allowed_hosts"], json!(["b.invalid:81", "before.invalid"]));
+    // The exit code is that of the command.
+    assert_eq!(host.koze(&["egress", "learn", "--", "sh", "-c", "exit 7"]).code, 7);
+    let missing = host.koze(&["egress", "learn", "--", "no-such-program"]);
+    assert_eq!(missing.code, 1);
+    assert!(missing.stderr.contains("`no-such-program` cannot be run"), "{}", missing.stderr);
 }

@@ -212,6 +212,7 @@ fn what_needs_linux_says_so() {
         &["mcp"],
         &["demo"],
         &["doctor", "--prove"],
+        &["egress", "learn"],
     ] {
         let refused = run(Wine::koze(), &pair.windows, DIR, args);
         let command = if args[0] == "doctor" { "doctor --prove" } else { args[0] };
