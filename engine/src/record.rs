@@ -131,7 +131,10 @@ impl Records {
     /// Returns all sandboxes with their records, sorted by name.
     pub(crate) fn list(&self) -> Result<Vec<(SandboxId, Record)>> {
         let entries = match fs::read_dir(&self.dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            // What is wrong with the state directory is said when it is created.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
             entries => entries.map_err(failed)?,
         };
         let mut all = Vec::new();

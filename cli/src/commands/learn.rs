@@ -108,7 +108,7 @@ fn allowing(host: &str, port: u16, rule: &str) -> String {
     if let Some(entry) = entry.filter(|entry| Rule::parse(entry).is_ok_and(|rule| rule.is_partial())) {
         return entry.to_owned();
     }
-    let host = Host::parse(host).map_or_else(|| host.to_owned(), |host| host.in_url());
+    let host = host.parse().map_or_else(|_| host.to_owned(), |address| Host::Address(address).in_url());
     if USUAL.contains(&port) { host } else { format!("{host}:{port}") }
 }
 
