@@ -215,7 +215,8 @@ fn what_needs_linux_says_so() {
         &["egress", "learn"],
     ] {
         let refused = run(Wine::koze(), &pair.windows, DIR, args);
-        let command = if args[0] == "doctor" { "doctor --prove" } else { args[0] };
+        let command =
+            if matches!(args[0], "doctor" | "egress") { args.join(" ") } else { args[0].to_owned() };
         let text = format!(
             "error: `koze {command}` works with sandboxes on this machine, which need Linux: run `koze dev`, which runs sandboxes in containers with Docker, or use those of a server with `--url`\n"
         );
