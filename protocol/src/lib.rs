@@ -6,6 +6,7 @@
 
 mod change;
 mod code;
+mod credential;
 #[cfg(feature = "text")]
 pub mod edit;
 mod family;
@@ -29,6 +30,7 @@ pub const PLATFORM_IMAGE: &str = "cloudflare/debian-trixie";
 
 pub use change::Change;
 pub use code::Code;
+pub use credential::{is_credential_header, is_unreserved_word};
 pub use family::Family;
 pub use files::{Entry, Kind, Misfit, Place, Stat};
 pub use request_pattern::RequestPattern;

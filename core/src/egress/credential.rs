@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use koze_protocol::{is_credential_header, is_unreserved_word};
+
 use super::host::Host;
 use super::rule::Rule;
 use crate::error::{Code, Error, Result};
@@ -91,9 +93,9 @@ impl Declared {
             return invalid("name", &credential.name);
         }
         match &credential.placement {
-            Placement::Basic { user } if !is_user(user) => return invalid("user", user),
-            Placement::Header { name } if !is_header(name) => return invalid("header", name),
-            Placement::Query { key } if !is_user(key) => return invalid("parameter", key),
+            Placement::Basic { user } if !is_unreserved_word(user) => return invalid("user", user),
+            Placement::Header { name } if !is_credential_header(name) => return invalid("header", name),
+            Placement::Query { key } if !is_unreserved_word(key) => return invalid("parameter", key),
             _ => {}
         }
         Ok(Declared { credential: credential.clone(), rule: Rule::parse(&credential.host)? })
@@ -110,34 +112,6 @@ fn is_variable(text: &str) -> bool {
     text.len() <= 64
         && text.as_bytes().first().is_some_and(is_first)
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-/// Users and parameters have no character that an encoding changes.
-fn is_user(text: &str) -> bool {
-    (1..=64).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
-}
-
-/// Returns whether a text is the name of a header that may hold a credential: none that describes the message or the connection.
-fn is_header(text: &str) -> bool {
-    const FRAMING: [&str; 12] = [
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "expect",
-        "host",
-        "range",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "accept-encoding",
-    ];
-    (1..=64).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-        && !FRAMING.contains(&text)
-        && !text.starts_with("proxy-")
 }
 
 /// What a sandbox has of a credential, and what it does not have: the value.

@@ -1,5 +1,6 @@
 //! The key `credentials(..)`: secrets that a sandbox's requests carry, and that the sandbox does not have.
 
+use koze_protocol::{is_credential_header, is_unreserved_word};
 use proc_macro2::Span;
 use syn::Meta;
 use syn::spanned::Spanned as _;
@@ -65,9 +66,9 @@ fn credential(name: String, span: Span, meta: &Meta, report: &mut Report) -> Opt
     for (key, key_span, entry) in entries(&name, meta, report)? {
         let (is_valid, expected): (fn(&str) -> bool, &str) = match key.as_str() {
             "host" => (is_request, HOST),
-            "basic" | "query" => (is_word, "1 to 64 letters, digits, `-`, `.`, `_` and `~`"),
+            "basic" | "query" => (is_unreserved_word, "1 to 64 letters, digits, `-`, `.`, `_` and `~`"),
             "header" => (
-                is_header,
+                is_credential_header,
                 "the name of a header in lower case that describes neither the message nor the connection, such as `x-api-key`",
             ),
             _ => {
@@ -111,32 +112,6 @@ fn credential(name: String, span: Span, meta: &Meta, report: &mut Report) -> Opt
 /// The form of a credential's host, in words.
 const HOST: &str = "a host name in lower case, without scheme; `*.` and a method may precede it, and a port and a path pattern \
                     follow: `GET api.example.com/v1/**`";
-
-/// Returns whether a text needs no encoding in a query or before the colon of `Basic`.
-fn is_word(text: &str) -> bool {
-    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(&b))
-}
-
-fn is_header(text: &str) -> bool {
-    const FRAMING: [&str; 12] = [
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "expect",
-        "host",
-        "range",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "accept-encoding",
-    ];
-    (1..=64).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && !FRAMING.contains(&text)
-        && !text.starts_with("proxy-")
-}
 
 /// Returns whether an entry of `allowed_hosts` allows a connection to the host of a credential.
 pub(super) fn allows(entry: &str, host: &str) -> bool {
