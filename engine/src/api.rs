@@ -48,7 +48,7 @@ impl Api {
     /// Connects to the first address at which the engine answers.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] if there is none, with what was tried and how to start the engine.
+    /// [`Code::Unavailable`] if no engine answers. The message lists the addresses that were tried, and how to start the engine.
     pub(crate) async fn connect(kind: EngineKind, address: Option<&str>) -> Result<Self> {
         let mut tried = String::new();
         let addresses = match address {

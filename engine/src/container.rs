@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bollard::models::{ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, ResourcesUlimits};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
+use koze_core::path::HOME;
 use koze_core::provider::{Profile, Settings};
 
 /// The label of every container of koze, with the directory of its session as a hash.
@@ -16,8 +17,6 @@ const PROFILE_LABEL: &str = "dev.koze.profile";
 
 /// The path of the guest in containers, as in koze's images.
 const GUEST_PATH: &str = ".koze/guest";
-/// The home of programs, on every host.
-const HOME: &str = "/home/user";
 /// The directories that tools expect, with their parents.
 const DIRECTORIES: [&str; 7] = [
     "home/user",
@@ -79,7 +78,7 @@ pub(crate) fn create_body(
             network_mode: Some("none".to_owned()),
             memory: Some(memory),
             memory_swap: Some(memory),
-            nano_cpus: Some(processors(settings).cast_signed() * 1_000_000_000),
+            nano_cpus: Some(size.processors().cast_signed() * 1_000_000_000),
             pids_limit: Some(MAX_PROCESSES.cast_signed()),
             ulimits: Some(vec![ulimit("nofile"), ulimit("nproc")]),
             // The frames of the connection are no log.
@@ -89,15 +88,6 @@ pub(crate) fn create_body(
             ..HostConfig::default()
         }),
         ..ContainerCreateBody::default()
-    }
-}
-
-/// Returns how many processors a sandbox has: as Cloudflare's instance type with this memory, but at least one.
-pub fn processors(settings: &Settings) -> u64 {
-    match settings.profile.size.memory_mib {
-        12_288.. => 4,
-        8192.. => 2,
-        _ => 1,
     }
 }
 

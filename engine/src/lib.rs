@@ -26,7 +26,7 @@ mod sandbox;
 mod shared;
 
 pub use address::{EngineKind, VARIABLES};
-pub use container::{MAX_PROCESSES, processors};
+pub use container::MAX_PROCESSES;
 pub use provider::{Engine, RunningSandbox};
-pub use record::{Record, Recorded, list_recorded};
+pub use record::{Record, Recorded, has_recorded, list_recorded};
 pub use sandbox::{EngineProcess, EngineSandbox, Incoming, Outgoing};

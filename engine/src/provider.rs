@@ -110,7 +110,7 @@ impl<B: Provider> Engine<B> {
             }
             container::check_profile(&updated)?;
             *known = updated;
-            match self.shared().known(&id) {
+            match self.shared().find_known(&id) {
                 Some(inner) => inner.change_record(|own| own.settings = record.settings)?,
                 None => self.shared().records.write(&id, &record)?,
             }
@@ -173,11 +173,11 @@ async fn open(shared: Arc<Shared>, id: SandboxId, settings: Settings) -> Result<
 }
 
 fn find(shared: &Arc<Shared>, id: &SandboxId) -> Result<Option<Arc<Inner>>> {
-    if let Some(inner) = shared.known(id) {
+    if let Some(inner) = shared.find_known(id) {
         return Ok(Some(inner));
     }
     // One that is not complete was about to be created by a process that was killed.
-    let record = shared.records.read(id)?.filter(|record| record.is_complete);
+    let record = shared.records.read_record(id)?.filter(|record| record.is_complete);
     Ok(record.map(|record| shared.enter(id, record)))
 }
 

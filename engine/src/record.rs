@@ -96,7 +96,7 @@ impl Records {
     }
 
     /// Returns the record of a sandbox, if it exists.
-    pub(crate) fn read(&self, id: &SandboxId) -> Result<Option<Record>> {
+    pub(crate) fn read_record(&self, id: &SandboxId) -> Result<Option<Record>> {
         match fs::read(self.path(id, "json")) {
             Ok(text) => parse_record(&id.name, &text).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -117,7 +117,7 @@ impl Records {
         write().map_err(failed)
     }
 
-    /// Removes the record of a sandbox. Succeeds if there is none.
+    /// Removes the record of a sandbox, if it exists.
     pub(crate) fn remove(&self, id: &SandboxId) -> Result<()> {
         for extension in ["json", "new"] {
             match fs::remove_file(self.path(id, extension)) {
@@ -205,6 +205,14 @@ fn parse_record(name: &SandboxName, text: &[u8]) -> Result<Record> {
     })
 }
 
+/// Returns whether the session's directory has sandboxes. Asks no engine, and claims none of them.
+///
+/// # Errors
+/// [`Code::Unavailable`] if a record cannot be read.
+pub fn has_recorded(dir: &Path) -> Result<bool> {
+    Ok(!Records::at(dir).list()?.is_empty())
+}
+
 /// Lists the sandboxes of a session's directory, sorted by name. Asks no engine.
 ///
 /// # Errors
@@ -250,9 +258,9 @@ mod tests {
         drop(records.claim(&id("one")).unwrap());
         records.remove(&id("one")).unwrap();
         records.remove(&id("one")).unwrap();
-        assert!(records.read(&id("one")).unwrap().is_none());
+        assert!(records.read_record(&id("one")).unwrap().is_none());
         fs::write(records.path(&id("two"), "json"), "{").unwrap();
-        assert!(records.read(&id("two")).unwrap_err().message.contains("damaged"));
+        assert!(records.read_record(&id("two")).unwrap_err().message.contains("damaged"));
         fs::remove_dir_all(&dir).unwrap();
     }
 }

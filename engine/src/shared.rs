@@ -69,8 +69,8 @@ impl Shared {
         self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a sandbox of this process.
-    pub(crate) fn known(&self, id: &SandboxId) -> Option<Arc<Inner>> {
+    /// Returns a sandbox that this process knows.
+    pub(crate) fn find_known(&self, id: &SandboxId) -> Option<Arc<Inner>> {
         self.sandboxes().get(&id.key()).cloned()
     }
 

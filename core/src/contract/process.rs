@@ -3,7 +3,30 @@
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-use super::ProcessInfo;
+use super::{ProcessInfo, Size, Start};
+use crate::sandbox::process::{Overflow, Program, Stdio};
+
+/// Within this time, a process that its starter attends must be attended: for so long, one whose caller is gone runs on.
+const ATTEND_MS: u32 = 10_000;
+
+impl From<Program> for Start {
+    fn from(program: Program) -> Self {
+        let terminal = match program.stdio {
+            Stdio::Pipes => None,
+            Stdio::Terminal { rows, columns } => Some(Size { rows, columns }),
+        };
+        Start {
+            argv: program.argv,
+            working_dir: program.working_dir,
+            env: program.env,
+            terminal,
+            buffer: u32::try_from(program.buffer).unwrap_or(u32::MAX),
+            drop_oldest: program.overflow == Overflow::DropOldest,
+            label: program.label,
+            attend_within_ms: program.attended.then_some(ATTEND_MS),
+        }
+    }
+}
 
 /// The processes of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

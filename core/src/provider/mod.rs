@@ -304,6 +304,18 @@ pub struct Size {
     pub disk_mb: u32,
 }
 
+impl Size {
+    /// Returns the number of processors: that of Cloudflare's instance type with this memory, but at least one, because a
+    /// sixteenth of one is too slow for interactive use.
+    pub fn processors(self) -> u64 {
+        match self.memory_mib {
+            12_288.. => 4,
+            8192.. => 2,
+            _ => 1,
+        }
+    }
+}
+
 /// A sandbox that was opened.
 #[derive(Debug)]
 pub struct Opened<S> {

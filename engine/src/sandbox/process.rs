@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{
-    Chunk, Exit, Overflow, Process, ProcessId, ProcessInfo, ProcessOutput, Program, Signal, Stdio, Stream,
-    check_size,
+    Chunk, Exit, Process, ProcessId, ProcessInfo, ProcessOutput, Program, Signal, Stream, check_size,
 };
 use koze_core::time::millis;
 use koze_guest::request::{Output, Request};
@@ -20,8 +19,6 @@ use crate::runtime;
 
 /// The most that one read returns, in bytes.
 const MAX_READ: usize = 8 << 20;
-/// Within this time, a process that its starter attends must be attended.
-const ATTEND_MS: u32 = 10_000;
 
 /// A process of a sandbox in a container. A clone is the same process.
 #[derive(Debug, Clone)]
@@ -33,21 +30,7 @@ pub struct EngineProcess {
 /// Starts a process.
 pub(super) async fn start(sandbox: &EngineSandbox, program: Program) -> Result<EngineProcess> {
     program.check()?;
-    let terminal = match program.stdio {
-        Stdio::Pipes => None,
-        Stdio::Terminal { rows, columns } => Some(operation::Size { rows, columns }),
-    };
-    let request = Request::Start(operation::Start {
-        argv: program.argv,
-        working_dir: program.working_dir,
-        env: program.env,
-        terminal,
-        buffer: u32::try_from(program.buffer).unwrap_or(u32::MAX),
-        drop_oldest: program.overflow == Overflow::DropOldest,
-        label: program.label,
-        attend_within_ms: program.attended.then_some(ATTEND_MS),
-    });
-    let started = sandbox.ask::<Started>(request).await?;
+    let started = sandbox.ask::<Started>(Request::Start(program.into())).await?;
     Ok(EngineProcess { sandbox: sandbox.clone(), id: parse_id(started.result.id)? })
 }
 

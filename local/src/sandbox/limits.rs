@@ -21,19 +21,14 @@ pub(crate) fn memory_limit(settings: &Settings) -> u64 {
     u64::from(settings.profile.size.memory_mib) << 20
 }
 
-/// Returns the CPU limit of a sandbox in thousandths of a processor: that of Cloudflare's instance type with this
-/// memory, but at least one processor, because a sixteenth of one is too slow for interactive use.
+/// Returns the CPU limit of a sandbox in thousandths of a processor.
 pub(crate) fn processor_limit(settings: &Settings) -> u64 {
-    match settings.profile.size.memory_mib {
-        12_288.. => 4000,
-        8192.. => 2000,
-        _ => 1000,
-    }
+    settings.profile.size.processors() * 1000
 }
 
 /// Returns how many threads a program should use if its CPU is limited, for the variable that `nproc` and OpenMP read. The affinity mask
 /// is not changed: it would bind a sandbox to fixed processors, which others may keep busy while the rest is idle.
 pub(crate) fn thread_count(settings: &Settings) -> u64 {
     let here = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
-    (processor_limit(settings) / 1000).min(here)
+    settings.profile.size.processors().min(here)
 }

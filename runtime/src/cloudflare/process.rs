@@ -13,15 +13,12 @@ use super::waiting::Waiting;
 use koze_core::contract::MAX_SAFE_INTEGER;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{
-    Chunk, Exit, Overflow, Process, ProcessId, ProcessInfo, ProcessOutput, Program, Signal, Stdio, Stream,
-    check_size,
+    Chunk, Exit, Process, ProcessId, ProcessInfo, ProcessOutput, Program, Signal, Stream, check_size,
 };
 use koze_core::time::{Start, millis};
 
 /// How long one call waits. A longer wait is several calls.
 const TURN: Duration = Duration::from_secs(25);
-/// Within this time, a process that its starter attends must be attended: for so long, one whose caller is gone runs on.
-const ATTEND_MS: u32 = 10_000;
 
 /// A process of a sandbox behind a Durable Object. A clone is the same process.
 #[derive(Debug, Clone)]
@@ -33,21 +30,7 @@ pub struct CloudflareProcess {
 /// Starts a process.
 pub(super) async fn start(sandbox: &CloudflareSandbox, program: Program) -> Result<CloudflareProcess> {
     program.check()?;
-    let terminal = match program.stdio {
-        Stdio::Pipes => None,
-        Stdio::Terminal { rows, columns } => Some(contract::Size { rows, columns }),
-    };
-    let input = contract::Start {
-        argv: program.argv,
-        working_dir: program.working_dir,
-        env: program.env,
-        terminal,
-        buffer: u32::try_from(program.buffer).unwrap_or(u32::MAX),
-        drop_oldest: program.overflow == Overflow::DropOldest,
-        label: program.label,
-        attend_within_ms: program.attended.then_some(ATTEND_MS),
-    };
-    let started = sandbox.ask(call::start(&input, WITHIN)).await?;
+    let started = sandbox.ask(call::start(&program.into(), WITHIN)).await?;
     Ok(CloudflareProcess { sandbox: sandbox.clone(), id: id("start", started.id)? })
 }
 

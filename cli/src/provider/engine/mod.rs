@@ -14,7 +14,7 @@ use koze_core::provider::Info;
 use koze_core::sandbox::process::{ProcessInfo, Program};
 use koze_core::sandbox::{Kind, Place, Stat, Status};
 use koze_core::{Code, Error, Profiles, Result, Sandbox as _, SessionId};
-use koze_engine::{Engine, EngineSandbox, list_recorded};
+use koze_engine::{Engine, EngineSandbox, has_recorded, list_recorded};
 use koze_local::{Local, SandboxLimits};
 use tokio::fs::File as AsyncFile;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -45,7 +45,7 @@ pub(crate) fn open_engine(
 
 /// Returns whether the directory of a session has sandboxes in containers.
 pub(crate) fn has_containers(dir: &Path) -> Result<bool> {
-    Ok(!list_recorded(dir)?.is_empty())
+    has_recorded(dir)
 }
 
 /// Lists the sandboxes in the directory of a session that are containers. Asks no engine.
@@ -68,7 +68,7 @@ pub(super) fn survey_containers(dir: &Path) -> Result<Vec<Surveyed>> {
             memory: u64::from(size.memory_mib) << 20,
             // Engines limit it on some file systems only.
             disk: u64::MAX,
-            processors: koze_engine::processors(&record.settings) * 1000,
+            processors: size.processors() * 1000,
             processes: koze_engine::MAX_PROCESSES,
         };
         Surveyed {
@@ -140,7 +140,7 @@ impl MachineSandbox for EngineSandbox {
         file.flush().await.map_err(no_room)?;
         let mut file = file.into_std().await;
         file.seek(SeekFrom::Start(0)).map_err(no_room)?;
-        Ok((file, Stat { size, ..self.describe_file(path).await? }))
+        Ok((file, Stat { size, ..describe_file(self, path).await? }))
     }
 
     async fn create_file(&self, path: &str) -> Result<(NewFile, u64)> {
@@ -204,25 +204,18 @@ impl MachineSandbox for EngineSandbox {
     }
 }
 
-/// What a command needs to know of a file that it has opened.
-trait DescribeFile {
-    async fn describe_file(&self, path: &str) -> Result<Stat>;
-}
-
-impl DescribeFile for EngineSandbox {
-    /// Describes the file at a path. A final link is followed.
-    async fn describe_file(&self, path: &str) -> Result<Stat> {
-        let mut path = path.to_owned();
-        for _ in 0..MAX_LINKS {
-            let stat = self.stat(Place { root: "/", path: &path }).await?;
-            let Kind::Link(target) = &stat.kind else { return Ok(stat) };
-            path = match target.strip_prefix('/') {
-                Some(_) => target.clone(),
-                None => format!("{}/{target}", path.rsplit_once('/').map_or("", |(parent, _)| parent)),
-            };
-        }
-        Err(Error::new(Code::InvalidInput, format!("`{path}` is a link to itself")))
+/// Describes the file at a path. A final link is followed.
+async fn describe_file(sandbox: &EngineSandbox, path: &str) -> Result<Stat> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let stat = sandbox.stat(Place { root: "/", path: &path }).await?;
+        let Kind::Link(target) = &stat.kind else { return Ok(stat) };
+        path = match target.strip_prefix('/') {
+            Some(_) => target.clone(),
+            None => format!("{}/{target}", path.rsplit_once('/').map_or("", |(parent, _)| parent)),
+        };
     }
+    Err(Error::new(Code::InvalidInput, format!("`{path}` is a link to itself")))
 }
 
 /// The error for a copy of a file that this machine has no room for.
