@@ -219,7 +219,7 @@ pub fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'stati
 /// Several programs may use one state directory. One of them at a time runs a sandbox; in the others its calls fail
 /// with [`Code::Unavailable`] until it sleeps there.
 #[derive(Debug, Clone)]
-pub struct Local(Arc<Shared>, OpenLimits, Option<Arc<Secrets>>, Option<Arc<CallJournal>>);
+pub struct Local(Arc<Shared>, OpenLimits, Option<Arc<CallJournal>>);
 
 #[derive(Debug)]
 struct Shared {
@@ -235,7 +235,7 @@ struct Shared {
     browsers: Browsers,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
-    /// The secrets of the project, which have the values of credentials.
+    /// The secrets that scripts get, and that have the values of credentials.
     secrets: OnceLock<Arc<Secrets>>,
     /// The authority with whose certificates TLS ends in the proxies, once a sandbox needs it.
     authority: OnceLock<Arc<Authority>>,
@@ -358,13 +358,13 @@ impl Local {
             // Serve existing URLs again. If that fails, the next `expose` reports it.
             let _ = shared.previews.serve(&shared);
         }
-        Ok(Local(shared, OpenLimits::default(), None, None))
+        Ok(Local(shared, OpenLimits::default(), None))
     }
 
     /// Sets how many workspaces of all sessions are opened at the same time.
     #[must_use]
     pub fn with_max_opens(self, opens: usize) -> Self {
-        Local(self.0, OpenLimits::new(opens), self.2, self.3)
+        Local(self.0, OpenLimits::new(opens), self.2)
     }
 
     /// Copies the files of snapshots instead of mounting overlays over them, as where the kernel refuses those, for a test.
@@ -402,9 +402,8 @@ impl Local {
     /// Sets the secrets that scripts get, and that have the values of credentials. By default, there are none.
     #[must_use]
     pub fn with_secrets(self, secrets: Secrets) -> Self {
-        let secrets = Arc::new(secrets);
-        let _ = self.0.secrets.set(Arc::clone(&secrets));
-        Local(self.0, self.1, Some(secrets), self.3)
+        let _ = self.0.secrets.set(Arc::new(secrets));
+        self
     }
 
     /// Records tool calls in the journal in a file, an `SQLite` database, which the first call creates. Secrets that were set with
@@ -414,8 +413,8 @@ impl Local {
     /// # Errors
     /// [`Code::Unavailable`] if no thread can be created.
     pub fn with_journal(self, file: impl Into<PathBuf>) -> Result<Self> {
-        let journal = CallJournal::open(file.into(), self.2.clone())?;
-        Ok(Local(self.0, self.1, self.2, Some(Arc::new(journal))))
+        let journal = CallJournal::open(file.into(), self.0.secrets.get().cloned())?;
+        Ok(Local(self.0, self.1, Some(Arc::new(journal))))
     }
 
     /// Waits until the journal has all calls that were recorded, for at most a few seconds. A program calls this before it ends.
@@ -423,7 +422,7 @@ impl Local {
     /// # Errors
     /// [`Code::Unavailable`] if the threads of this provider cannot be created.
     pub async fn flush_journal(&self) -> Result<()> {
-        let Some(journal) = self.3.clone() else { return Ok(()) };
+        let Some(journal) = self.2.clone() else { return Ok(()) };
         engine::run_blocking(move || {
             journal.flush();
             Ok(())

@@ -62,11 +62,11 @@ impl Provider for Local {
     }
 
     fn has_journal(&self) -> bool {
-        self.3.is_some()
+        self.2.is_some()
     }
 
     fn record_call(&self, _: &SessionId, call: UnmaskedCall) {
-        if let Some(journal) = &self.3 {
+        if let Some(journal) = &self.2 {
             journal.record(call);
         }
     }
@@ -184,7 +184,10 @@ impl ScriptProvider for Local {
     }
 
     fn script_secrets(&self, _: &SessionId) -> Result<koze_core::script::Secrets> {
-        self.2.as_ref().map_or_else(|| Ok(koze_core::script::Secrets::default()), |secrets| secrets.values())
+        self.0
+            .secrets
+            .get()
+            .map_or_else(|| Ok(koze_core::script::Secrets::default()), |secrets| secrets.values())
     }
 
     async fn script_query(&self, agent: &SessionId, query: Query) -> Result<serde_json::Value> {
