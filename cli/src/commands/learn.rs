@@ -10,13 +10,12 @@ use koze_core::time::now;
 use serde_json::{Value, json};
 
 use super::local_session::{LocalSession, failed};
+use super::sandboxes::read_egress;
 use super::show;
 use crate::args::{self, ListFormat};
-use crate::provider::{self, Reached};
-use crate::session::State;
+use crate::platform;
+use crate::provider::Reached;
 
-/// The ports that an entry without a port allows.
-const USUAL: [u16; 2] = [80, 443];
 /// How the journal begins a rule about what was requested within a tunnel.
 const WITHIN: [&str; 2] = ["server name: ", "HTTP host: "];
 
@@ -24,9 +23,9 @@ pub(super) fn run(args: &args::Learn) -> Result<ExitCode, ExitCode> {
     let session = LocalSession::find(&args.state.in_session(args.session.as_deref()))?;
     let since = now();
     let code = if args.command.is_empty() { ExitCode::SUCCESS } else { run_command(&args.command)? };
-    let mut entries = read_entries(&session.state).map_err(|error| failed(&error))?;
+    let only = args.session.is_some().then_some(&session.session);
+    let mut entries = read_egress(&session.state, only).map_err(|error| failed(&error))?;
     entries.retain(|entry| args.command.is_empty() || entry.time >= since);
-    entries.retain(|entry| args.session.as_ref().is_none_or(|only| *only == entry.session));
     let (scripts, sandboxes): (Vec<_>, Vec<_>) =
         entries.into_iter().partition(|entry| entry.sandbox.starts_with('('));
     let learned = [Learned::of(&sandboxes), Learned::of(&scripts)];
@@ -46,18 +45,7 @@ fn run_command(command: &[OsString]) -> Result<ExitCode, ExitCode> {
     let status = Command::new(program).args(arguments).status().map_err(|error| {
         show::failure(&format!("`{}` cannot be run: {error}", program.to_string_lossy().escape_debug()))
     })?;
-    // A signal ended a program without an exit code.
-    Ok(status
-        .code()
-        .map_or(ExitCode::FAILURE, |code| u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)))
-}
-
-fn read_entries(state: &State) -> koze_core::Result<Vec<Reached>> {
-    let mut entries = Vec::new();
-    for dir in state.sessions()? {
-        entries.extend(provider::read_egress(&dir)?);
-    }
-    Ok(entries)
+    Ok(platform::to_exit_code(status))
 }
 
 /// What a policy must allow, and what no entry of `allowed_hosts` would have changed.
@@ -86,7 +74,8 @@ impl Learned {
             let is_partial = learned
                 .allowed_hosts
                 .iter()
-                .any(|rule| Rule::parse(rule).is_ok_and(|rule| rule.is_partial()) && names(rule, host));
+                .filter_map(|entry| Rule::parse(entry).ok())
+                .any(|rule| rule.is_partial() && parse_host(host).is_some_and(|host| rule.names(&host)));
             if matches!(rule, "not in allowed_hosts" | "no allowed_hosts") && !is_partial {
                 learned.allowed_hosts.insert(would_allow);
             } else {
@@ -108,14 +97,15 @@ fn allowing(host: &str, port: u16, rule: &str) -> String {
     if let Some(entry) = entry.filter(|entry| Rule::parse(entry).is_ok_and(|rule| rule.is_partial())) {
         return entry.to_owned();
     }
-    let host = host.parse().map_or_else(|_| host.to_owned(), |address| Host::Address(address).in_url());
-    if USUAL.contains(&port) { host } else { format!("{host}:{port}") }
+    let Some(host) = parse_host(host) else { return host.to_owned() };
+    let plain = host.in_url();
+    let is_usual = Rule::parse(&plain).is_ok_and(|rule| rule.allows(&host, port));
+    if is_usual { plain } else { format!("{plain}:{port}") }
 }
 
-/// Returns whether an entry with a method or a path is for this host.
-fn names(entry: &str, host: &str) -> bool {
-    let entry = entry.split(' ').next_back().unwrap_or(entry);
-    entry.split(['/', ':']).next() == Some(host)
+/// Parses a host of the journal, whose addresses have no brackets.
+fn parse_host(text: &str) -> Option<Host> {
+    text.parse().ok().map(Host::Address).or_else(|| Host::parse(text))
 }
 
 fn to_text([sandboxes, scripts]: &[Learned; 2]) -> String {

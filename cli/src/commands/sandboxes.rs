@@ -4,6 +4,8 @@ mod egress;
 
 use std::process::ExitCode;
 
+pub(super) use self::egress::read_egress;
+
 use koze_core::SessionId;
 use koze_core::sandbox::Status;
 use serde_json::json;

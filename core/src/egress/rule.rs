@@ -92,7 +92,7 @@ impl Rule {
     }
 
     /// Returns whether it allows a port of a host.
-    pub(super) fn allows(&self, host: &Host, port: u16) -> bool {
+    pub fn allows(&self, host: &Host, port: u16) -> bool {
         self.names(host) && self.port.map_or(USUAL.contains(&port), |only| only == port)
     }
 
@@ -102,7 +102,7 @@ impl Rule {
     }
 
     /// Returns whether it matches a host literally.
-    pub(super) fn names(&self, host: &Host) -> bool {
+    pub fn names(&self, host: &Host) -> bool {
         match (&self.hosts, host) {
             (Hosts::One(this), host) => this == host,
             (Hosts::Below(end), Host::Name(name)) => name.ends_with(end) && name.len() > end.len(),

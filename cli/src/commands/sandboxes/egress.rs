@@ -17,17 +17,26 @@ pub(super) fn show(
     only: Option<&SessionId>,
     format: ListFormat,
 ) -> koze_core::Result<ExitCode> {
-    let mut entries = Vec::new();
-    for dir in state.sessions()? {
-        entries.extend(provider::read_egress(&dir)?);
-    }
-    entries.retain(|entry| only.is_none_or(|only| only.session() == entry.session));
+    let mut entries = read_egress(state, only)?;
     entries.sort_by_key(|entry| entry.time);
     show::out(&match format {
         ListFormat::Json => in_json(&entries),
         ListFormat::Human => in_words(&entries),
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns what sandboxes and scripts reached and were refused, in one session or in all.
+pub(in crate::commands) fn read_egress(
+    state: &State,
+    only: Option<&SessionId>,
+) -> koze_core::Result<Vec<Reached>> {
+    let mut entries = Vec::new();
+    for dir in state.sessions()? {
+        entries.extend(provider::read_egress(&dir)?);
+    }
+    entries.retain(|entry| only.is_none_or(|only| only.session() == entry.session));
+    Ok(entries)
 }
 
 fn in_json(entries: &[Reached]) -> String {
