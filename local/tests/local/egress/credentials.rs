@@ -1,7 +1,6 @@
 //! Credentials that never enter a sandbox, and rules for requests. The internet is test servers with TLS.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -10,6 +9,7 @@ use koze_core::egress::{Credential, Placement};
 use koze_core::{Provider, Sandbox};
 use koze_local::{Internet, Local, LocalSandbox, Secrets};
 
+use super::git;
 use crate::Test;
 use crate::fetch::Authority;
 use crate::server;
@@ -100,7 +100,7 @@ impl Scene {
     }
 }
 
-fn authorization(head: &str) -> &str {
+pub(super) fn authorization(head: &str) -> &str {
     let header = head.lines().find(|line| line.to_ascii_lowercase().starts_with("authorization: "));
     header.map_or("none", |line| &line["authorization: ".len()..])
 }
@@ -147,8 +147,10 @@ fn credentials_are_sent_by_common_programs() -> Result<(), libtest_mimic::Failed
         let authority = Authority::new();
         let received = Received::default();
         let repository = tempfile::tempdir().unwrap();
-        create_repository(repository.path());
+        git::create_repository(repository.path());
         let (heads, root) = (Arc::clone(&received), repository.path().to_owned());
+        let basic = format!("x-access-token:{TOKEN}");
+        let basic = format!("Basic {}", data_encoding::BASE64.encode(basic.as_bytes()));
         let echo = move |head: &str, stream: &mut dyn std::io::Write| {
             heads.lock().unwrap().push(head.to_owned());
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine")
@@ -157,7 +159,7 @@ fn credentials_are_sent_by_common_programs() -> Result<(), libtest_mimic::Failed
             ("api.example".to_owned(), authority.serve("api.example", echo)),
             (
                 "git.example".to_owned(),
-                authority.serve("git.example", move |head, stream| serve_git(&root, head, stream)),
+                authority.serve("git.example", move |head, stream| git::serve(&root, &basic, head, stream)),
             ),
         ]);
         let roots = vec![authority.root.clone()];
@@ -203,43 +205,6 @@ fn credentials_are_sent_by_common_programs() -> Result<(), libtest_mimic::Failed
             assert_eq!(out(&sandbox, "cat one/file two/file").await, "content\ncontent");
         }
     })
-}
-
-fn create_repository(root: &Path) {
-    let git = |args: &[&str]| {
-        let mut git = Command::new("git");
-        git.args(["-c", "user.name=a", "-c", "user.email=a@a.example", "-c", "init.defaultBranch=main"])
-            .args(args);
-        let output = git.current_dir(root).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-    };
-    fs::create_dir(root.join("work")).unwrap();
-    git(&["init", "-q", "work"]);
-    fs::write(root.join("work/file"), "content\n").unwrap();
-    git(&["-C", "work", "add", "file"]);
-    git(&["-C", "work", "commit", "-q", "-m", "one"]);
-    git(&["clone", "-q", "--bare", "work", "repo.git"]);
-    git(&["-C", "repo.git", "update-server-info"]);
-}
-
-/// Serves the files of a repository to who has the token.
-fn serve_git(root: &Path, head: &str, stream: &mut dyn std::io::Write) -> std::io::Result<()> {
-    let expected =
-        format!("Basic {}", data_encoding::BASE64.encode(format!("x-access-token:{TOKEN}").as_bytes()));
-    if authorization(head) != expected {
-        return write!(
-            stream,
-            "HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"a\"\r\nContent-Length: 0\r\n\r\n"
-        );
-    }
-    let path = head.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
-    match fs::read(root.join(path.trim_start_matches('/'))) {
-        Ok(content) => {
-            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", content.len())?;
-            stream.write_all(&content)
-        }
-        Err(_) => write!(stream, "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"),
-    }
 }
 
 fn credentials_go_nowhere_else() -> Result<(), libtest_mimic::Failed> {

@@ -1,6 +1,7 @@
 //! Egress of a sandbox. The internet is a test server with names.
 
 pub(crate) mod credentials;
+mod git;
 pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod tunnel;
