@@ -39,7 +39,7 @@ enum Link {
     New(Idle<TcpStream>),
     /// It takes requests, unless the server has closed it between two of them.
     Open(Server<Incoming>),
-    /// There is none.
+    /// The server has closed it.
     Closed,
 }
 
