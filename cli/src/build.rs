@@ -26,7 +26,6 @@ use crate::own::Own;
 use crate::plan::{self, Inputs, Plan, Planned};
 use crate::platform;
 use crate::recover;
-use crate::requests;
 use crate::rules::Rule;
 use crate::scripts;
 use crate::sdk::{self, Sdk};
@@ -130,10 +129,6 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         lock.as_ref().map_err(|_| Stop).and_then(|lock| open_config(&project, options, lock, findings));
     build.config = config.as_ref().ok().map(|config| config.shown.clone());
     findings.checked()?;
-    if options.worker {
-        requests::check(&sandboxes, findings);
-        findings.checked()?;
-    }
     let (mut config, mut lock) = (config?, lock?);
     if let Some(text) = &options.draft.config {
         config.replace_text(text);

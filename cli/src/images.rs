@@ -21,7 +21,7 @@ use crate::write::input;
 
 use self::guest::{From, Guest};
 
-pub use offered::{offered, provided, serves};
+pub use offered::{credentials, offered, provided, serves};
 pub use recipe::Recipe;
 #[cfg(target_os = "linux")]
 pub(crate) use recipe::readable_name;

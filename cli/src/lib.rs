@@ -37,7 +37,6 @@ mod prefix;
 #[cfg(target_os = "linux")]
 mod provider;
 pub mod recover;
-mod requests;
 pub mod rules;
 pub mod scripts;
 pub mod sdk;

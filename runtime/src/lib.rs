@@ -35,6 +35,7 @@ pub mod binding;
 mod class;
 pub mod cloudflare;
 mod namespace;
+mod request;
 pub mod serve;
 mod service;
 
@@ -58,6 +59,7 @@ pub mod prelude {
 /// For generated code and macros only. Not covered by semantic versioning.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::request::SandboxRequest;
     pub use crate::{ContainerClass, SandboxClass, binding};
     pub use serde;
     pub use serde_json;

@@ -12,6 +12,7 @@ declare const __KOZE_KEEP_FILES__: boolean;
 declare const __KOZE_COPY_FROM__: string;
 declare const __KOZE_ALLOWED_HOSTS__: string[];
 declare const __KOZE_DENIED_HOSTS__: string[];
+declare const __KOZE_POLICIES__: Record<string, import("./koze/requests.mjs").Declared>;
 declare const __KOZE_PORT__: number;
 declare const __KOZE_HEALTH__: string;
 declare const __KOZE_WORDS__: string[];
@@ -25,6 +26,7 @@ declare const __KOZE_BROWSERS__: string[];
 declare module "__KOZE_WORKER__" {
   const worker: ExportedHandler;
   export default worker;
+  export class KozeRequest {}
 }
 
 declare module "__KOZE_MAIN__" {

@@ -121,6 +121,13 @@ pub const SCRIPT_ENGINE: &[u8] = include_bytes!("../files/script/koze-script.was
 /// The egress policy, `src/generated/koze/egress.mjs`.
 pub const EGRESS: &str = include_str!("../files/generated/koze/egress.mjs");
 
+/// What [`EGRESS`] uses for policies with methods, paths or credentials, `src/generated/koze/requests.mjs`. It calls
+/// [`REQUESTS_MODULE`].
+pub const REQUESTS: &str = include_str!("../files/generated/koze/requests.mjs");
+
+/// What the Rust Worker has for [`REQUESTS`], `src/generated/requests.rs`.
+pub const REQUESTS_MODULE: &str = include_str!("../files/generated/requests.rs");
+
 /// The types of [`EGRESS`], `src/generated/koze/egress.d.mts`.
 pub const EGRESS_TYPES: &str = include_str!("../files/generated/koze/egress.d.mts");
 

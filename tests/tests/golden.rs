@@ -58,9 +58,6 @@ fn every_fixture_has_a_test() {
     assert_eq!(there, tested, "list each directory of `fixtures` in `fixtures!`");
 }
 
-/// Keys that no build of a Worker accepts (K132).
-const NOT_IN_A_WORKER: [&str; 1] = ["credentials"];
-
 #[test]
 fn every_key_of_the_attribute_is_in_a_fixture() {
     let sources: Vec<u8> = Project::before_build("every-key")
@@ -71,7 +68,7 @@ fn every_key_of_the_attribute_is_in_a_fixture() {
         .collect();
     let sources = String::from_utf8(sources).expect("Rust");
     let words: BTreeSet<&str> = sources.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-    let is_missing = |key: &&str| !words.contains(key) && !NOT_IN_A_WORKER.contains(key);
+    let is_missing = |key: &&str| !words.contains(key);
     let missing: Vec<&str> = koze_model::attrs::KEYS.iter().map(|key| key.name).filter(is_missing).collect();
     assert!(missing.is_empty(), "fixtures/every-key lacks {missing:?}");
 }

@@ -2,6 +2,7 @@
 
 mod env;
 mod local;
+mod requests;
 mod rust;
 mod scripts;
 mod template;
@@ -87,6 +88,7 @@ pub fn files(inputs: Inputs) -> Vec<(PathBuf, Content)> {
         .chain(tools)
         .chain(worker::render(sandboxes, kept, registry, scripts))
         .map(|(name, text)| (name, Content::from(text.into_bytes())))
+        .chain(requests::module(sandboxes))
         .chain([(".gitattributes", constant_content(GIT_ATTRIBUTES))])
         .map(|(name, content)| (PathBuf::from(name), content));
     let browser = offered.is_some_and(Profiles::has_script_browser);
@@ -101,12 +103,12 @@ pub fn files(inputs: Inputs) -> Vec<(PathBuf, Content)> {
 /// Returns the paths in [`DIR`] of the files that only some projects have. Until koze 0.2, they were in [`DIR`] itself.
 pub fn parts() -> impl Iterator<Item = PathBuf> {
     let former = PARTS.iter().filter_map(|part| Path::new(part).file_name().map(PathBuf::from));
-    let typescript = PathBuf::from(typescript::MODULE);
-    former.chain([typescript]).chain(PARTS.iter().map(|part| Path::new(KOZE).join(part)))
+    let modules = [typescript::MODULE, requests::MODULE].map(PathBuf::from);
+    former.chain(modules).chain(PARTS.iter().map(|part| Path::new(KOZE).join(part)))
 }
 
 /// The files that only some projects have, in [`KOZE`].
-pub const PARTS: [&str; 34] = [
+pub const PARTS: [&str; 35] = [
     "sdk/sdk.mjs",
     "sdk/sdk.d.mts",
     "sdk/placed.mjs",
@@ -126,6 +128,7 @@ pub const PARTS: [&str; 34] = [
     "trees.mjs",
     "egress.mjs",
     "egress.d.mts",
+    "requests.mjs",
     "calls.mjs",
     "waiting.mjs",
     "contract.d.ts",

@@ -6,6 +6,7 @@ use koze_model::{Kind, Sandbox};
 use koze_templates::{ENV, MODULE};
 
 use super::env;
+use super::requests::reads_requests;
 use super::template::{Fill, Template};
 use crate::wrangler::bindings::Bindings;
 
@@ -27,6 +28,7 @@ pub(super) fn render(
             "sandbox" => in_env.as_slice(),
             "service" => services.as_slice(),
             "binding" => accessors.as_slice(),
+            "requests" => once(sandboxes.iter().any(reads_requests)),
             "served" => once(offered.is_some()),
             "profiles" => once(offered.is_some_and(|offered| !offered.list().is_empty())),
             "no-profiles" => once(offered.is_some_and(|offered| offered.list().is_empty())),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use koze_core::Profiles;
+use koze_core::egress::{Credential, Placement};
 use koze_core::journal::JournalSettings;
 use koze_core::provider::{NamedSize, Profile};
 use koze_core::script::Egress;
@@ -137,6 +138,8 @@ fn profile_fill(sandbox: &Sandbox, profile: &Profile, several: bool, default: bo
     let env: Vec<String> = profile.env.iter().map(|(name, value)| format!("({name:?}, {value:?})")).collect();
     part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", some(join_literals(&profile.allowed_hosts)));
     part("denied_hosts", "__KOZE_DENIED_HOSTS__", some(join_literals(&profile.denied_hosts)));
+    let credentials: Vec<String> = profile.credentials.iter().map(credential_expression).collect();
+    part("credentials", "__KOZE_CREDENTIALS__", some(credentials.join(", ")));
     part("env", "__KOZE_ENV__", some(env.join(", ")));
     let tools =
         || profile.tools.iter().map(|one| format!("::koze::tool::Family::{one:?}")).collect::<Vec<_>>();
@@ -153,6 +156,18 @@ fn profile_fill(sandbox: &Sandbox, profile: &Profile, several: bool, default: bo
         fill.holes.push(("__KOZE_TIME__", number.to_string()));
     }
     fill
+}
+
+fn credential_expression(Credential { name, host, placement }: &Credential) -> String {
+    let placement = match placement {
+        Placement::Bearer => "Bearer".to_owned(),
+        Placement::Basic { user } => format!("Basic {{ user: {user:?}.into() }}"),
+        Placement::Header { name } => format!("Header {{ name: {name:?}.into() }}"),
+        Placement::Query { key } => format!("Query {{ key: {key:?}.into() }}"),
+    };
+    format!(
+        "::koze::provider::Credential {{ name: {name:?}.into(), host: {host:?}.into(), placement: ::koze::provider::Placement::{placement} }}"
+    )
 }
 
 /// Returns the expression for a workspace's configuration. Values that are the default are left out.

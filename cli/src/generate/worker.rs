@@ -5,11 +5,12 @@ use koze_model::names::Names;
 use koze_model::{Backend, Kind, Sandbox};
 use koze_templates::{
     CALLS, CONTRACT, COPY, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, MANAGED, MANAGED_TYPES,
-    NATIVE, NATIVE_CONTAINER, NATIVE_TYPES, OPERATIONS, PLACED, PLATFORM, PROCESSES, SDK, SDK_TYPES, SERVICE,
-    SERVICE_TYPES, SESSIONS, SESSIONS_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
+    NATIVE, NATIVE_CONTAINER, NATIVE_TYPES, OPERATIONS, PLACED, PLATFORM, PROCESSES, REQUESTS, SDK,
+    SDK_TYPES, SERVICE, SERVICE_TYPES, SESSIONS, SESSIONS_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
 };
 use serde_json::{Map, Value, json};
 
+use super::requests::{self, reads_requests};
 use super::template::{Fill, Template};
 use super::{MARK, constant_content};
 use crate::write::Content;
@@ -42,17 +43,25 @@ pub(super) fn render(
     registry: bool,
     scripts: bool,
 ) -> [(&'static str, String); 2] {
-    let outer = Fill { holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())], regions: Vec::new() };
+    let rust_worker = ("__KOZE_WORKER__", RUST_WORKER.to_owned());
+    let outer = Fill { holes: vec![rust_worker.clone()], regions: Vec::new() };
+    let reads = sandboxes.iter().any(reads_requests);
+    let policies = ("__KOZE_POLICIES__", to_literal(&requests::policies(sandboxes)));
+    let policies = [Fill { holes: vec![rust_worker, policies], regions: Vec::new() }];
     let of = |base: Base| sandboxes.iter().filter(move |sandbox| Base::for_sandbox(sandbox) == base);
     let [classes, native, services] =
         [Base::Sdk, Base::Native, Base::Service].map(|base| of(base).map(class_fill).collect::<Vec<Fill>>());
     let uses = |backend| of(Base::Native).any(|sandbox| sandbox.attributes.backend() == backend);
+    let has_proxy = of(Base::Sdk).any(has_policy);
+    let has_gate = of(Base::Native).chain(of(Base::Service)).any(has_policy);
     let kept: Vec<Fill> = kept
         .iter()
         .map(|class| Fill { holes: vec![("__KOZE_KEPT__", (*class).to_owned())], regions: Vec::new() })
         .collect();
     let standing = [Fill::default()];
     let once = |wanted: bool| if wanted { &standing[..] } else { &[] };
+    let gates = [Fill { regions: if reads { vec!["reads"] } else { Vec::new() }, ..Fill::default() }];
+    let gate = |wanted: bool| if wanted { &gates[..] } else { &[] };
     [("worker.mjs", WORKER), ("worker.d.mts", WORKER_TYPES)].map(|(name, template)| {
         let text = Template::new(template).render(&outer, &|region| match region {
             "base" => once(!classes.is_empty()),
@@ -61,8 +70,10 @@ pub(super) fn render(
             "service-base" => once(!services.is_empty()),
             "kept-base" => once(!kept.is_empty()),
             "guest" => once(sandboxes.iter().any(sends_guest)),
-            "egress" => once(of(Base::Sdk).any(has_policy)),
-            "native-egress" => once(of(Base::Native).chain(of(Base::Service)).any(has_policy)),
+            "requests" if reads => &policies,
+            "requests" => &[],
+            "egress" => gate(has_proxy),
+            "native-egress" => gate(has_gate),
             "registry" => once(registry),
             "scripts" => once(scripts),
             "class" => &classes,
@@ -115,6 +126,9 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
     if scripts || sandboxes.iter().any(has_policy) {
         files.extend([("egress.mjs", EGRESS), ("egress.d.mts", EGRESS_TYPES)]);
     }
+    if sandboxes.iter().any(reads_requests) {
+        files.push(("requests.mjs", REQUESTS));
+    }
     if any {
         files.extend([("calls.mjs", CALLS), ("waiting.mjs", WAITING)]);
     }
@@ -134,7 +148,10 @@ pub(super) fn registry() -> [(&'static str, Content); 2] {
 
 /// Returns whether a sandbox has an egress policy, which requires intercepting its traffic.
 fn has_policy(sandbox: &Sandbox) -> bool {
-    sandbox.attributes.allowed_hosts.is_some() || sandbox.attributes.denied_hosts.is_some()
+    let attributes = &sandbox.attributes;
+    attributes.allowed_hosts.is_some()
+        || attributes.denied_hosts.is_some()
+        || attributes.credentials.is_some()
 }
 
 /// Returns whether containers of a sandbox may start without koze's guest, or with an older one on a saved disk, so that the
@@ -245,18 +262,21 @@ fn class_fill(sandbox: &Sandbox) -> Fill {
         fill.regions.push(region);
         fill.holes.push((hole, to_literal(&value)));
     };
-    if !attributes.env_vars.is_empty() {
-        let vars = attributes.env_vars.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        part("env_vars", "__KOZE_ENV_VARS__", Value::Object(vars));
-    }
     if let Some(sleep) = &attributes.sleep_after {
         part("sleep_after", "__KOZE_SLEEP_AFTER__", json!(sleep.value));
     }
     if let Some(hosts) = &attributes.allowed_hosts {
         part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", json!(hosts.value));
     }
-    if let Some(hosts) = &attributes.denied_hosts {
-        part("denied_hosts", "__KOZE_DENIED_HOSTS__", json!(hosts.value));
+    let no_lists = attributes.allowed_hosts.is_none() && attributes.credentials.is_some();
+    let denied = attributes.denied_hosts.as_ref().map(|hosts| hosts.value.clone());
+    // Requests are intercepted if there is a list.
+    if let Some(hosts) = denied.or_else(|| no_lists.then(Vec::new)) {
+        part("denied_hosts", "__KOZE_DENIED_HOSTS__", json!(hosts));
+    }
+    if let Some(vars) = env_vars(sandbox) {
+        fill.regions.push("env_vars");
+        fill.holes.push(("__KOZE_ENV_VARS__", vars));
     }
     if has_policy(sandbox) {
         fill.regions.push("egress");
@@ -267,6 +287,21 @@ fn class_fill(sandbox: &Sandbox) -> Fill {
         Kind::Sandbox => {}
     }
     fill
+}
+
+/// Renders the environment variables of a class, if it has any: those of its attribute, and placeholders of credentials.
+fn env_vars(sandbox: &Sandbox) -> Option<String> {
+    let attributes = &sandbox.attributes;
+    let vars: Map<String, Value> =
+        attributes.env_vars.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    if attributes.credentials.is_some() {
+        let class = json!(sandbox.class.value);
+        let placeholders = format!("...requests.environment({class}, this.ctx.id.toString())");
+        let own = vars.iter().map(|(name, value)| format!("{name}: {value}"));
+        let all: Vec<String> = [placeholders].into_iter().chain(own).collect();
+        return Some(format!("{{ {} }}", all.join(", ")));
+    }
+    (!vars.is_empty()).then(|| to_literal(&Value::Object(vars)))
 }
 
 /// Renders data as a JavaScript literal on one line. JSON is a subset of JavaScript.

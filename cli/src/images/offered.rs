@@ -90,14 +90,18 @@ fn max_instances(sandbox: &Sandbox) -> Option<u32> {
     sandbox.attributes.max_instances.as_ref().map(|most| most.value)
 }
 
-fn credential(declared: &attrs::Credential) -> Credential {
-    let placement = match declared.placement.clone() {
-        attrs::Placement::Bearer => Placement::Bearer,
-        attrs::Placement::Basic(user) => Placement::Basic { user },
-        attrs::Placement::Header(name) => Placement::Header { name },
-        attrs::Placement::Query(key) => Placement::Query { key },
+/// Returns the credentials of a sandbox.
+pub fn credentials(sandbox: &Sandbox) -> Vec<Credential> {
+    let credential = |declared: &attrs::Credential| {
+        let placement = match declared.placement.clone() {
+            attrs::Placement::Bearer => Placement::Bearer,
+            attrs::Placement::Basic(user) => Placement::Basic { user },
+            attrs::Placement::Header(name) => Placement::Header { name },
+            attrs::Placement::Query(key) => Placement::Query { key },
+        };
+        Credential { name: declared.name.clone(), host: declared.host.value.clone(), placement }
     };
-    Credential { name: declared.name.clone(), host: declared.host.value.clone(), placement }
+    sandbox.attributes.credentials.iter().flat_map(|all| &all.value).map(credential).collect()
 }
 
 /// Converts the image of a sandbox and its attribute to the type that sandbox providers take.
@@ -113,7 +117,7 @@ pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
         internet: !none && attributes.internet.as_ref().is_some_and(|internet| internet.value),
         allowed_hosts: hosts(&attributes.allowed_hosts),
         denied_hosts: hosts(&attributes.denied_hosts),
-        credentials: attributes.credentials.iter().flat_map(|all| &all.value).map(credential).collect(),
+        credentials: credentials(sandbox),
         env: attributes.env_vars.clone(),
         sleep_after: attributes.idle(),
         sizes: named_sizes(sandbox),

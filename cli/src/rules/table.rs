@@ -154,13 +154,6 @@ koze_model::rule_table! {
             why "An environment inherits neither containers nor Durable Objects from the top level, so a class that was renamed or removed there still has its old entries here.",
             eg "koze rename shell bash   # with environments = [\"staging\"], and entries of koze's in env.production";
 
-        /// The policy of a sandbox has a part that a Worker cannot enforce.
-        "K132" Error NotInWorker { what: String }
-            format!("{what} has no effect in a Worker: koze enforces it only for sandboxes on this machine")
-            => "remove it before you build the Worker, or use the sandboxes of this machine only, with `koze mcp`, `koze run` or `koze serve`, which need no build",
-            why "In a Worker, koze cannot read the requests of a container yet. A policy that is silently not enforced would let requests out, and a credential would be missing.",
-            eg r#"#[sandbox(allowed_hosts = ["api.example.com"], credentials(API_KEY(host = "api.example.com")))]"#;
-
         // Files.
 
         /// `koze.lock` cannot be used.

@@ -2,16 +2,35 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use koze_protocol::{is_credential_header, is_unreserved_word};
+use sha2::{Digest as _, Sha256};
 
 use super::host::Host;
+use super::mask::to_hex;
+use super::policy::Policy;
 use super::rule::Rule;
 use crate::error::{Code, Error, Result};
 
 /// The beginning of every placeholder.
-pub const PLACEHOLDER_PREFIX: &str = "koze_cred_";
+const PLACEHOLDER_PREFIX: &str = "koze_cred_";
+/// How many bytes of a hash a placeholder has.
+const PLACEHOLDER_BYTES: usize = 16;
 /// The port of a credential's host if it names none.
 const HTTPS: u16 = 443;
+
+/// Returns the placeholder of a credential in a sandbox. It is always the same there, because programs may keep it in a file, and different
+/// in each sandbox.
+pub fn placeholder(seed: &[u8], sandbox: &str, name: &str) -> String {
+    let hash = Sha256::new()
+        .chain_update(seed)
+        .chain_update(sandbox)
+        .chain_update([0])
+        .chain_update(name)
+        .finalize();
+    format!("{PLACEHOLDER_PREFIX}{}", to_hex(&hash[..PLACEHOLDER_BYTES]))
+}
 
 /// A credential that a profile declares. Its value is a secret of the project, and never enters a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -107,6 +126,30 @@ impl Declared {
     }
 }
 
+/// Returns the environment variables of a sandbox with these keys: the placeholders, and a configuration with which git sends those of `basic`
+/// to their hosts, because it would ask for a password otherwise. A host with `*.` or a path is left out, because such a header would go to
+/// other hosts or paths, too.
+pub fn environment(policy: &Policy, keys: &[Key]) -> Vec<(String, String)> {
+    let header = |(declared, key): (&Declared, &Key)| {
+        let Placement::Basic { user } = &declared.credential.placement else { return None };
+        let host = &declared.credential.host;
+        let is_whole = !declared.rule.is_partial() && !host.starts_with("*.");
+        let header = STANDARD.encode(format!("{user}:{}", key.placeholder));
+        is_whole
+            .then(|| (format!("http.https://{host}/.extraHeader"), format!("Authorization: Basic {header}")))
+    };
+    let headers: Vec<_> = policy.declared_keys(keys).filter_map(header).collect();
+    let mut all: Vec<_> = keys.iter().map(|key| (key.name.clone(), key.placeholder.clone())).collect();
+    if !headers.is_empty() {
+        all.push(("GIT_CONFIG_COUNT".to_owned(), headers.len().to_string()));
+    }
+    for (at, (key, value)) in headers.into_iter().enumerate() {
+        all.push((format!("GIT_CONFIG_KEY_{at}"), key));
+        all.push((format!("GIT_CONFIG_VALUE_{at}"), value));
+    }
+    all
+}
+
 fn is_variable(text: &str) -> bool {
     let is_first = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
     text.len() <= 64
@@ -152,6 +195,18 @@ mod tests {
             ("A", "a.example", Placement::Query { key: "a&b".into() }),
         ] {
             assert!(of(name, host, placement.clone()).is_err(), "{name} {host} {placement:?}");
+        }
+    }
+
+    #[test]
+    fn placeholders_differ_by_sandbox_and_name() {
+        let first = placeholder(b"seed", "sandbox", "A");
+        assert_eq!(first.len(), PLACEHOLDER_PREFIX.len() + 2 * PLACEHOLDER_BYTES);
+        assert_eq!(first, placeholder(b"seed", "sandbox", "A"));
+        for (seed, sandbox, name) in
+            [("other", "sandbox", "A"), ("seed", "sandbox2", "A"), ("seed", "sandbo", "xA")]
+        {
+            assert_ne!(first, placeholder(seed.as_bytes(), sandbox, name));
         }
     }
 

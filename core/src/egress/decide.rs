@@ -158,7 +158,10 @@ impl Policy {
 fn value_of(key: &Key) -> Result<&str, Refused> {
     let refuse = |what: &str| {
         let rule = format!("credentials: {} {what}", key.name);
-        let text = format!("the credential `{0}` {what}: the user must run `koze secret set {0}`", key.name);
+        let text = format!(
+            "the credential `{0}` {what}: the user must run `koze secret set {0}`, or `wrangler secret put {0}` for a Worker",
+            key.name
+        );
         Err(Refused { rule, text })
     };
     match key.value.as_deref() {
@@ -209,7 +212,7 @@ fn header_value(key: &Key) -> Result<&str, Refused> {
     }
     let rule = format!("credentials: {} cannot be in a header", key.name);
     let text = format!(
-        "the value of the credential `{}` has characters that a header cannot have, such as a space or a line ending: the user must set it again with `koze secret set`",
+        "the value of the credential `{}` has characters that a header cannot have, such as a space or a line ending: the user must set it again",
         key.name
     );
     Err(Refused { rule, text })

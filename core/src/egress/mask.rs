@@ -43,8 +43,8 @@ impl Mask {
                 percent,
                 STANDARD.encode(value).trim_end_matches('=').to_owned(),
                 URL_SAFE_NO_PAD.encode(value),
-                to_hex(value),
-                to_hex(value).to_ascii_uppercase(),
+                to_hex(value.as_bytes()),
+                to_hex(value.as_bytes()).to_ascii_uppercase(),
             ];
             of_value.extend(
                 user.map(|user| STANDARD.encode(format!("{user}:{value}")).trim_end_matches('=').to_owned()),
@@ -111,8 +111,8 @@ impl Mask {
     }
 }
 
-fn to_hex(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut hex, byte| {
+pub(super) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
     })

@@ -19,7 +19,7 @@ mod policy;
 mod rule;
 
 pub use self::address::is_open;
-pub use self::credential::{Credential, Key, PLACEHOLDER_PREFIX, Placement};
+pub use self::credential::{Credential, Key, Placement, environment, placeholder};
 pub use self::decide::{Decision, MIN_VALUE, RequestHead};
 pub use self::host::Host;
 pub use self::mask::{Mask, StreamMask};

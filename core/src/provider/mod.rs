@@ -10,7 +10,7 @@ use koze_protocol::Family;
 
 pub use self::scripts::ScriptProvider;
 use crate::archive::{Contents, Tar};
-use crate::egress::Credential;
+pub use crate::egress::{Credential, Placement};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::journal::UnmaskedCall;

@@ -16,6 +16,11 @@ pub use __tools::{Profile, definitions, handle_tool_call, profiles, serve};
 //#region no-profiles
 pub use __tools::{definitions, handle_tool_call, profiles, serve};
 //#endregion
+//#region requests
+
+#[path = "requests.rs"]
+mod __requests;
+//#endregion
 //#region sandbox
 
 /// The __KOZE_KIND__ of `__KOZE_SOURCE__`.

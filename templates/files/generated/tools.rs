@@ -58,6 +58,9 @@ impl Profile {
                 //#region denied_hosts
                 denied_hosts: [__KOZE_DENIED_HOSTS__].map(::core::convert::Into::into).to_vec(),
                 //#endregion
+                //#region credentials
+                credentials: [__KOZE_CREDENTIALS__].to_vec(),
+                //#endregion
                 //#region env
                 env: [__KOZE_ENV__].map(|(name, value)| (name.into(), value.into())).to_vec(),
                 //#endregion

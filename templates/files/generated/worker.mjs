@@ -20,20 +20,49 @@ import { PROGRAM as KozeGuest } from "./koze/koze-guest.mjs";
 //#region kept-base
 import { DurableObject as KozeKept } from "cloudflare:workers";
 //#endregion
+//#region requests
+import { KozeRequest } from "__KOZE_WORKER__";
+import { Requests as KozeRequests } from "./koze/requests.mjs";
+//#endregion
+//#region egress
+import { ContainerProxy as KozeProxy } from "./koze/egress.mjs";
+//#endregion
+//#region native-egress
+import { KozeEgress as KozeGate } from "./koze/egress.mjs";
+//#endregion
 
 export { default } from "__KOZE_WORKER__";
 export * from "__KOZE_WORKER__";
-//#region egress
-export { ContainerProxy } from "./koze/egress.mjs";
-//#endregion
-//#region native-egress
-export { KozeEgress } from "./koze/egress.mjs";
-//#endregion
 //#region registry
 export { KozeSessions } from "./koze/sessions.mjs";
 //#endregion
 //#region scripts
 export { KozeScripts } from "./koze/script-object.mjs";
+//#endregion
+//#region requests
+
+/** What decides about each request of the sandboxes whose policy has methods, paths or credentials. */
+const requests = new KozeRequests(/** @type {any} */ (KozeRequest), __KOZE_POLICIES__);
+//#endregion
+//#region egress
+
+/** The egress policy of sandboxes on Cloudflare's SDK, under the name that it looks for. */
+export class ContainerProxy extends KozeProxy {
+  //#region reads
+  /** @override */
+  requests = requests;
+  //#endregion
+}
+//#endregion
+//#region native-egress
+
+/** The egress policy of sandboxes with koze's own guest. */
+export class KozeEgress extends KozeGate {
+  //#region reads
+  /** @override */
+  requests = requests;
+  //#endregion
+}
 //#endregion
 //#region class
 

@@ -105,7 +105,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 29] = [
+const TEMPLATES: [&str; 30] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -126,6 +126,7 @@ const TEMPLATES: [&str; 29] = [
     "koze/trees.mjs",
     "koze/egress.mjs",
     "koze/egress.d.mts",
+    "koze/requests.mjs",
     "koze/sessions.mjs",
     "koze/sessions.d.mts",
     "koze/scripts.mjs",

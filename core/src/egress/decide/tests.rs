@@ -4,10 +4,11 @@ use base64::Engine as _;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::super::credential::{Credential, PLACEHOLDER_PREFIX};
+use super::super::credential::Credential;
 use super::*;
 use crate::provider::{Profile, Size};
 
+const PLACEHOLDER_PREFIX: &str = "koze_cred_";
 const NAMES: [&str; 5] = ["API_KEY", "GIT", "MAPS", "STORE", "UNSET"];
 
 fn cases() -> Value {

@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use data_encoding::{BASE64, HEXLOWER};
+use data_encoding::BASE64;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, date_time_ymd,
@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::authorities;
 use super::Internet;
-use koze_core::egress::PLACEHOLDER_PREFIX;
+use koze_core::egress::placeholder;
 use koze_core::error::{Code, Error, Result};
 
 /// The file with the key.
@@ -34,8 +34,6 @@ const LOCK: &str = "egress-authority.lock";
 const BUNDLE: &str = "egress-certificates.pem";
 /// How many certificates are kept.
 const MAX_CERTIFICATES: usize = 256;
-/// The bytes of a placeholder that differ.
-const PLACEHOLDER_BYTES: usize = 16;
 
 /// A certificate authority, and the TLS settings of the proxies that use it.
 pub(in super::super::super) struct Authority {
@@ -85,16 +83,9 @@ impl Authority {
         Arc::clone(&self.upstream)
     }
 
-    /// Returns the placeholder of a credential in a sandbox. It is always the same there, because programs may keep it in a file, and
-    /// different in each sandbox.
+    /// Returns the placeholder of a credential in a sandbox.
     pub(super) fn placeholder(&self, sandbox: &str, name: &str) -> String {
-        let hash = Sha256::new()
-            .chain_update(self.seed)
-            .chain_update(sandbox.len().to_le_bytes())
-            .chain_update(sandbox)
-            .chain_update(name)
-            .finalize();
-        format!("{PLACEHOLDER_PREFIX}{}", HEXLOWER.encode(&hash[..PLACEHOLDER_BYTES]))
+        placeholder(&self.seed, sandbox, name)
     }
 
     /// Returns the TLS settings of a server with this host.
@@ -240,9 +231,6 @@ mod tests {
         });
         let placeholder = all[0].placeholder("sandbox", "A");
         assert!(all.iter().all(|authority| authority.placeholder("sandbox", "A") == placeholder));
-        assert_ne!(all[0].placeholder("sandbox2", "A"), placeholder);
-        assert_ne!(all[0].placeholder("sandbo", "xA"), placeholder);
-        assert_eq!(placeholder.len(), PLACEHOLDER_PREFIX.len() + 2 * PLACEHOLDER_BYTES);
         let mode = |name: &str| fs::metadata(state.path().join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(KEY), mode(BUNDLE)), (0o600, 0o644));
         let bundle = fs::read_to_string(state.path().join(BUNDLE)).unwrap();

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use data_encoding::BASE64;
 use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
@@ -19,7 +18,7 @@ use super::super::http::Refusal;
 use super::authority::Authority;
 use super::reach::Reach;
 use crate::script::secrets::Secrets;
-use koze_core::egress::{Decision, Host, Key, Mask, Placement, Policy, Refused, RequestHead, Rule};
+use koze_core::egress::{Decision, Host, Key, Mask, Policy, Refused, RequestHead, environment};
 use koze_core::error::Result;
 
 /// The file in a sandbox with the certificates that its programs trust, without the leading slash.
@@ -73,32 +72,8 @@ impl Inspection {
 
     /// Returns the environment variables of programs: the placeholders, and which certificates to trust.
     pub(in super::super::super) fn environment(&self, policy: &Policy) -> Vec<(String, String)> {
-        let trust = TRUST.map(|name| (name.to_owned(), format!("/{BUNDLE}")));
-        let mut all: Vec<_> = trust.into_iter().chain(self.git_headers(policy)).collect();
-        all.extend(self.placeholders.iter().cloned());
-        all
-    }
-
-    /// Makes git send the placeholders of `basic` to their hosts, through its configuration in the environment: it would ask for a
-    /// password otherwise. A host with `*.` or a path is left out, because such a header would go to other hosts or paths, too.
-    fn git_headers(&self, policy: &Policy) -> Vec<(String, String)> {
-        let entry = |(credential, (_, placeholder)): (&koze_core::egress::Credential, &(String, String))| {
-            let Placement::Basic { user } = &credential.placement else { return None };
-            let is_partial = Rule::parse(&credential.host).map_or(true, |rule| rule.is_partial());
-            let is_whole = !is_partial && !credential.host.starts_with("*.");
-            let header = BASE64.encode(format!("{user}:{placeholder}").as_bytes());
-            let key = format!("http.https://{}/.extraHeader", credential.host.trim_end_matches("/**"));
-            is_whole.then(|| (key, format!("Authorization: Basic {header}")))
-        };
-        let entries: Vec<_> = policy.credentials().zip(&self.placeholders).filter_map(entry).collect();
-        if entries.is_empty() {
-            return Vec::new();
-        }
-        let mut all = vec![("GIT_CONFIG_COUNT".to_owned(), entries.len().to_string())];
-        for (at, (key, value)) in entries.into_iter().enumerate() {
-            all.push((format!("GIT_CONFIG_KEY_{at}"), key));
-            all.push((format!("GIT_CONFIG_VALUE_{at}"), value));
-        }
+        let mut all = environment(policy, &self.keys_with(|_| None));
+        all.extend(TRUST.map(|name| (name.to_owned(), format!("/{BUNDLE}"))));
         all
     }
 
@@ -107,12 +82,16 @@ impl Inspection {
         let values = self.secrets.as_ref().map(|secrets| secrets.values()).transpose()?.unwrap_or_default();
         let value =
             |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned());
+        Ok(self.keys_with(value))
+    }
+
+    fn keys_with(&self, value: impl Fn(&str) -> Option<String>) -> Vec<Key> {
         let key = |(name, placeholder): &(String, String)| Key {
             name: name.clone(),
             placeholder: placeholder.clone(),
             value: value(name),
         };
-        Ok(self.placeholders.iter().map(key).collect())
+        self.placeholders.iter().map(key).collect()
     }
 
     /// Ends the TLS of a program that wants to connect to a host.

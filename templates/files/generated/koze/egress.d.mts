@@ -4,12 +4,24 @@ import type { WorkerEntrypoint } from "cloudflare:workers";
 
 /** The egress policy of sandboxes with koze's own guest. */
 export declare class KozeEgress extends WorkerEntrypoint {
+  requests: Requests | undefined;
   override fetch(request: Request): Promise<Response>;
 }
 
 /** The egress policy of sandboxes on Cloudflare's SDK, under the name that it looks for. */
 export declare class ContainerProxy extends WorkerEntrypoint {
+  requests: Requests | undefined;
   override fetch(request: Request): Promise<Response>;
+}
+
+/** What decides for the classes whose policy has methods, paths or credentials. */
+export interface Requests {
+  answer(
+    place: { className?: string; containerId?: string },
+    request: Request,
+    env: unknown,
+    refused: () => Promise<void>,
+  ): Promise<Response | undefined>;
 }
 
 /** An egress policy. */

@@ -6,37 +6,58 @@ import { WorkerEntrypoint } from "cloudflare:workers";
 
 /** An egress policy. @typedef {{ internet: boolean, allowed?: string[] | undefined, denied?: string[] | undefined }} Policy */
 /** The object of a sandbox: its class and its ID. @typedef {{ className?: string, containerId?: string }} Place */
+/**
+ * What decides for the classes whose policy has methods, paths or credentials.
+ *
+ * @typedef {{ answer(place: Place, request: Request, env: unknown, refused: () => Promise<void>): Promise<Response | undefined> }} Requests
+ */
 /** The objects of a class. @typedef {{ idFromString(id: string): object, get(id: object): { kozeRefused(host: string): Promise<void> } }} Objects */
 
 /** The ports of an allowed host whose entry names no port. */
 const USUAL = [80, 443];
 
 export class KozeEgress extends WorkerEntrypoint {
+  /** @type {Requests | undefined} */
+  requests;
+
   /** @param {Request} request @override */
   async fetch(request) {
     const { props } = /** @type {{ props: Policy & Place }} */ (/** @type {unknown} */ (this.ctx));
-    return judged(props, request, (host) => report(this.ctx, props, host));
+    return answered(this.requests, this.ctx, this.env, props, props, request);
   }
 }
 
 /** The same policy, under the name and with the properties that the SDK uses. */
 export class ContainerProxy extends WorkerEntrypoint {
+  /** @type {Requests | undefined} */
+  requests;
+
   /** @param {Request} request @override */
   async fetch(request) {
     const { props } = /** @type {{ props: { enableInternet: boolean, allowedHosts?: string[], deniedHosts?: string[] } & Place }} */ (
       /** @type {unknown} */ (this.ctx)
     );
     const { enableInternet: internet, allowedHosts: allowed, deniedHosts: denied } = props;
-    return judged({ internet, allowed, denied }, request, (host) => report(this.ctx, props, host));
+    return answered(this.requests, this.ctx, this.env, { internet, allowed, denied }, props, request);
   }
 }
 
-/** @param {Policy} policy @param {Request} request @param {(host: string) => Promise<void>} refused */
-async function judged(policy, request, refused) {
+/**
+ * @param {Requests | undefined} requests
+ * @param {ExecutionContext} ctx
+ * @param {unknown} env
+ * @param {Policy} policy
+ * @param {Place} place
+ * @param {Request} request
+ */
+async function answered(requests, ctx, env, policy, place, request) {
   const url = new URL(request.url);
+  const refused = () => report(ctx, place, `${url.hostname}:${portOf(url)}`);
+  const answer = await requests?.answer(place, request, env, refused);
+  if (answer) return answer;
   if (!mayReach(policy, url)) {
     // First, so that the sandbox knows it when the program fails.
-    await refused(`${url.hostname}:${portOf(url)}`);
+    await refused();
     return new Response(`The sandbox may not reach ${named(url)}\n`, { status: 403 });
   }
   // The program follows redirects itself, so that the new host is checked, too.

@@ -14,7 +14,17 @@ const LINGER_MS = 60_000;
 
 /** The certificate authority of intercepted HTTPS, and the variables that point programs to it. */
 const AUTHORITY = "/etc/cloudflare/certs/cloudflare-containers-ca.crt";
-const AUTHORITIES = ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"];
+const AUTHORITIES = [
+  "SSL_CERT_FILE",
+  "NODE_EXTRA_CA_CERTS",
+  "REQUESTS_CA_BUNDLE",
+  "PIP_CERT",
+  "CURL_CA_BUNDLE",
+  "GIT_SSL_CAINFO",
+  "DENO_CERT",
+  "CARGO_HTTP_CAINFO",
+  "AWS_CA_BUNDLE",
+];
 
 /** The message for a Worker whose entry point lacks the policy. */
 export const NO_EGRESS = "the Worker has no KozeEgress: let wrangler's `main` be the entry that `koze build` writes";

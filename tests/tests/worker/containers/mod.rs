@@ -3,6 +3,7 @@
 
 mod calls;
 mod conformance;
+mod credentials;
 mod egress;
 mod engine;
 mod faults;

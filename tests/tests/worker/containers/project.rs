@@ -6,6 +6,7 @@ use koze_tests::conformance::IMAGES;
 use koze_tests::containers::Engine;
 use koze_tests::root;
 
+use super::credentials::VALUE;
 use super::images::Variant;
 use crate::built::wasm;
 use crate::dev::run::{Dev, command};
@@ -211,6 +212,28 @@ pub(super) fn egress_worker(engine: &Engine, ports: [u16; 2]) -> Worker {
     }
     let run = project.koze(&["build"]);
     assert_eq!(run.code, 0, "{run:?}");
+    worker
+}
+
+/// Creates such a project with the Rust Worker's part that decides about requests, and a sandbox with credentials for a host.
+pub(super) fn credentials_worker(engine: &Engine, host: &str, port: u16) -> Worker {
+    let worker = worker(engine);
+    let project = &worker.project;
+    project.write("src/server/keyed.Dockerfile", format!("FROM {}\n", engine.base().0));
+    let attributes = format!(
+        "allowed_hosts = [\"GET {host}:{port}/v1/**\", \"GET {host}:{port}/maps\"], \
+         credentials(API_KEY(host = \"{host}:{port}\"), UNSET(host = \"{host}:{port}\"), MAPS(host = \"{host}:{port}\", query = \"key\"))"
+    );
+    project.write("src/server/keyed.sandbox.rs", sandbox(&attributes, "KeyedSandbox"));
+    let vars = format!("KOZE_TOKEN=\"{TOKEN}\"\nAPI_KEY=\"{VALUE}\"\nMAPS=\"{VALUE}\"\n");
+    project.write(".dev.vars", vars);
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    link(&wasm(&worker).expect("the Rust Worker"), &worker.build_dir());
+    forward_calls(&worker);
+    let entry = worker.build_dir().join("index.js");
+    let plain = fs_err::read_to_string(&entry).expect("the plain Worker");
+    fs_err::write(&entry, format!("export {{ KozeRequest }} from \"./rust.js\";\n{plain}")).expect("both");
     worker
 }
 
