@@ -84,9 +84,9 @@ fn open_sandboxes(dir: &Path) -> Result<Local> {
 /// Starts the server that backs the Durable Objects of `koze dev --local` with the sandboxes in the directory of a session.
 ///
 /// # Errors
-/// As [`Local::new`] and [`Objects::serve`].
-pub(crate) fn serve_objects(dir: &Path, session: SessionId) -> Result<Objects> {
-    Objects::serve(open_with_images(dir)?, session)
+/// As [`Local::new`], [`Local::with_secrets`] and [`Objects::serve`].
+pub(crate) fn serve_objects(dir: &Path, secrets: Secrets, session: SessionId) -> Result<Objects> {
+    Objects::serve(open_with_images(dir)?.with_secrets(secrets), session)
 }
 
 /// Opens the snapshots of a workspace in the directory of a session. This starts no sandbox.

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use koze_tests::Project;
 use serde_json::Value;
 
-use crate::common::{refused, shell};
+use crate::common::{built, shell};
 
 fn project() -> Project {
     shell(
@@ -15,28 +15,43 @@ fn project() -> Project {
 }
 
 #[test]
-fn a_worker_cannot_have_credentials_yet() {
-    let keys = "#[sandbox(internet = true, credentials(API_KEY(host = \"api.example.com\")))]\npub struct ShellSandbox;";
-    assert_snapshot!(refused(&shell(keys)), @r#"
-    error[K132]: `credentials` has no effect in a Worker: koze enforces it only for sandboxes on this machine
-     --> src/server/shell.sandbox.rs:3:28
-      |
-    3 | #[sandbox(internet = true, credentials(API_KEY(host = "api.example.com")))]
-      |                            ^^^^^^^^^^^
-      |
-      = help: remove it before you build the Worker, or use the sandboxes of this machine only, with `koze mcp`, `koze run` or `koze serve`, which need no build
+fn a_worker_decides_about_each_request_if_the_policy_says_so() {
+    let project = project();
+    built(&project);
+    let entry = project.read("src/generated/worker.mjs");
+    for part in [
+        "new KozeRequests(/** @type {any} */ (KozeRequest), { ShellSandbox: { internet: false, \
+         allowed_hosts: [\"api.example.com\", \"GET docs.example.com/v1/**\"], denied_hosts: [\"DELETE api.example.com\"], \
+         credentials: [{ name: \"API_KEY\", host: \"api.example.com\", placement: \"bearer\" }, \
+         { name: \"DOCS\", host: \"GET docs.example.com/v1/**\", placement: { query: { key: \"key\" } } }] } })",
+        "{ ...requests.environment(\"ShellSandbox\", this.ctx.id.toString()) }",
+        "class ContainerProxy extends KozeProxy {\n  /** @override */\n  requests = requests;",
+    ] {
+        assert!(entry.contains(part), "{part}\n{entry}");
+    }
+    assert!(project.read("src/generated/mod.rs").contains("mod __requests;"));
+    // The files go when the last such policy goes.
+    let plain = "#[sandbox(allowed_hosts = [\"api.example.com\"])]\npub struct ShellSandbox;";
+    project.write("src/server/shell.sandbox.rs", shell(plain).read("src/server/shell.sandbox.rs"));
+    built(&project);
+    let entry = project.read("src/generated/worker.mjs");
+    assert!(
+        entry.contains("class ContainerProxy extends KozeProxy {\n}") && !entry.contains("requests"),
+        "{entry}"
+    );
+    for gone in ["src/generated/requests.rs", "src/generated/koze/requests.mjs"] {
+        assert!(!project.path(gone).exists(), "{gone}");
+    }
+}
 
-    1 error; nothing was written
-    "#);
-    let text = refused(&project());
-    assert!(
-        text.contains("the entry `GET docs.example.com/v1/**` of `allowed_hosts` has no effect in a Worker"),
-        "{text}"
-    );
-    assert!(
-        text.contains("the entry `DELETE api.example.com` of `denied_hosts` has no effect in a Worker"),
-        "{text}"
-    );
+/// Requests are passed to the Worker only if there is a list.
+#[test]
+fn a_policy_of_credentials_alone_is_enforced() {
+    let keys = "#[sandbox(internet = true, credentials(API_KEY(host = \"api.example.com\")))]\npub struct ShellSandbox;";
+    let project = shell(keys);
+    built(&project);
+    let entry = project.read("src/generated/worker.mjs");
+    assert!(entry.contains("  deniedHosts = [];") && entry.contains("  interceptHttps = true;"), "{entry}");
 }
 
 #[test]

@@ -80,7 +80,7 @@ pub(super) fn run(program: &Path, configure: impl FnOnce(&mut Command)) -> io::R
 fn start_server(state: &State) -> koze_core::Result<Objects> {
     state.make()?;
     let session = session::session(SESSION)?;
-    provider::serve_objects(&state.sandboxes(&session), session)
+    provider::serve_objects(&state.sandboxes(&session), state.secrets(), session)
 }
 
 /// Returns whether the arguments already set wrangler's `--persist-to`.
