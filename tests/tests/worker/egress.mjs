@@ -1,12 +1,13 @@
-// The egress policy of a Worker: `node egress.mjs MODULE CASES SCRIPTS PUBLIC`. CASES lists the addresses embedded in other
+// The egress policy of a Worker: `node egress.mjs MODULE CASES SCRIPTS PUBLIC REQUESTS`. CASES lists the addresses embedded in other
 // addresses. SCRIPTS is the module that sends requests of scripts, and PUBLIC lists what is open and what is closed to them.
+// REQUESTS is the module for policies with methods, paths or credentials.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
 
-const [module, cases, scripts, addressesFile] = process.argv.slice(2);
+const [module, cases, scripts, addressesFile, requestsFile] = process.argv.slice(2);
 const runtime = "export class WorkerEntrypoint { constructor(ctx) { this.ctx = ctx } }";
 registerHooks({
   resolve: (specifier, context, next) =>
@@ -93,3 +94,95 @@ for (const gate of [
 }
 assert.deepEqual(fetched, Array(3).fill("http://a.example/x"));
 assert.deepEqual(reported, [["1", "a.example:22"], ["1", "b.example:443"], ["1", "a.example:22"], ["1", "b.example:443"]]);
+
+// With a policy about requests, the Rust Worker decides. A stand-in for it replaces and masks `held`.
+const { Requests } = await import(pathToFileURL(requestsFile));
+let [asked, freed] = [[], 0];
+class Judge {
+  constructor(policy, sandbox, values) {
+    Object.assign(this, { policy: JSON.parse(policy), sandbox, values: JSON.parse(values), held: "" });
+  }
+  environment() {
+    return JSON.stringify({ KEY: `placeholder of ${this.sandbox}` });
+  }
+  decide(text) {
+    const head = JSON.parse(text);
+    asked.push({ ...head, values: this.values });
+    if (head.target === "/no") return JSON.stringify({ denied: { rule: "a rule", text: "not this one" } });
+    const isPlain = head.target === "/plain";
+    const headers = isPlain ? [] : [["authorization", "Bearer secret"]];
+    return JSON.stringify({ sent: { target: `${head.target}?replaced`, headers, credentials: isPlain ? [] : ["KEY"], masks: !isPlain } });
+  }
+  maskHeader(value) {
+    return value.includes("secret") ? value.replace("secret", "******") : undefined;
+  }
+  maskPiece(piece) {
+    this.held += new TextDecoder().decode(piece);
+    return new Uint8Array();
+  }
+  finish() {
+    return new TextEncoder().encode(this.held.replaceAll("secret", "******"));
+  }
+  free() {
+    freed++;
+  }
+}
+const policy = { internet: false, allowed_hosts: ["a.example"], denied_hosts: [], credentials: [{ name: "KEY" }, { name: "UNSET" }, { name: "OTHER" }] };
+const requests = new Requests(Judge, { ShellSandbox: policy });
+assert.deepEqual(requests.environment("ShellSandbox", "1"), { KEY: "placeholder of 1" });
+for (const other of ["OtherSandbox", "constructor", "__proto__"]) assert.deepEqual(requests.environment(other, "1"), {});
+globalThis.FixedLengthStream = class extends TransformStream {
+  constructor(length) {
+    super();
+    assert.equal(length, 25);
+  }
+};
+console.warn = () => {};
+const answers = {
+  "/plain?replaced": () => new Response("with a secret"),
+  "/echo?replaced": () =>
+    new Response("the secret, twice: secret", {
+      status: 201,
+      headers: [["x-echo", "a secret"], ["set-cookie", "a=secret"], ["set-cookie", "b=1"], ["content-length", "25"]],
+    }),
+  "/none?replaced": () => new Response(null, { status: 204, headers: { "x-echo": "secret" } }),
+  "/gzip?replaced": () => new Response("compressed", { headers: { "content-encoding": "gzip" } }),
+};
+const env = { KEY: "secret", OTHER: { get: () => "a binding that is not a text" } };
+for (const Gate of [KozeEgress, ContainerProxy]) {
+  [asked, fetched, freed] = [[], [], 0];
+  reported.length = 0;
+  globalThis.fetch = async (request) => {
+    fetched.push([request.method, request.redirect, request.headers.get("authorization"), request.headers.get("accept-encoding")]);
+    const { pathname, search } = new URL(request.url);
+    return answers[pathname + search]();
+  };
+  const gate = new Gate({ exports, props: { internet: true, enableInternet: true, ...place } });
+  Object.assign(gate, { env, requests });
+  const send = (target, method = "GET") =>
+    gate.fetch(new Request(`https://a.example:8443${target}`, { method, headers: { authorization: "Bearer placeholder" }, body: method === "POST" ? "body" : undefined, duplex: "half" }));
+
+  const refused = await send("/no");
+  assert.deepEqual([refused.status, await refused.text()], [403, "not this one\n"]);
+  assert.deepEqual(reported, [["1", "a.example:8443"]]);
+  assert.equal(await (await send("/plain")).text(), "with a secret");
+  const echo = await send("/echo", "POST");
+  assert.deepEqual([echo.status, await echo.text()], [201, "the ******, twice: ******"]);
+  assert.deepEqual([echo.headers.get("x-echo"), echo.headers.getSetCookie()], ["a ******", ["a=******", "b=1"]]);
+  const none = await send("/none");
+  assert.deepEqual([none.status, none.body, none.headers.get("x-echo")], [204, null, "******"]);
+  const compressed = await send("/gzip");
+  assert.equal(compressed.status, 502);
+  assert.match(await compressed.text(), /^a\.example:8443 compressed/);
+  assert.equal(freed, asked.length);
+  const [head] = asked;
+  assert.deepEqual([head.tls, head.host, head.port, head.method, head.target, head.values], [true, "a.example", 8443, "GET", "/no", { KEY: "secret" }]);
+  assert.ok(head.headers.some(([name, value]) => name === "authorization" && value === "Bearer placeholder"));
+  assert.deepEqual(fetched[0], ["GET", "manual", "Bearer placeholder", null]);
+  assert.deepEqual(fetched[1], ["POST", "manual", "Bearer secret", "identity"]);
+  // Classes without such a policy keep theirs.
+  const other = new Gate({ exports, props: { ...place, internet: false, enableInternet: false, className: "OtherSandbox" } });
+  Object.assign(other, { env, requests });
+  assert.equal((await other.fetch(new Request("http://a.example/no"))).status, 403);
+  assert.equal(asked.length, 5);
+}

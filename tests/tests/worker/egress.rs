@@ -14,6 +14,7 @@ fn a_policy_checks_hosts_ports_and_embedded_addresses() {
     node.arg(root().join("core/src/egress/addresses.json"));
     node.arg(root().join("templates/files/generated/koze/script-fetch.mjs"));
     node.arg(root().join("core/src/egress/public.json"));
+    node.arg(root().join("templates/files/generated/koze/requests.mjs"));
     let output = run(node, TIMEOUT);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
