@@ -8,6 +8,7 @@
 //! | `origins` | CORS |
 //! | `calls`, `files`, `trees`, `sandboxes`, `log`, `machine` | the routes below `/sessions` |
 //! | `mcp` | the Model Context Protocol |
+//! | `ui` | the page of `koze ui`, with a cookie in place of bearer tokens |
 //! | `body`, `answer` | the bodies of requests; responses |
 
 mod answer;
@@ -22,6 +23,7 @@ mod origins;
 mod sandboxes;
 mod tenants;
 mod trees;
+pub(crate) mod ui;
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -1,0 +1,32 @@
+/** Loads what a view shows once, and again when its key changes. */
+
+import { useEffect, useState } from "preact/hooks";
+import { isUnanswered, messageOf } from "./connection";
+
+export type Loaded<T> = { state: "loading" } | { state: "done"; value: T } | { state: "failed"; message: string };
+
+/** How long to wait before a request that nothing answered is sent again, in milliseconds. */
+const RETRY = 1000;
+
+/** Loads what `load` returns. Waits while nothing answers; errors of the server are final. `null` as the key loads nothing. */
+export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
+  const [loaded, setLoaded] = useState<Loaded<T>>({ state: "loading" });
+  useEffect(() => {
+    setLoaded({ state: "loading" });
+    if (key === null) return;
+    const abort = new AbortController();
+    const attempt = () => {
+      load(abort.signal).then(
+        (value) => setLoaded({ state: "done", value }),
+        (error: unknown) => {
+          if (abort.signal.aborted) return;
+          if (isUnanswered(error)) setTimeout(() => abort.signal.aborted || attempt(), RETRY);
+          else setLoaded({ state: "failed", message: messageOf(error) });
+        },
+      );
+    };
+    attempt();
+    return () => abort.abort();
+  }, [key]);
+  return loaded;
+}
