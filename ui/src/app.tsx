@@ -124,7 +124,7 @@ function View({ place, session }: { place: Route; session: Session }) {
 function SignedOut() {
   return (
     <main class="main alone">
-      <Empty title="Not signed in">
+      <Empty title="Not signed in" isPage>
         <p>
           Open the URL that <code>koze ui</code> printed, with everything after the <code>#</code>. If koze was started again, it printed
           another one.

@@ -53,7 +53,7 @@ export function Overview({ state }: { state: SessionsState }) {
   if (state.error !== undefined) return <Problem>{state.error}</Problem>;
   if (state.sessions.length === 0) {
     return (
-      <Empty title="No sessions yet">
+      <Empty title="No sessions yet" isPage>
         <p>A session appears here with its first call. Make one in the project:</p>
         <Command>{`koze call shell '{"command": "uname -a"}'`}</Command>
         <p>Or let an agent use the tools of sandboxes on this machine:</p>

@@ -18,11 +18,12 @@ export function Copy({ text, label }: { text: string; label: string }) {
   );
 }
 
-/** What is shown in place of content that is not there. */
-export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+/** What is shown in place of content that is not there. `isPage` if it is all that the page shows. */
+export function Empty({ title, isPage = false, children }: { title: string; isPage?: boolean; children?: ComponentChildren }) {
+  const Heading = isPage ? "h1" : "h2";
   return (
     <div class="empty">
-      <h2>{title}</h2>
+      <Heading>{title}</Heading>
       {children}
     </div>
   );

@@ -52,7 +52,7 @@ function List({ session, sandbox, id }: { session: string; sandbox: Sandbox; id:
   const to = (process: Process) => href(session, "processes", sandbox.name, process.id);
   return (
     <div class={selected ? "split has-details" : "split"}>
-      <section class="directory" aria-label="Processes">
+      <div class="directory">
         <div class="scroll" tabIndex={0} role="region" aria-label="Processes">
           <table class="table">
             <thead>
@@ -80,7 +80,7 @@ function List({ session, sandbox, id }: { session: string; sandbox: Sandbox; id:
             </tbody>
           </table>
         </div>
-      </section>
+      </div>
       {selected && (
         <Output
           key={selected.id}
