@@ -95,13 +95,15 @@ function Input({ call }: { call: Call }) {
   const rest = fields.filter((field) => !texts.includes(field));
   return (
     <>
+      {rest.map(([name, value]) => (
+        <Json key={name} name={name} value={value} />
+      ))}
       {texts.map(([name, value]) => (
         <figure key={name} class="text-field">
           <figcaption>{visibleLine(name)}</figcaption>
           <pre class="code">{visible(String(value))}</pre>
         </figure>
       ))}
-      {rest.length > 0 && <Json value={Object.fromEntries(rest)} />}
       {truncated}
     </>
   );

@@ -9,7 +9,7 @@ import { ago, count, visibleLine } from "./text";
 export function SessionList({ state, current }: { state: SessionsState; current: string | null }) {
   return (
     <ul class="sessions">
-      {[...state.sessions].sort(byNewest).map((session) => (
+      {state.sessions.map((session) => (
         <li key={session.name}>
           <a class="session" href={href(session.name)} aria-current={session.name === current ? "page" : undefined}>
             <span class="session-name">
@@ -20,14 +20,15 @@ export function SessionList({ state, current }: { state: SessionsState; current:
               {session.last_call !== undefined && `, ${ago(session.last_call, state.now)}`}
             </span>
           </a>
-          <SandboxList session={session} now={state.now} />
+          <SandboxList session={session} now={null} />
         </li>
       ))}
     </ul>
   );
 }
 
-function SandboxList({ session, now }: { session: Session; now: number }) {
+/** The sandboxes of a session, with their age unless `now` is `null`. */
+function SandboxList({ session, now }: { session: Session; now: number | null }) {
   return (
     <ul>
       {session.sandboxes.map((sandbox) => (
@@ -36,7 +37,7 @@ function SandboxList({ session, now }: { session: Session; now: number }) {
             <bdi>{visibleLine(sandbox.name)}</bdi>
           </a>{" "}
           <span class="quiet">{visibleLine(sandbox.image)}</span> <Status status={sandbox.status} />
-          {sandbox.created !== undefined && <span class="quiet age">created {ago(sandbox.created, now)}</span>}
+          {now !== null && sandbox.created !== undefined && <span class="quiet">created {ago(sandbox.created, now)}</span>}
         </li>
       ))}
     </ul>
@@ -57,7 +58,7 @@ export function Overview({ state }: { state: SessionsState }) {
         <p>A session appears here with its first call. Make one in the project:</p>
         <Command>{`koze call shell '{"command": "uname -a"}'`}</Command>
         <p>Or let an agent use the tools of sandboxes on this machine:</p>
-        <Command>koze run claude</Command>
+        <Command>koze run -- claude</Command>
       </Empty>
     );
   }

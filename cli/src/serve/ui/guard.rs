@@ -42,11 +42,8 @@ impl Guard {
     }
 
     /// Returns the token of the URL.
-    ///
-    /// # Errors
-    /// Never: the token is long enough.
-    pub(super) fn tokens(&self) -> Result<Tokens, String> {
-        read_token(&self.token).ok_or_else(|| "the token cannot be used".to_owned())
+    pub(super) fn tokens(&self) -> Tokens {
+        read_token(&self.token)
     }
 
     /// Checks that a request is for the page's host, and from no page of another origin.
@@ -81,13 +78,13 @@ impl Guard {
     pub(super) fn sign_in(&self, headers: &HeaderMap) -> Result<String, &'static str> {
         let why = "the token is not the one of this page: open the URL that `koze ui` printed last";
         let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        read_token(&self.token).filter(|tokens| tokens.tenant(given).is_ok()).ok_or(why)?;
+        self.tokens().tenant(given).map_err(|_| why)?;
         Ok(format!("{SESSION}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie))
     }
 
     /// Returns whether a request has the cookie.
     pub(super) fn is_signed_in(&self, headers: &HeaderMap) -> bool {
-        let Some(secret) = read_token(&self.cookie) else { return false };
+        let secret = read_token(&self.cookie);
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut values = cookies
             .flat_map(|cookies| cookies.split(';'))
@@ -97,8 +94,9 @@ impl Guard {
     }
 }
 
-fn read_token(token: &str) -> Option<Tokens> {
-    Tokens::read(Some(token), None).ok().flatten()
+/// Reads a secret of this module, which is long enough to be a token.
+fn read_token(token: &str) -> Tokens {
+    Tokens::read(Some(token), None).ok().flatten().expect("64 digits are a valid token")
 }
 
 #[cfg(test)]

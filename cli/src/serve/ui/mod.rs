@@ -48,7 +48,7 @@ impl UiServer {
         let (listeners, port) = sockets::bind_loopback(port).await?;
         let guard = Guard::new(port)?;
         let tenants = HashMap::from([(TENANT.to_owned(), tenant)]);
-        let endpoint = Endpoint::new(guard.tokens()?, tenants, Origins::new(&[])?, false);
+        let endpoint = Endpoint::new(guard.tokens(), tenants, Origins::new(&[])?, false);
         Ok(UiServer { listeners, site: Arc::new(Site { guard, endpoint }) })
     }
 
