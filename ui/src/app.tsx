@@ -7,7 +7,7 @@ import { connection } from "./connection";
 import { EgressView } from "./egress";
 import { Files } from "./files";
 import { Overview, SessionList } from "./list";
-import { Empty } from "./parts";
+import { Command, Empty } from "./parts";
 import { Palette, title } from "./palette";
 import { Processes } from "./processes";
 import { href, route, type Route, TABS } from "./route";
@@ -109,6 +109,14 @@ function SessionView({ place, session }: { place: Route; session: Session }) {
 }
 
 function View({ place, session }: { place: Route; session: Session }) {
+  // Browsers resolve these in the path of a URL.
+  if (session.name === "." || session.name === "..") {
+    return (
+      <Empty title="A browser cannot address this session">
+        <Command>{`koze log --session=${session.name}`}</Command>
+      </Empty>
+    );
+  }
   switch (place.tab) {
     case "calls":
       return <Calls session={session.name} id={place.rest[0] ?? null} />;

@@ -1,5 +1,6 @@
 /** The files of a sandbox: a directory, and a preview of the selected file. */
 
+import { useState } from "preact/hooks";
 import { type FileEntry, filePath, readJson, type Session } from "./api";
 import { Awake, NoSandboxes, Sandboxes } from "./awake";
 import { useLoaded } from "./load";
@@ -36,7 +37,9 @@ function join(directory: string, name: string): string {
 const ORDER: Record<FileEntry["kind"], number> = { directory: 0, link: 1, file: 2, other: 3 };
 
 function Directory({ place, directory, file }: { place: Place; directory: string; file: string | null }) {
-  const list = useLoaded(JSON.stringify([place, directory]), async (signal) => {
+  // Reading keeps a sandbox awake, so the directory is read again only on request.
+  const [version, setVersion] = useState(0);
+  const list = useLoaded(JSON.stringify([place, directory, version]), async (signal) => {
     const url = `${filePath(place.session, place.sandbox, directory)}?list`;
     const { entries } = await readJson<{ entries: FileEntry[] }>(url, signal);
     return entries.sort((one, other) => ORDER[one.kind] - ORDER[other.kind]);
@@ -46,7 +49,12 @@ function Directory({ place, directory, file }: { place: Place; directory: string
   return (
     <div class={selected ? "split has-details" : "split"}>
       <section class="directory" aria-label="Files">
-        <Crumbs place={place} directory={directory} />
+        <div class="directory-head">
+          <Crumbs place={place} directory={directory} />
+          <button type="button" class="button" onClick={() => setVersion(version + 1)}>
+            Read again
+          </button>
+        </div>
         {list.state === "loading" && <p class="note">Reading the directory…</p>}
         {list.state === "failed" && <Problem>{list.message}</Problem>}
         {list.state === "done" && entries.length === 0 && <p class="note">This directory is empty.</p>}

@@ -10,10 +10,10 @@ const RETRY = 1000;
 
 /** Loads what `load` returns. Waits while nothing answers; errors of the server are final. `null` as the key loads nothing. */
 export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): Loaded<T> {
-  const [loaded, setLoaded] = useState<Loaded<T>>({ state: "loading" });
+  const [{ of, loaded }, set] = useState<{ of: string | null; loaded: Loaded<T> }>({ of: null, loaded: { state: "loading" } });
   useEffect(() => {
-    setLoaded({ state: "loading" });
     if (key === null) return;
+    const setLoaded = (loaded: Loaded<T>) => set({ of: key, loaded });
     const abort = new AbortController();
     const attempt = () => {
       load(abort.signal).then(
@@ -28,5 +28,6 @@ export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => 
     attempt();
     return () => abort.abort();
   }, [key]);
-  return loaded;
+  // What was loaded for another key is never shown.
+  return of === key ? loaded : { state: "loading" };
 }

@@ -1,7 +1,7 @@
 /** A list of rows of the same height, of which only those in view are in the document. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 interface Props<T> {
   items: T[];
@@ -20,7 +20,7 @@ export function VirtualList<T>({ items, keyOf, rowHeight, label, selected, onSel
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const first = useRef<string | null>(null);
-  const index = selected === null ? -1 : items.findIndex((item) => keyOf(item) === selected);
+  const index = useMemo(() => (selected === null ? -1 : items.findIndex((item) => keyOf(item) === selected)), [items, selected]);
 
   useLayoutEffect(() => {
     const element = box.current!;

@@ -68,6 +68,10 @@ await withPage({}, async (page) => {
   await page.getByRole("link", { name: "table.csv" }).click();
   await page.getByRole("cell", { name: "New York, NY" }).waitFor();
 
+  await call("write_file", { path: "data/late.txt", content: "late" });
+  await page.getByRole("button", { name: "Read again" }).click();
+  await page.getByRole("link", { name: "late.txt" }).waitFor();
+
   // Processes, with their output as it is printed.
   const loop = "for number in one two; do echo $number; until test -e go-$number; do sleep 0.05; done; done";
   await call("shell", { command: loop, background: true });

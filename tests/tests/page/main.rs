@@ -37,6 +37,15 @@ fn drive(script: &str) {
 }
 
 #[test]
+fn the_functions_of_the_page() {
+    let modules = ui_modules();
+    let mut node = node_command("node");
+    node.arg(root().join("ui/tests/units.mjs")).current_dir(modules.parent().expect("a directory"));
+    let output = run(node, TIMEOUT);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn a_tour_of_the_page() {
     drive("tour.mjs");
 }
