@@ -4,18 +4,20 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { type Call, type Egress, path, readJson } from "./api";
 import { Json } from "./json";
 import { Outcome } from "./outcome";
-import { Copy } from "./parts";
+import { Copy, useDetailsFocus } from "./parts";
 import { repeat } from "./repeat";
 import { href } from "./route";
 import { bytes, clock, count, day, duration, visible, visibleLine } from "./text";
 
 export function CallDetails({ call, onClose }: { call: Call; onClose: () => void }) {
   const pane = useRef<HTMLElement>(null);
+  useDetailsFocus(pane, String(call.id));
   const again = repeat(call);
   return (
     <article
       ref={pane}
       class="details"
+      tabIndex={-1}
       aria-label={`Call ${call.id}`}
       onKeyDown={(event) => {
         if (event.key === "Escape") onClose();

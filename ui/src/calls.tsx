@@ -5,7 +5,7 @@ import type { Call } from "./api";
 import { CallDetails } from "./call";
 import { Journal } from "./journal";
 import { Outcome } from "./outcome";
-import { Command, Empty, Problem, useMedia } from "./parts";
+import { Command, Empty, IS_SINGLE, Problem, useMedia } from "./parts";
 import { go, href } from "./route";
 import { useStore } from "./store";
 import { EVERYTHING, type Filter, matcher, summary } from "./summary";
@@ -20,6 +20,7 @@ export function Calls({ session, id }: { session: string; id: string | null }) {
   const shown = useMemo(() => calls.filter(matcher(filter)).reverse(), [calls, filter]);
   const selected = useMemo(() => calls.find((call) => String(call.id) === id) ?? null, [calls, id]);
   const isNarrow = useMedia("(max-width: 719px)");
+  const isSingle = useMedia(IS_SINGLE);
 
   if (isLoaded && calls.length === 0) {
     return (
@@ -44,6 +45,7 @@ export function Calls({ session, id }: { session: string; id: string | null }) {
           rowHeight={isNarrow ? 56 : 32}
           label="Calls, the newest first"
           selected={id}
+          selectsOnMove={!isSingle}
           onSelect={(call) => go(href(session, "calls", String(call.id)))}
           render={(call) => <Row call={call} />}
         />

@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { poll, messageOf } from "./connection";
 import { readEvents, type ServerEvent } from "./events";
-import { Copy, Problem } from "./parts";
+import { Copy, Problem, useDetailsFocus } from "./parts";
 import { go } from "./route";
 import { bytes, terminalText, visibleLine } from "./text";
 
@@ -46,6 +46,8 @@ export function Output({ url, title, closeHref }: { url: string; title: string; 
   const [problem, setProblem] = useState<string | null>(null);
   const box = useRef<HTMLPreElement>(null);
   const isAtEnd = useRef(true);
+  const pane = useRef<HTMLElement>(null);
+  useDetailsFocus(pane, url);
   useEffect(() => {
     // Where to go on after a lost connection.
     let since: string | null = null;
@@ -67,7 +69,9 @@ export function Output({ url, title, closeHref }: { url: string; title: string; 
   const text = terminalText(shown.text);
   return (
     <article
+      ref={pane}
       class="details fill"
+      tabIndex={-1}
       aria-label="Output"
       onKeyDown={(event) => {
         if (event.key === "Escape") go(closeHref);

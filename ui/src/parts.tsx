@@ -1,6 +1,6 @@
 /** Small parts that several views use. */
 
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 /** A button that copies a text, and says so. */
@@ -54,6 +54,25 @@ export function Status({ status }: { status: "running" | "sleeping" }) {
     <span class={`status ${status}`}>
       <span aria-hidden="true">{status === "running" ? "●" : "○"}</span> {status}
     </span>
+  );
+}
+
+/** Where details take the place of the list next to them. */
+export const IS_SINGLE = "(max-width: 1099px)";
+
+/** Moves the focus to details that take the place of their list, and back to the list when they are closed. */
+export function useDetailsFocus(details: RefObject<HTMLElement | null>, key: string): void {
+  useEffect(() => {
+    if (matchMedia(IS_SINGLE).matches) details.current?.focus();
+  }, [key]);
+  useEffect(
+    () => () => {
+      requestAnimationFrame(() => {
+        // Only if the focus was in what is gone.
+        if (document.activeElement === document.body) document.querySelector<HTMLElement>(".main .virtual, .main .scroll")?.focus();
+      });
+    },
+    [],
   );
 }
 

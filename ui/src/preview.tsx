@@ -1,11 +1,11 @@
 /** A preview of a file: a text, a table, JSON or a picture. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type FileEntry, read } from "./api";
 import { parseCsv } from "./csv";
 import { Json } from "./json";
 import { useLoaded } from "./load";
-import { Problem } from "./parts";
+import { Problem, useDetailsFocus } from "./parts";
 import { pictureType } from "./pictures";
 import { go } from "./route";
 import { bytes, count, visible, visibleLine } from "./text";
@@ -47,11 +47,15 @@ async function load(url: string, file: FileEntry, signal: AbortSignal): Promise<
 }
 
 export function Preview({ url, file, closeHref }: { url: string; file: FileEntry; closeHref: string }) {
+  const pane = useRef<HTMLElement>(null);
+  useDetailsFocus(pane, url);
   const isReadable = file.kind === "file" || file.kind === "link";
   const content = useLoaded(isReadable ? `${url} ${file.size} ${file.modified}` : null, (signal) => load(url, file, signal));
   return (
     <article
+      ref={pane}
       class="details"
+      tabIndex={-1}
       aria-label="Preview"
       onKeyDown={(event) => {
         if (event.key === "Escape") go(closeHref);

@@ -9,6 +9,8 @@ interface Props<T> {
   rowHeight: number;
   label: string;
   selected: string | null;
+  /** Whether moving to a row by keyboard selects it, because it is shown next to the list. Enter always does. */
+  selectsOnMove: boolean;
   onSelect: (item: T) => void;
   render: (item: T) => ComponentChildren;
 }
@@ -16,11 +18,15 @@ interface Props<T> {
 /** How many rows are rendered beyond each end of the view. */
 const BEYOND = 8;
 
-export function VirtualList<T>({ items, keyOf, rowHeight, label, selected, onSelect, render }: Props<T>) {
+export function VirtualList<T>({ items, keyOf, rowHeight, label, selected, selectsOnMove, onSelect, render }: Props<T>) {
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const first = useRef<string | null>(null);
-  const index = useMemo(() => (selected === null ? -1 : items.findIndex((item) => keyOf(item) === selected)), [items, selected]);
+  const [cursor, setCursor] = useState(selected);
+  useEffect(() => {
+    if (selected !== null) setCursor(selected);
+  }, [selected]);
+  const index = useMemo(() => (cursor === null ? -1 : items.findIndex((item) => keyOf(item) === cursor)), [items, cursor]);
 
   useLayoutEffect(() => {
     const element = box.current!;
@@ -47,7 +53,7 @@ export function VirtualList<T>({ items, keyOf, rowHeight, label, selected, onSel
     else if (top + rowHeight > element.scrollTop + element.clientHeight) {
       element.scrollTop = top + rowHeight - element.clientHeight;
     }
-  }, [selected, rowHeight]);
+  }, [cursor, rowHeight]);
 
   function move(event: KeyboardEvent) {
     if (event.ctrlKey || event.metaKey || event.altKey || items.length === 0) return;
@@ -61,10 +67,13 @@ export function VirtualList<T>({ items, keyOf, rowHeight, label, selected, onSel
       Home: 0,
       End: items.length - 1,
     };
+    if (event.key === "Enter" && index >= 0) onSelect(items[index]!);
     const target = targets[event.key];
     if (target === undefined) return;
     event.preventDefault();
-    onSelect(items[Math.min(Math.max(target, 0), items.length - 1)]!);
+    const item = items[Math.min(Math.max(target, 0), items.length - 1)]!;
+    setCursor(keyOf(item));
+    if (selectsOnMove) onSelect(item);
   }
 
   const from = Math.max(0, Math.floor(view.top / rowHeight) - BEYOND);
@@ -77,7 +86,7 @@ export function VirtualList<T>({ items, keyOf, rowHeight, label, selected, onSel
       role="listbox"
       tabIndex={0}
       aria-label={label}
-      aria-activedescendant={isRendered ? `row-${selected}` : undefined}
+      aria-activedescendant={isRendered ? `row-${cursor}` : undefined}
       onKeyDown={move}
       onScroll={(event) => setView({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })}
     >
@@ -86,7 +95,7 @@ export function VirtualList<T>({ items, keyOf, rowHeight, label, selected, onSel
           <div
             key={keyOf(item)}
             id={`row-${keyOf(item)}`}
-            class="row"
+            class={keyOf(item) === cursor ? "row is-active" : "row"}
             role="option"
             aria-selected={keyOf(item) === selected}
             aria-setsize={items.length}

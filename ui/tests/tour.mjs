@@ -113,6 +113,21 @@ await withPage({}, async (page) => {
   await page.getByText("This directory is empty.").waitFor();
 });
 
+// Where a call takes the place of the list, the keyboard opens it and comes back.
+await withPage({ viewport: { width: 400, height: 800 } }, async (page) => {
+  await page.evaluate(() => (location.hash = "#/default/calls"));
+  await page.locator(".row").first().waitFor();
+  await page.getByRole("listbox", { name: "Calls" }).focus();
+  for (const key of ["ArrowDown", "ArrowDown"]) {
+    await page.keyboard.press(key);
+    await page.keyboard.press("Enter");
+    await page.locator(".details:focus").waitFor();
+    await page.keyboard.press("Escape");
+    await page.locator(".virtual:focus").waitFor();
+  }
+  assert.equal(await page.locator(".row.is-active").getAttribute("aria-posinset"), "2");
+});
+
 for (const colorScheme of ["light", "dark"]) {
   for (const width of [400, 1600]) {
     await withPage({ colorScheme, viewport: { width, height: 800 } }, async (page) => {
