@@ -73,7 +73,7 @@ export function EgressView({ session }: { session: string }) {
           <tbody>
             {shown.map((entry, index) => (
               <tr key={index}>
-                <td class="quiet" title={day(entry.time)}>
+                <td class="time" title={day(entry.time)}>
                   {clock(entry.time)}
                 </td>
                 <td>

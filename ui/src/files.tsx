@@ -116,7 +116,7 @@ function Entry({ place, directory, entry, isSelected }: EntryProps) {
         {entry.target !== undefined && <span class="quiet"> → {visibleLine(entry.target)}</span>}
       </td>
       <td class="number">{entry.kind === "file" ? bytes(entry.size) : ""}</td>
-      <td class="wide-only quiet">{entry.modified === undefined ? "" : `${day(entry.modified)} ${clock(entry.modified)}`}</td>
+      <td class="wide-only time">{entry.modified === undefined ? "" : `${day(entry.modified)} ${clock(entry.modified)}`}</td>
     </tr>
   );
 }

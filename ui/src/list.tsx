@@ -86,7 +86,7 @@ export function Overview({ state }: { state: SessionsState }) {
                 <SandboxList session={session} now={state.now} />
               </td>
               <td class="number">{session.calls.toLocaleString("en")}</td>
-              <td class="wide-only quiet">{session.last_call === undefined ? "" : ago(session.last_call, state.now)}</td>
+              <td class="wide-only time">{session.last_call === undefined ? "" : ago(session.last_call, state.now)}</td>
             </tr>
           ))}
         </tbody>

@@ -45,6 +45,7 @@ await withPage({}, async (page, context) => {
 
   // Calls.
   await page.getByRole("link", { name: "default", exact: true }).first().click();
+  await page.locator(".row").nth(Object.keys(FILES).length).waitFor();
   const list = page.getByRole("listbox");
   await list.focus();
   await page.keyboard.press("End");
