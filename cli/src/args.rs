@@ -12,6 +12,7 @@ mod serve;
 mod session;
 mod snapshot;
 mod tips;
+mod ui;
 
 use std::path::PathBuf;
 
@@ -32,6 +33,7 @@ pub use self::session::{
 };
 pub use self::snapshot::{Snapshot, SnapshotAction, SnapshotArgs};
 pub use self::tips::only_safe_tips;
+pub use self::ui::Ui;
 
 /// Isolated Linux sandboxes on Cloudflare for Rust Workers.
 #[derive(Debug, Parser)]
@@ -107,6 +109,8 @@ pub enum Command {
     Mcp(Mcp),
     /// Serve the sessions of several tenants over HTTP, with the routes of a Worker and sandboxes on this machine (Linux only)
     Serve(Serve),
+    /// Serve a page that shows the sessions, tool calls, files and processes on this machine, and changes nothing (Linux only)
+    Ui(Ui),
     /// Start an agent, such as Claude Code, with the tools of sandboxes on this machine (Linux only)
     Run(RunAgent),
     /// Create a project, play an agent's work in its sandboxes, and show each call (Linux only)

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use koze_core::http::ErrorBody;
+use koze_core::http::{ErrorBody, SessionList};
 use koze_core::{Code, Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -70,6 +70,14 @@ impl Client {
     /// Returns the session with a name.
     pub fn session(&self, name: impl Into<String>) -> Session {
         Session::new(self.clone(), name.into())
+    }
+
+    /// Lists the sessions that have sandboxes or calls.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if the server has no list of its sessions, as a Worker, and the errors of the request.
+    pub fn sessions(&self) -> Result<SessionList> {
+        self.get_json("/sessions")
     }
 
     /// Sends a request and returns the response. It is not retried.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use koze_core::http::{CreateSandbox, CreatedSandbox, SandboxDetails, SandboxList};
+use koze_core::http::{CreateSandbox, CreatedSandbox, EgressList, SandboxDetails, SandboxList};
 use koze_core::journal::{Page, PageRequest};
 use koze_core::{Result, ToolResult};
 use serde::Serialize;
@@ -85,6 +85,15 @@ impl Session {
     pub fn calls(&self, request: PageRequest) -> Result<Page> {
         let since = request.since.map(|since| format!("&since={since}")).unwrap_or_default();
         self.client.get_json(&format!("{}/log?limit={}{since}", self.path(), request.limit))
+    }
+
+    /// Returns the newest `limit` attempts to reach a host, at most 1,000; the newest last.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`](koze_core::Code::Unsupported) if the server has no egress journal, as a Worker, and the errors of the
+    /// request.
+    pub fn egress(&self, limit: usize) -> Result<EgressList> {
+        self.client.get_json(&format!("{}/egress?limit={limit}", self.path()))
     }
 
     /// Sends JSON to a route that answers at once.

@@ -237,18 +237,57 @@ pub struct CallsQuery {
 /// # Errors
 /// [`Code::Unavailable`] if it cannot be read.
 pub(crate) fn read_calls(path: &Path, query: &CallsQuery) -> Result<Vec<CallRecord>> {
+    read_journal(path, |connection| select_calls(connection, query))
+}
+
+/// Reads from the journal in a file. One that does not exist, or that nothing was written to, is empty.
+fn read_journal<T>(path: &Path, select: impl Fn(&Connection) -> rusqlite::Result<Vec<T>>) -> Result<Vec<T>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let read = open_for_reading(path).and_then(|connection| select_calls(&connection, query));
-    match read {
+    let select = |connection: &Connection| {
+        let exists = connection.prepare("select 1 from sqlite_master where name = 'calls'")?.exists([])?;
+        if exists { select(connection) } else { Ok(Vec::new()) }
+    };
+    match open_for_reading(path).and_then(|connection| select(&connection)) {
         // In a directory that cannot be written, the database has no place for its shared memory.
         Err(error) if is_unwritable(&error) => {
             let connection = open_unchanging(path).map_err(read_error)?;
-            select_calls(&connection, query).map_err(read_error)
+            select(&connection).map_err(read_error)
         }
         read => read.map_err(read_error),
     }
+}
+
+/// The calls of a session in the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionCalls {
+    /// The session.
+    pub session: String,
+    /// How many there are.
+    pub count: u64,
+    /// When the one that ended last started, in milliseconds since 1970. `None` if this version of koze cannot read it.
+    pub last: Option<u64>,
+}
+
+/// Counts the calls of each session of the journal in a file, sorted by session. A journal that does not exist has none.
+///
+/// # Errors
+/// [`Code::Unavailable`] if it cannot be read.
+pub(crate) fn count_calls(path: &Path) -> Result<Vec<SessionCalls>> {
+    read_journal(path, count_by_session)
+}
+
+fn count_by_session(connection: &Connection) -> rusqlite::Result<Vec<SessionCalls>> {
+    // Next to `max`, SQLite returns the other columns of that row.
+    let count = "select session, count(*), max(id), entry from calls group by session order by session";
+    let mut statement = connection.prepare(count)?;
+    let rows = statement.query_map([], |row| {
+        let call = serde_json::from_str::<CallRecord>(&row.get::<_, String>(3)?);
+        let last = call.ok().map(|call| call.time);
+        Ok(SessionCalls { session: row.get(0)?, count: row.get(1)?, last })
+    })?;
+    rows.collect()
 }
 
 fn open_for_reading(path: &Path) -> rusqlite::Result<Connection> {
@@ -270,10 +309,6 @@ fn is_unwritable(error: &rusqlite::Error) -> bool {
 }
 
 fn select_calls(connection: &Connection, query: &CallsQuery) -> rusqlite::Result<Vec<CallRecord>> {
-    let exists = connection.prepare("select 1 from sqlite_master where name = 'calls'")?.exists([])?;
-    if !exists {
-        return Ok(Vec::new());
-    }
     let newest = query.after.is_none();
     let order = if newest { "desc" } else { "asc" };
     let statement = format!(
@@ -350,6 +385,20 @@ mod tests {
         assert_eq!(read(CallsQuery { session: Some("other".into()), ..CallsQuery::default() }), [0; 0]);
         assert_eq!(read(CallsQuery { session: Some("s".into()), ..CallsQuery::default() }).len(), 10);
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn calls_are_counted_by_session() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.sqlite");
+        assert_eq!(count_calls(&path).unwrap(), []);
+        let call = |session: &str, time| CallRecord { session: session.into(), time, ..record() };
+        // The newest call is the last one that ended, not the one that started last.
+        let records = [call("b", 9), call("a", 2), call("b", 1), call("b", 5)];
+        writer(&path).insert(&records).unwrap();
+        let count =
+            |session: &str, count, last| SessionCalls { session: session.into(), count, last: Some(last) };
+        assert_eq!(count_calls(&path).unwrap(), [count("a", 1, 2), count("b", 3, 5)]);
     }
 
     #[test]

@@ -104,7 +104,7 @@ use self::host::registry::Registry;
 pub use self::host::trees;
 use self::host::{owner, removal};
 use self::journal::CallJournal;
-pub use self::journal::CallsQuery;
+pub use self::journal::{CallsQuery, SessionCalls};
 use self::launch::Task;
 #[doc(hidden)]
 pub use self::network::connections::{Connections, Proof};
@@ -436,6 +436,14 @@ impl Local {
     /// [`Code::Unavailable`] if it cannot be read.
     pub fn calls(file: impl AsRef<Path>, query: &CallsQuery) -> Result<Vec<CallRecord>> {
         journal::read_calls(file.as_ref(), query)
+    }
+
+    /// Counts the calls of each session of the journal in a file, sorted by session. A journal that does not exist has none.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if it cannot be read.
+    pub fn count_calls(file: impl AsRef<Path>) -> Result<Vec<SessionCalls>> {
+        journal::count_calls(file.as_ref())
     }
 
     /// Updates the sandboxes of a session to their profiles: egress, variables and limits. A running sandbox that has

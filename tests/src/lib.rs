@@ -28,7 +28,7 @@ pub use diff::{Snapshot, diff};
 pub use fixture::{BASE, is_guest, shared, shared_in, shared_of};
 pub use generated::generated_program;
 pub use net::hang_up;
-pub use node::{framework_modules, node_command, node_modules};
+pub use node::{framework_modules, node_command, node_modules, ui_modules};
 pub use page::{Block, Shown, page_blocks, shown_commands};
 pub use process::run;
 pub use project::{NOTE, Project, Run, read_all};

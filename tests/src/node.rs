@@ -35,6 +35,15 @@ pub fn framework_modules() -> PathBuf {
     installed("tests/frameworks")
 }
 
+/// Returns the `node_modules` of the page of `koze ui`, with the same checks.
+///
+/// # Panics
+///
+/// As [`node_modules`].
+pub fn ui_modules() -> PathBuf {
+    installed("ui")
+}
+
 /// Returns `node_modules` of a directory of this repository.
 fn installed(directory: &str) -> PathBuf {
     let path = root().join(directory);

@@ -1,4 +1,4 @@
-//! The workspace's own tasks: `cargo xtask setup | test | guest | script | packages | platforms | conformance | bench | fuzz | book | deny | wasm-toolchain`.
+//! The workspace's own tasks: `cargo xtask setup | test | guest | script | ui | packages | platforms | conformance | bench | fuzz | book | deny | wasm-toolchain`.
 
 mod bench;
 mod book;
@@ -13,6 +13,7 @@ mod process;
 mod script;
 mod setup;
 mod test;
+mod ui;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -55,6 +56,8 @@ enum Task {
     Guest(committed::Args),
     /// Build the engine of scripts for Workers, which is committed
     Script(committed::Args),
+    /// Build the page of `koze ui`, which is committed
+    Ui(committed::Args),
     /// Pack the crates that are published, install koze from them alone, and run `koze demo`
     Packages,
     /// Check the command line for macOS, Windows and Linux on ARM, and build the program of Windows for its tests
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Task::Test { again, config, args, .. } => test::whole(&root, config.as_deref(), again, &args),
         Task::Guest(args) => guest::run(&root, &args),
         Task::Script(args) => script::run(&root, &args),
+        Task::Ui(args) => ui::run(&root, &args),
         Task::Packages => packages::run(&root),
         Task::Platforms => platforms::run(&root),
         Task::Conformance(args) => conformance::run(&args),

@@ -13,6 +13,7 @@ use crate::Result;
 pub(crate) fn run(root: &Path) -> Result<()> {
     npm::install(&root.join("tests"))?;
     npm::install_frameworks(&root.join("tests"))?;
+    npm::install_ui(&root.join("ui"))?;
     target::install(target::WASM, false)?;
     target::install(target::GUEST, false)?;
     debian::install()

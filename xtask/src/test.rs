@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::thread;
 
 use crate::committed::Args;
-use crate::{Result, guest, platforms, process, script, setup};
+use crate::{Result, guest, platforms, process, script, setup, ui};
 
 /// The variable for the number of tests that one program runs in parallel, for the standard harness and for ours.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -80,7 +80,7 @@ pub(crate) fn whole(root: &Path, config: Option<&Path>, again: bool, args: &[OsS
     Ok(ExitCode::from(if passed { 0 } else { code(status) }))
 }
 
-/// Checks the committed programs, both at once: the guest is linked on one processor, for half of its time.
+/// Checks what is committed and built, all at once: the guest is linked on one processor, for half of its time.
 fn check_committed(root: &Path) -> Result<()> {
     let check = &Args { check: true };
     thread::scope(|scope| {
@@ -89,6 +89,7 @@ fn check_committed(root: &Path) -> Result<()> {
         if cfg!(target_os = "linux") {
             script::run(root, check)?;
         }
+        ui::run(root, check)?;
         guest.join().map_err(|_| "the check of the guest panicked")??;
         Ok(())
     })

@@ -26,6 +26,7 @@ pub(super) fn run(command: &Command) -> ExitCode {
         Command::Secret(_) => "secret",
         Command::Mcp(_) => "mcp",
         Command::Serve(_) => "serve",
+        Command::Ui(_) => "ui",
         Command::Run(_) => "run",
         Command::Demo(_) => "demo",
         Command::Supervise(_) => "supervise",

@@ -26,6 +26,7 @@ mod snapshot;
 mod stop;
 mod supervise;
 mod time;
+mod ui;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,7 @@ pub(super) fn run(command: &Command) -> ExitCode {
         Command::Secret(args) => secret::run(args),
         Command::Mcp(args) => mcp::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Ui(args) => ui::run(args),
         Command::Run(args) => run::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Supervise(args) => Ok(supervise::run(args)),

@@ -17,8 +17,8 @@ use koze_image::Store;
 use koze_local::{Attached, Local, LocalProcess, LocalSandbox, NewFile};
 
 pub(crate) use koze_local::{
-    AttachedStreams, CallsQuery, Connections, Measured, Objects, Proof, Reached, Secrets, Surveyed, archives,
-    block_on, trees,
+    AttachedStreams, CallsQuery, Connections, Measured, Objects, Proof, Reached, Secrets, SessionCalls,
+    Surveyed, archives, block_on, trees,
 };
 
 use super::engine::{list_containers, survey_containers};
@@ -145,6 +145,14 @@ pub(crate) fn read_egress(dir: &Path) -> Result<Vec<Reached>> {
 /// As [`Local::calls`].
 pub(crate) fn read_calls(journal: &Path, query: &CallsQuery) -> Result<Vec<CallRecord>> {
     Local::calls(journal, query)
+}
+
+/// Counts the recorded tool calls of each session, sorted by session.
+///
+/// # Errors
+/// As [`Local::count_calls`].
+pub(crate) fn count_calls(journal: &Path) -> Result<Vec<SessionCalls>> {
+    Local::count_calls(journal)
 }
 
 impl MachineProvider for Local {

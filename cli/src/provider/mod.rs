@@ -22,9 +22,10 @@ pub(crate) use self::builds::{
 };
 pub(crate) use self::engine::{ENGINE_VARIABLES, EngineKind, has_containers, open_engine};
 pub(crate) use self::local::{
-    AttachedStreams, CallsQuery, Connections, IMAGES, Measured, Objects, Proof, Reached, Secrets, Surveyed,
-    TEST_NAMES, archives, block_on, find_programs, has_namespaces, images_directory, init, list_sandboxes,
-    open, open_snapshots, read_calls, read_egress, serve_objects, survey_sandboxes, trees,
+    AttachedStreams, CallsQuery, Connections, IMAGES, Measured, Objects, Proof, Reached, Secrets,
+    SessionCalls, Surveyed, TEST_NAMES, archives, block_on, count_calls, find_programs, has_namespaces,
+    images_directory, init, list_sandboxes, open, open_snapshots, read_calls, read_egress, serve_objects,
+    survey_sandboxes, trees,
 };
 
 /// A provider whose sandboxes run in, or next to, this process.

@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use super::answer::{Answer, json_text, no_content, refuse, refuse_error, refuse_method, refused, text};
 use super::origins::Origins;
 use super::tenants::Tenant;
-use super::{calls, files, log, mcp, sandboxes};
+use super::{calls, files, log, machine, mcp, sandboxes};
 use crate::provider::{Proof, find_programs};
 
 /// The HTTP endpoint.
@@ -70,6 +70,11 @@ impl Endpoint {
             }
         };
         proof.give();
+        self.answer_tenant(tenant, request).await
+    }
+
+    /// Answers a request of a tenant, which the caller has authenticated.
+    pub(super) async fn answer_tenant(&self, tenant: &str, request: Request<Incoming>) -> Answer {
         let tenant = self.tenants.get(tenant).expect("each tenant of the tokens has an entry");
         let uri = request.uri();
         match find_route(request.method().as_str(), uri.path(), uri.query()) {
@@ -118,6 +123,11 @@ impl Endpoint {
             }
             Route::Log { session } => {
                 log::answer(&open(&session).map_err(refuse_error)?, &query).await.map_err(refuse_error)
+            }
+            Route::Sessions => machine::list_sessions(tenant).await.map_err(refuse_error),
+            Route::Egress { session } => {
+                let opened = tenant.open(&session, toolset).map_err(refuse_error)?;
+                machine::read_egress(&opened, &query).await.map_err(refuse_error)
             }
             Route::Mcp => mcp::answer(tenant, &self.protocol, &query, request).await,
         }

@@ -6,8 +6,9 @@
 //! | `endpoint` | authenticates clients, and routes requests |
 //! | `tenants` | the tenants, and how each reaches its sessions |
 //! | `origins` | CORS |
-//! | `calls`, `files`, `trees`, `sandboxes`, `log` | the routes below `/sessions` |
+//! | `calls`, `files`, `trees`, `sandboxes`, `log`, `machine` | the routes below `/sessions` |
 //! | `mcp` | the Model Context Protocol |
+//! | `ui` | the page of `koze ui`, with a cookie in place of bearer tokens |
 //! | `body`, `answer` | the bodies of requests; responses |
 
 mod answer;
@@ -16,28 +17,34 @@ mod calls;
 mod endpoint;
 mod files;
 mod log;
+mod machine;
 mod mcp;
 mod origins;
 mod sandboxes;
 mod tenants;
 mod trees;
+pub(crate) mod ui;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use koze_core::http::Tokens;
 use tokio::net::TcpListener;
 
+use self::answer::Answer;
 use self::endpoint::Endpoint;
 use self::mcp::PATH;
 use self::origins::Origins;
 pub(crate) use self::tenants::Tenant;
-use crate::provider::Connections;
+use crate::provider::{Connections, Proof};
 
 /// The maximum number of connections. Unauthenticated ones may use half of it; beyond that, the oldest one is closed.
 /// Each connection takes a file descriptor, and another one for its call.
@@ -95,32 +102,45 @@ impl HttpServer {
     /// Serves until the process is stopped.
     pub(crate) async fn serve(self, tokens: Tokens, tenants: HashMap<String, Tenant>) {
         let endpoint = Arc::new(Endpoint::new(tokens, tenants, self.origins, self.accepts_any_host));
-        let mut connections = Connections::new(CONNECTIONS);
-        loop {
-            connections.room().await;
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                () = connections.ended() => continue,
-            };
-            let Ok((stream, _)) = accepted else {
-                // Too many open files. Some may be closed in a moment.
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            };
+        accept_connections(self.listener, move |request, proof| {
             let endpoint = Arc::clone(&endpoint);
-            connections.serve(|proof| async move {
-                let answer = service_fn(|request| {
-                    let (endpoint, proof) = (Arc::clone(&endpoint), proof.clone());
-                    async move { Ok::<_, Infallible>(endpoint.answer(request, &proof).await) }
-                });
-                // The timer closes connections whose next request head arrives too slowly.
-                let _ = hyper::server::conn::http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .serve_connection(TokioIo::new(stream), answer)
-                    .await;
+            async move { endpoint.answer(request, &proof).await }
+        })
+        .await;
+    }
+}
+
+/// Answers the requests of all connections, until the future is dropped. A client with a token gives its proof.
+async fn accept_connections<A, F>(listener: TcpListener, answer: A)
+where
+    A: Fn(Request<Incoming>, Proof) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Answer> + Send + 'static,
+{
+    let mut connections = Connections::new(CONNECTIONS);
+    loop {
+        connections.room().await;
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = connections.ended() => continue,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Too many open files. Some may be closed in a moment.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let answer = answer.clone();
+        connections.serve(|proof| async move {
+            let answer = service_fn(|request| {
+                let answered = answer(request, proof.clone());
+                async move { Ok::<_, Infallible>(answered.await) }
             });
-            // Handle what it has already sent before the next connection may evict it.
-            tokio::task::yield_now().await;
-        }
+            // The timer closes connections whose next request head arrives too slowly.
+            let _ = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .serve_connection(TokioIo::new(stream), answer)
+                .await;
+        });
+        // Handle what it has already sent before the next connection may evict it.
+        tokio::task::yield_now().await;
     }
 }

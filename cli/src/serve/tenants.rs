@@ -71,6 +71,14 @@ impl Tenant {
         Ok(supervised.with_offers(self.offers.select(toolset)?))
     }
 
+    /// Returns the state directory of the sessions, and the only session that is served, if it is one.
+    pub(super) fn served_sessions(&self) -> (&State, Option<&str>) {
+        match &self.sessions {
+            Sessions::One(client) => (client.state(), Some(client.session().session())),
+            Sessions::All { state, .. } => (state, None),
+        }
+    }
+
     fn open_session(&self, name: &str) -> Result<Supervised> {
         let (state, max, used) = match &self.sessions {
             Sessions::One(client) if client.session().session() == name => {

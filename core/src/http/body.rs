@@ -40,7 +40,7 @@ pub struct SandboxEntry {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
 #[allow(dead_code, reason = "only its schema is used")]
-enum StatusName {
+pub(super) enum StatusName {
     Running,
     Sleeping,
 }

@@ -22,7 +22,7 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `body` | the bodies of requests and responses |
+//! | `body`, `machine` | the bodies of requests and responses |
 //! | `request` | requests and responses as data |
 //! | `sandboxes`, `files`, `processes` | what the routes do |
 //! | `events` | the output of a process as events |
@@ -34,6 +34,7 @@
 mod body;
 mod events;
 mod files;
+mod machine;
 pub mod openapi;
 mod processes;
 mod request;
@@ -49,6 +50,7 @@ pub use self::body::{
 };
 pub use self::events::{DroppedOutput, EventText, ProcessEvent, ProcessExit};
 pub use self::files::is_metadata_request;
+pub use self::machine::{EgressEntry, EgressList, SessionEntry, SessionList, SessionSandbox, egress_limit};
 pub use self::request::{Body, EventStream, Refusal, RefusalParts, Request, Response};
 pub use self::route::{Access, Query, Route, check_method, find_route};
 pub use self::tokens::Tokens;
@@ -71,7 +73,9 @@ pub const ABOUT: &str = "Isolated Linux sandboxes for agents, served by koze.\n\
     GET    /sessions/:id/sandboxes/:name/processes     its processes; POST starts one\n\
     GET    /sessions/:id/sandboxes/:name/processes/:id/events   the output of one\n\
     POST   /sessions/:id/sandboxes/:name/processes/:id/stdin|signal|resize\n\
+    GET    /sessions                             the sessions, on machines\n\
     GET    /sessions/:id/log?since=&limit=       the journal of tool calls\n\
+    GET    /sessions/:id/egress?limit=           the hosts that were reached, on machines\n\
     GET    /openapi.json                         the description of these routes\n\
     POST   /mcp                                  the same over the Model Context Protocol\n\n\
     All of these requests must carry `Authorization: Bearer` with a token of this server.\n";

@@ -171,6 +171,28 @@ mod tests {
         ]
     }
 
+    /// What only hosts with a list of their sessions have.
+    fn routes_of_machines(schemas: &mut SchemaGenerator) -> Vec<Route> {
+        vec![
+            route(
+                "get",
+                "/sessions",
+                "The sessions on this machine (501 from a Worker)",
+                &[],
+                Content::None,
+                vec![(200, "The sessions.", json_of::<SessionList>(schemas))],
+            ),
+            route(
+                "get",
+                "/sessions/{session}/egress",
+                "The hosts that a session reached and was refused, on this machine (501 from a Worker)",
+                &[("limit", "At most this many of the newest entries, from 1 to 1000 [default: 100].")],
+                Content::None,
+                vec![(200, "The entries, the newest last.", json_of::<EgressList>(schemas))],
+            ),
+        ]
+    }
+
     /// The sandboxes of a session.
     fn routes_of_sandboxes(schemas: &mut SchemaGenerator) -> Vec<Route> {
         vec![
@@ -335,6 +357,7 @@ mod tests {
             })
             .into_generator();
         let mut routes = routes_of_tools(&mut schemas);
+        routes.extend(routes_of_machines(&mut schemas));
         routes.extend(routes_of_sandboxes(&mut schemas));
         routes.extend(routes_of_files(&mut schemas));
         routes.extend(routes_of_processes(&mut schemas));

@@ -34,6 +34,13 @@ pub enum Route {
         /// What to do with it.
         access: Access,
     },
+    /// The sessions of this machine.
+    Sessions,
+    /// The hosts that a session reached and was refused, on this machine.
+    Egress {
+        /// The session.
+        session: String,
+    },
     /// The journal of tool calls.
     Log {
         /// The session.
@@ -96,10 +103,12 @@ pub fn find_route(method: &str, path: &str, query: Option<&str>) -> Result<(Rout
     let (route, with) = match parts[..] {
         ["tools"] => (Route::Tools, "GET"),
         ["openapi.json"] => (Route::OpenApi, "GET"),
+        ["sessions"] => (Route::Sessions, "GET"),
         ["mcp"] => return Ok((Route::Mcp, query)),
         ["sessions", session, "tools", tool] => {
             (Route::Call { session: decoded(session)?, tool: decoded(tool)? }, "POST")
         }
+        ["sessions", session, "egress"] => (Route::Egress { session: decoded(session)? }, "GET"),
         ["sessions", session, "log"] => (Route::Log { session: decoded(session)? }, "GET"),
         _ => return Err(Refusal::NoRoute),
     };
@@ -153,6 +162,9 @@ mod tests {
         assert_eq!(route("POST", "/mcp"), Ok(Route::Mcp));
         assert_eq!(route("GET", "/sessions/a%2Fb/log"), Ok(Route::Log { session: "a/b".into() }));
         assert_eq!(route("POST", "/sessions/a/log"), Err(405));
+        assert_eq!(route("GET", "/sessions"), Ok(Route::Sessions));
+        assert_eq!(route("POST", "/sessions"), Err(405));
+        assert_eq!(route("GET", "/sessions/a%2Fb/egress"), Ok(Route::Egress { session: "a/b".into() }));
         assert_eq!(route("GET", "/mcp"), Ok(Route::Mcp), "some hosts have a stream to listen to");
         assert_eq!(route("POST", "/sessions/a/tools/shell"), call("a", "shell"));
         assert_eq!(route("POST", "/sessions/a%2Fb%20%C3%BC/tools/x"), call("a/b ü", "x"));

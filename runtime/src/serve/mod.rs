@@ -52,7 +52,7 @@ use koze_core::http::{ABOUT, Query, Route, check_method, describe_tools, find_ro
 use koze_core::id::SessionId;
 use koze_core::journal::PageRequest;
 use koze_core::tool::{Catalog, Families};
-use koze_core::{Profiles, Session};
+use koze_core::{Code, Error, Profiles, Session};
 
 /// The classes, profiles and tools that a project serves. `koze build` implements it.
 pub trait Served {
@@ -158,6 +158,10 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             )?;
             let id = id(&session)?;
             json(&Cloudflare::new(env, S::CLASSES).calls(&id, page).await?)
+        }
+        Route::Sessions | Route::Egress { .. } => {
+            let message = "a Worker has no list of its sessions and no egress journal: this route is served by `koze serve`";
+            Err(Error::new(Code::Unsupported, message).into())
         }
         Route::Mcp => {
             check_method("POST", request.method().as_ref())?;

@@ -115,6 +115,16 @@ fn tenants_share_nothing() {
     let kill = format!("POST {below}/processes/{id}/signal");
     assert_eq!(ask(&server, BOB, &kill, "", r#"{"signal": "KILL"}"#).0, 404);
     assert_eq!(ask(&server, BOB, &format!("DELETE {below}"), "", "").0, 404);
+    let sessions = |token: &str| get(&server, token, "/sessions").1["sessions"].clone();
+    let anns = sessions(ANN);
+    assert_eq!(
+        [&anns[0]["name"], &anns[0]["sandboxes"][0]["name"], &anns[0]["sandboxes"][0]["status"]],
+        ["s", "default", "running"],
+        "{anns}"
+    );
+    assert_eq!(sessions(BOB), json!([]));
+    assert_eq!(get(&server, BOB, "/sessions/s/egress").1, json!({ "egress": [] }));
+    assert_eq!(get(&server, BOB, "/sessions/s/egress?limit=0").0, 400);
     let log = |token: &str| get(&server, token, "/sessions/s/log").1["calls"].clone();
     eventually("the call is recorded", || log(ANN)[0]["session"] == "s");
     assert_eq!(log(BOB), json!([]));

@@ -210,6 +210,7 @@ fn what_needs_linux_says_so() {
         &["sandboxes"],
         &["destroy", "--all"],
         &["mcp"],
+        &["ui"],
         &["demo"],
         &["doctor", "--prove"],
         &["egress", "learn"],

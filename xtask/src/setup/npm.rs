@@ -29,6 +29,11 @@ pub(crate) fn install_frameworks(tests: &Path) -> Result<()> {
     install_in(&tests.join("frameworks"), "agent frameworks", &["--ignore-scripts"], || Ok(()))
 }
 
+/// Updates `node_modules` of the page of `koze ui` to match its lock file: what builds it, and the driver of its tests.
+pub(crate) fn install_ui(ui: &Path) -> Result<()> {
+    install_in(ui, "the page of `koze ui`", &["--ignore-scripts"], || Ok(()))
+}
+
 /// Updates `node_modules` of a benchmark to match its lock file, without the install scripts of the packages.
 pub(crate) fn install_peers(bench: &Path) -> Result<()> {
     install_in(bench, "to compare with", &["--ignore-scripts"], || Ok(()))

@@ -3,18 +3,24 @@
 use std::process::ExitCode;
 
 use koze_client::Session;
-use koze_core::http::{SandboxEntry, SandboxList};
+use koze_core::http::{EgressEntry, EgressList, SandboxEntry, SandboxList};
 use koze_core::sandbox::Status;
 
 use super::report_error;
 use crate::args::{self, ListFormat};
+use crate::commands::call_lines::time;
 use crate::commands::show;
 use crate::commands::table::table;
+
+/// How many entries of the egress journal a server returns at most.
+const MAX_EGRESS: usize = 1000;
 
 /// Runs `koze sandboxes`.
 pub(super) fn list(session: &Session, args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
     if args.egress {
-        return Err(show::usage("--egress shows the journal of this machine: a server has none"));
+        let list = session.egress(MAX_EGRESS).map_err(|error| report_error(&error))?;
+        show::out(&show_egress(&list, args.format));
+        return Ok(ExitCode::SUCCESS);
     }
     let list = session.sandboxes().map_err(|error| report_error(&error))?;
     show::out(&show_list(&list, args.format));
@@ -38,6 +44,35 @@ fn to_cells(sandbox: &SandboxEntry) -> [String; 3] {
         Status::Sleeping => "sleeping",
     };
     [sandbox.name.clone(), sandbox.image.clone(), status.to_owned()]
+}
+
+/// Returns the egress journal for people or for programs.
+fn show_egress(list: &EgressList, format: ListFormat) -> String {
+    match format {
+        ListFormat::Json => to_json(list),
+        ListFormat::Human if list.egress.is_empty() => {
+            "no sandbox or script has tried to reach a host\n".to_owned()
+        }
+        ListFormat::Human => {
+            let head = ["TIME", "SANDBOX", "HOST", "ADDRESS", "DECISION", "RULE"];
+            table(head, list.egress.iter().map(egress_cells))
+        }
+    }
+}
+
+fn egress_cells(entry: &EgressEntry) -> [String; 6] {
+    let rule = match &entry.requested_within {
+        Some(other) => format!("{}; {other} was requested", entry.rule),
+        None => entry.rule.clone(),
+    };
+    [
+        time(entry.time),
+        entry.sandbox.clone(),
+        format!("{}:{}", entry.host, entry.port),
+        entry.address.clone().unwrap_or_else(|| "-".to_owned()),
+        if entry.allowed { "reached" } else { "refused" }.to_owned(),
+        rule,
+    ]
 }
 
 fn to_json(value: &impl serde::Serialize) -> String {

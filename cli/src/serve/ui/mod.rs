@@ -1,0 +1,130 @@
+//! The server of `koze ui`: the page, and the routes that it reads. It listens on the loopback interface only.
+//!
+//! | module | job |
+//! |---|---|
+//! | `guard` | decides which requests come from the page |
+//! | `headers` | the headers that confine the page and what it reads |
+//! | `assets` | the files of the page, which `cargo xtask ui` builds |
+//! | `sockets` | the addresses to listen on |
+
+mod assets;
+mod guard;
+mod headers;
+mod sockets;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::{Method, Request, StatusCode};
+use koze_core::http::tokens::TENANT;
+use tokio::net::TcpListener;
+
+use self::guard::Guard;
+use super::answer::{Answer, no_content, refuse_method, refused};
+use super::endpoint::Endpoint;
+use super::origins::Origins;
+use super::tenants::Tenant;
+use crate::provider::Proof;
+
+/// The server of the page.
+pub(crate) struct UiServer {
+    listeners: Vec<TcpListener>,
+    site: Arc<Site>,
+}
+
+/// The page, and what it reads.
+struct Site {
+    guard: Guard,
+    endpoint: Endpoint,
+}
+
+impl UiServer {
+    /// Listens on a port of the loopback interface; 0 chooses a free one.
+    ///
+    /// # Errors
+    /// Returns a message about the port, or that there are no random numbers.
+    pub(crate) async fn bind(port: u16, tenant: Tenant) -> Result<Self, String> {
+        let (listeners, port) = sockets::bind_loopback(port).await?;
+        let guard = Guard::new(port)?;
+        let tenants = HashMap::from([(TENANT.to_owned(), tenant)]);
+        let endpoint = Endpoint::new(guard.tokens(), tenants, Origins::new(&[])?, false);
+        Ok(UiServer { listeners, site: Arc::new(Site { guard, endpoint }) })
+    }
+
+    /// Returns the URL of the page, with the token that signs in a browser.
+    pub(crate) fn url(&self) -> String {
+        self.site.guard.url()
+    }
+
+    /// Serves until the future is dropped.
+    pub(crate) async fn serve(self) {
+        let accept = |listener| {
+            let site = Arc::clone(&self.site);
+            super::accept_connections(listener, move |request, proof| {
+                let site = Arc::clone(&site);
+                async move { site.answer(request, &proof).await }
+            })
+        };
+        futures_util::future::join_all(self.listeners.into_iter().map(accept)).await;
+    }
+}
+
+impl Site {
+    async fn answer(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
+        let mut answer = match self.guard.check_host(request.headers()) {
+            Ok(()) => self.answer_browser(request, proof).await,
+            Err(why) => refused(StatusCode::FORBIDDEN, "forbidden", &why),
+        };
+        headers::add_common(answer.headers_mut());
+        answer
+    }
+
+    /// Answers a request for the host of the page, which may come from another page.
+    async fn answer_browser(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
+        let path = request.uri().path();
+        if let Some(asset) = assets::find(path) {
+            return match *request.method() {
+                Method::GET | Method::HEAD => asset.answer(),
+                _ => refuse_method("GET, HEAD"),
+            };
+        }
+        if let Err(why) = Guard::check_site(request.headers()) {
+            return refused(StatusCode::FORBIDDEN, "forbidden", why);
+        }
+        match path {
+            "/login" if request.method() == Method::POST => self.sign_in(&request),
+            "/login" => refuse_method("POST"),
+            "/sessions" => self.answer_reader(request, proof).await,
+            path if path.starts_with("/sessions/") => self.answer_reader(request, proof).await,
+            _ => refused(StatusCode::NOT_FOUND, "not_found", "the page has no such file"),
+        }
+    }
+
+    /// Exchanges the token of the URL for the cookie.
+    fn sign_in(&self, request: &Request<Incoming>) -> Answer {
+        match self.guard.sign_in(request.headers()) {
+            Ok(cookie) => {
+                let mut answer = no_content();
+                headers::set_cookie(answer.headers_mut(), &cookie);
+                answer
+            }
+            Err(why) => refused(StatusCode::UNAUTHORIZED, "unauthorized", why),
+        }
+    }
+
+    /// Answers a request that only reads: the page changes nothing.
+    async fn answer_reader(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
+        let mut answer = if !self.guard.is_signed_in(request.headers()) {
+            let why = "this browser is not signed in: open the URL that `koze ui` printed";
+            refused(StatusCode::UNAUTHORIZED, "unauthorized", why)
+        } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            refuse_method("GET, HEAD")
+        } else {
+            proof.give();
+            self.endpoint.answer_tenant(TENANT, request).await
+        };
+        headers::confine_data(answer.headers_mut());
+        answer
+    }
+}

@@ -1,0 +1,151 @@
+/** All that is recorded of a call. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Call, type Egress, path, readJson } from "./api";
+import { Json } from "./json";
+import { Outcome } from "./outcome";
+import { Copy, useDetailsFocus } from "./parts";
+import { repeat } from "./repeat";
+import { href } from "./route";
+import { bytes, clock, count, day, duration, visible, visibleLine } from "./text";
+
+export function CallDetails({ call, onClose }: { call: Call; onClose: () => void }) {
+  const pane = useRef<HTMLElement>(null);
+  useDetailsFocus(pane, String(call.id));
+  const again = repeat(call);
+  return (
+    <article
+      ref={pane}
+      class="details"
+      tabIndex={-1}
+      aria-label={`Call ${call.id}`}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") onClose();
+      }}
+    >
+      <header class="details-head">
+        <h2>
+          <span class="mono">{visibleLine(call.tool)}</span> <Outcome call={call} />
+        </h2>
+        {"command" in again && <Copy text={again.command} label="Copy as koze call" />}
+        <button type="button" class="button" onClick={onClose} aria-label="Close the call">
+          ✕
+        </button>
+      </header>
+      <dl class="facts">
+        <Fact name="Started">
+          {day(call.time)} {clock(call.time)}
+        </Fact>
+        <Fact name="Took">{duration(call.duration_ms)}</Fact>
+        <Fact name="Client">{call.client === undefined ? "unknown" : visibleLine(call.client)}</Fact>
+        <Fact name="Sandbox">
+          {(call.sandboxes ?? []).length === 0
+            ? "none"
+            : call.sandboxes!.map((name) => (
+                <a key={name} href={href(call.session, "files", name, "/home/user")}>
+                  {visibleLine(name)}
+                </a>
+              ))}
+        </Fact>
+        {call.exit_code !== undefined && <Fact name="Exit code">{call.exit_code}</Fact>}
+        <Fact name="Call">
+          {call.family ? `${call.family}, ` : ""}number {call.id}
+        </Fact>
+      </dl>
+      {call.lost !== undefined && <p class="note">{count(call.lost, "call")} before this one could not be recorded.</p>}
+      <h3>Input</h3>
+      <Input call={call} />
+      {"why" in again && <p class="note">This call cannot be copied: {again.why}.</p>}
+      <h3>Result</h3>
+      <p class="note">
+        {bytes(call.result_bytes)} of text. The journal does not record the results of calls, only how they ended.
+      </p>
+      <Reached call={call} />
+    </article>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: preact.ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** The fields that are programs or texts are shown as such, and the others as JSON. */
+function Input({ call }: { call: Call }) {
+  const { input } = call;
+  if (input === undefined || input === null) {
+    return <p class="note">Not recorded ({bytes(call.input_bytes)}).</p>;
+  }
+  const truncated = call.input_cut && <p class="note">Truncated: the whole input had {bytes(call.input_bytes)}.</p>;
+  if (typeof input !== "object" || Array.isArray(input)) {
+    return (
+      <>
+        <pre class="code">{visible(typeof input === "string" ? input : JSON.stringify(input, null, 2))}</pre>
+        {truncated}
+      </>
+    );
+  }
+  const fields = Object.entries(input);
+  if (fields.length === 0) return <p class="note">Empty.</p>;
+  const isText = ([, value]: [string, unknown]) => typeof value === "string" && (value.includes("\n") || value.length > 40);
+  const isProgram = ([name, value]: [string, unknown]) => typeof value === "string" && ["command", "script", "code"].includes(name);
+  const texts = fields.filter((field) => isText(field) || isProgram(field));
+  const rest = fields.filter((field) => !texts.includes(field));
+  return (
+    <>
+      {rest.map(([name, value]) => (
+        <Json key={name} name={name} value={value} />
+      ))}
+      {texts.map(([name, value]) => (
+        <figure key={name} class="text-field">
+          <figcaption>{visibleLine(name)}</figcaption>
+          <pre class="code">{visible(String(value))}</pre>
+        </figure>
+      ))}
+      {truncated}
+    </>
+  );
+}
+
+/** The names under which the egress journal records scripts and their browser. */
+const OF_SCRIPTS = ["(scripts)", "(browser)"];
+
+/** The hosts that the call's sandboxes reached while it ran. */
+function Reached({ call }: { call: Call }) {
+  const [entries, setEntries] = useState<Egress[]>([]);
+  useEffect(() => {
+    const abort = new AbortController();
+    setEntries([]);
+    const url = `${path("sessions", call.session, "egress")}?limit=1000`;
+    const used = [...(call.sandboxes ?? []), ...(call.family === "script" ? OF_SCRIPTS : [])];
+    const isDuring = (entry: Egress) =>
+      used.includes(entry.sandbox) && entry.time >= call.time && entry.time <= call.time + call.duration_ms;
+    // The view of the egress journal shows why it cannot be read.
+    readJson<{ egress: Egress[] }>(url, abort.signal).then(
+      ({ egress }) => setEntries(egress.filter(isDuring)),
+      () => undefined,
+    );
+    return () => abort.abort();
+  }, [call]);
+  if (entries.length === 0) return null;
+  return (
+    <>
+      <h3>Hosts</h3>
+      <ul class="hosts">
+        {entries.map((entry, index) => (
+          <li key={index}>
+            <span class={`outcome ${entry.allowed ? "ok" : "failed"}`}>{entry.allowed ? "✓ reached" : "✕ refused"}</span>{" "}
+            <span class="mono">
+              {visibleLine(entry.host)}:{entry.port}
+            </span>{" "}
+            <span class="quiet">{visibleLine(entry.rule)}</span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

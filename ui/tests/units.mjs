@@ -1,0 +1,97 @@
+// The functions of the page that need no browser: what is copied into a shell, and what is shown of hostile texts.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { build } from "esbuild";
+
+/** Imports a module of the page. */
+async function load(name) {
+  const entry = new URL(`../src/${name}`, import.meta.url).pathname;
+  const { outputFiles } = await build({ entryPoints: [entry], bundle: true, format: "esm", write: false });
+  return import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
+}
+
+const { repeat } = await load("repeat.ts");
+const { parseCsv } = await load("csv.ts");
+const { bytes, duration, terminalText, visible, visibleLine } = await load("text.ts");
+const { pictureType } = await load("pictures.ts");
+const { matcher, summary, EVERYTHING } = await load("summary.ts");
+const { path } = await load("api.ts");
+
+const CALL = { id: 7, session: "default", family: "agent", tool: "shell", input: {}, outcome: "ok" };
+
+/** Returns the words that a shell reads. */
+function wordsOf(command) {
+  const printed = execFileSync("sh", ["-c", command.replace("koze", "printf '%s\\0'")], { encoding: "utf8" });
+  return printed.split("\0").slice(0, -1);
+}
+
+// The shell is the judge: nothing in an input is a command.
+for (const text of [
+  "$(touch x)",
+  "`id`",
+  "a'b",
+  "''; touch x; '",
+  "\\",
+  '"',
+  "!x",
+  "-rf",
+  "a\u009bb\u007f\u0000\u001b[2J",
+  "\u202etxt.exe",
+  "ü\n\t;&|<>*?[]{}~#",
+]) {
+  const { command } = repeat({ ...CALL, tool: "-t", session: "it's $HOME", family: "thread", input: { command: text } });
+  const words = wordsOf(command);
+  assert.deepEqual(words.slice(0, 5), ["call", "--tools=thread", "--session=it's $HOME", "--", "-t"]);
+  assert.deepEqual(JSON.parse(words[5]), { command: text });
+  // A terminal would act on these when the command is pasted.
+  assert.doesNotMatch(command, /[\u0000-\u001f\u007f-\u009f\u202e]/);
+}
+assert.deepEqual(repeat(CALL), { command: "koze call -- shell '{}'" });
+for (const [change, why] of [
+  [{ input: undefined }, /not recorded/],
+  [{ input_cut: true }, /truncated/],
+  [{ input_masked: true }, /masked/],
+  [{ family: undefined }, /no such tool/],
+  [{ session: "a\nb" }, /control characters/],
+  [{ input: { size: [2 ** 60] } }, /koze log show 7/],
+]) {
+  assert.match(repeat({ ...CALL, ...change }).why, why);
+}
+
+for (const [output, text] of [
+  ["\u001b[1;32mgreen\u001b[0m", "green"],
+  ["\u001b]0;title\u0007a\u001b]8;;http://x\u001b\\link", "alink"],
+  ["10%\r50%\r100%\ndone\r\n", "100%\ndone\n"],
+  ["a\u0008b\u009b2Jc", "a\\u{8}bc"],
+  ["\u001bPq#0\u001b\\after", "after"],
+  ["\u202eabc", "\\u{202e}abc"],
+]) {
+  assert.equal(terminalText(output), text);
+}
+assert.equal(visible("a\tb\nc\u200bd"), "a\tb\nc\\u{200b}d");
+assert.equal(visibleLine("a\nb\u0000"), "a\\u{a}b\\u{0}");
+
+assert.deepEqual(parseCsv('a,"b,""c""\nd",e\r\n1,,x"y\n', ",", 10), [["a", 'b,"c"\nd', "e"], ["1", "", 'x"y']]);
+assert.deepEqual(parseCsv("a\tb\n", "\t", 10), [["a", "b"]]);
+assert.deepEqual(parseCsv("1\n2\n3\n", ",", 2), [["1"], ["2"]]);
+assert.deepEqual(parseCsv('"unfinished', ",", 10), [["unfinished"]]);
+
+const start = (text) => Uint8Array.from(text, (character) => character.charCodeAt(0));
+assert.equal(pictureType(start("\u0089PNG\r\n\u001a\n rest")), "image/png");
+assert.equal(pictureType(start("GIF89a rest")), "image/gif");
+assert.equal(pictureType(start("RIFF\0\0\0\0WEBP")), "image/webp");
+for (const text of ["", "GIF", "<svg/>", "<!doctype html>", "%PDF-1.7", "RIFF\0\0\0\0WAVE"]) assert.equal(pictureType(start(text)), null);
+
+const found = (change, filter) => matcher({ ...EVERYTHING, ...filter })({ ...CALL, sandboxes: ["a"], ...change });
+assert.ok(found({ input: { command: "Cargo TEST" } }, { text: "test cargo" }));
+assert.ok(!found({ input: { command: "cargo" } }, { text: "test cargo" }));
+assert.ok(found({ exit_code: 1 }, { onlyErrors: true }) && found({ outcome: "canceled" }, { onlyErrors: true }));
+assert.ok(!found({ exit_code: 0 }, { onlyErrors: true }) && !found({}, { sandbox: "b" }) && !found({}, { tool: "glob" }));
+assert.equal(summary({ ...CALL, input: { path: "x", command: "one\n  two" } }), "one two");
+assert.equal(summary({ ...CALL, input: {} }), "");
+
+assert.equal(path("sessions", "a/b ü"), "/sessions/a%2Fb%20%C3%BC");
+for (const odd of [".", ".."]) assert.throws(() => path("sessions", odd), /cannot address/);
+assert.deepEqual([0, 999, 1460, 61_000, 3_720_000].map(duration), ["0 ms", "999 ms", "1.46 s", "1 min 1 s", "1 h 2 min"]);
+assert.deepEqual([0, 999, 1500, 12_000_000].map(bytes), ["0 B", "999 B", "1.5 kB", "12 MB"]);

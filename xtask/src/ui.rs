@@ -1,0 +1,68 @@
+//! `cargo xtask ui`: builds the page of `koze ui` from `ui/`. The files are committed, because `cargo install` has no Node. The same
+//! esbuild, whose version the lock file pins, builds the same bytes.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use fs_err as fs;
+
+use crate::committed::{Args, packed};
+use crate::{Result, process, setup};
+
+/// The sources.
+const SOURCES: &str = "ui";
+/// Where the built files are committed.
+const BUILT: &str = "cli/src/serve/ui/built";
+/// The built files.
+const FILES: [&str; 4] = ["app.css", "app.js", "icon.svg", "index.html"];
+/// The maximum size of all files together, compressed, in bytes.
+const MAX_SIZE: usize = 150_000;
+
+const MISSING: &str = "install Node 20 or newer, which brings npm";
+
+pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    let sources = root.join(SOURCES);
+    setup::npm::install_ui(&sources)?;
+    run_node(&sources, &["node_modules/typescript/bin/tsc", "--project", "."])?;
+    let out = root.join("target/ui");
+    fs::create_dir_all(&out)?;
+    let out_text = out.to_str().ok_or("the path of the checkout is not UTF-8")?;
+    run_node(&sources, &["build.mjs", out_text])?;
+
+    let mut size = 0;
+    let mut changed = Vec::new();
+    for name in FILES {
+        let built = fs::read(out.join(name))?;
+        size += packed(&built)?.len();
+        if fs::read(root.join(BUILT).join(name)).is_ok_and(|committed| committed == built) {
+            continue;
+        }
+        changed.push(name);
+        if !args.check {
+            fs::create_dir_all(root.join(BUILT))?;
+            fs::write(root.join(BUILT).join(name), built)?;
+        }
+    }
+    if size > MAX_SIZE {
+        return Err(format!("the page has {size} bytes compressed, and {MAX_SIZE} are the most").into());
+    }
+    if args.check && !changed.is_empty() {
+        return Err(format!(
+            "`{BUILT}` differs from what its source builds ({}): run `cargo xtask ui`, and commit the result",
+            changed.join(", ")
+        )
+        .into());
+    }
+    let done = if changed.is_empty() { "is what its source builds" } else { "was written" };
+    eprintln!("ui: {BUILT} {done}, {} kB compressed", size.div_ceil(1000));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_node(directory: &Path, args: &[&str]) -> Result<()> {
+    let mut node = Command::new("node");
+    node.args(args).current_dir(directory);
+    if process::status(&mut node, MISSING)?.success() {
+        return Ok(());
+    }
+    Err(format!("`{}` failed in {}; it says why above", process::line(&node), directory.display()).into())
+}
