@@ -78,6 +78,8 @@ pub(super) fn survey_containers(dir: &Path) -> Result<Vec<Surveyed>> {
             used: seconds(record.used),
             created: Some(seconds(record.created)),
             is_exposed: false,
+            // Nothing of this machine is mounted.
+            mounts: vec![("/".to_owned(), true)],
             limits,
             settings: record.settings,
         }
