@@ -48,7 +48,7 @@ pub enum EngineName {
     Podman,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 impl From<EngineName> for crate::provider::EngineKind {
     fn from(name: EngineName) -> Self {
         match name {

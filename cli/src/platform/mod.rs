@@ -6,8 +6,8 @@
 //! | `system` | files, signals and exit codes, on Unix and on Windows |
 //! | `sandboxes` | what the rest of the crate needs to know about sandboxes on this machine, on Linux and elsewhere |
 
-#[cfg_attr(target_os = "linux", path = "linux.rs")]
-#[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
+#[cfg_attr(namespaces, path = "linux.rs")]
+#[cfg_attr(not(namespaces), path = "elsewhere.rs")]
 mod sandboxes;
 #[cfg_attr(unix, path = "unix.rs")]
 #[cfg_attr(windows, path = "windows.rs")]
