@@ -216,9 +216,12 @@ impl Copy {
         })
         .await;
         let Some(packed) = packed else { return Ok(Ended::Interrupted) };
-        // What the sandbox reports is the cause where both failed.
-        copying.finish().await?;
-        packed.map(|()| Ended::Done)
+        match (packed, copying.finish().await) {
+            // The sandbox has only noticed that the stream ended early.
+            (Err(error), Err(Error { code: Code::Unavailable, .. })) => Err(error),
+            // What the sandbox reports is the cause where both failed.
+            (packed, finished) => finished.and(packed).map(|()| Ended::Done),
+        }
     }
 
     async fn tree_out(&self, name: &str, path: &str, to: &Path) -> Result<Ended> {

@@ -129,7 +129,8 @@ fn utf8<'a>(text: &'a Path, path: &Path) -> Result<&'a str> {
 /// Creates the directory of an archive at a path that does not exist.
 ///
 /// # Errors
-/// The errors of the sandbox and of the file system, and [`Code::Unavailable`] for a stream that ends early.
+/// The errors of the sandbox and of the file system, [`Code::Unsupported`] for a pipe, socket or device, and [`Code::Unavailable`]
+/// for a stream that ends early.
 pub(super) fn unpack(path: &Path, from: impl Read + Send + 'static) -> Result<u64> {
     fs::create_dir(path).map_err(|error| failed(path, &error))?;
     let (sender, receiver) = mpsc::sync_channel(AHEAD);
@@ -141,7 +142,14 @@ pub(super) fn unpack(path: &Path, from: impl Read + Send + 'static) -> Result<u6
     let rest = unpacked.and_then(|()| io::copy(&mut archive.into_inner(), &mut io::sink()));
     let read = reading.join().expect("reading an archive does not panic");
     match (rest, read) {
-        (Ok(_), read) => Ok(read?.bytes),
+        (Ok(_), Ok(Contents { skipped: 0, bytes, .. })) => Ok(bytes),
+        (Ok(_), Ok(Contents { skipped, .. })) => {
+            let message = format!(
+                "the directory cannot be copied: {skipped} of its entries are not a file, directory or symbolic link"
+            );
+            Err(Error::new(Code::Unsupported, message))
+        }
+        (Ok(_), Err(error)) => Err(error),
         // If the stream broke off, its end says why.
         (Err(_), Err(error)) if error.code != Code::Unavailable => Err(error),
         (Err(error), _) => Err(failed(path, &error)),
