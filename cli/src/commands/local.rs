@@ -80,6 +80,8 @@ pub(super) fn run(command: &Command) -> ExitCode {
         Command::Image(_) => Err(refused::image()),
         #[cfg(not(namespaces))]
         Command::Demo(_) => Err(refused::demo()),
+        #[cfg(not(namespaces))]
+        Command::Guard(_) => Err(refused::guard()),
         _ => unreachable!("the other commands run everywhere"),
     };
     done.unwrap_or_else(|code| code)

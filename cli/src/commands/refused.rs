@@ -15,6 +15,11 @@ pub(super) fn demo() -> ExitCode {
     refuse("demo", "create a project with `koze new`, and use its sandboxes with `koze call`")
 }
 
+/// Refuses `koze guard`, which only `koze dev` on Linux starts.
+pub(super) fn guard() -> ExitCode {
+    refuse("guard", "`koze dev` starts wrangler without it here")
+}
+
 /// Refuses `koze doctor --prove`.
 pub(in super::super) fn prove(_: Format) -> ExitCode {
     refuse(
