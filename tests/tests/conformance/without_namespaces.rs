@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 use koze_tests::conformance::{Capability, Host, IMAGES};
-use koze_tests::{Project, Run, Sandboxes, koze_without_namespaces};
+use koze_tests::{Project, Run, Sandboxes, eventually, koze_without_namespaces};
 use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 
@@ -125,8 +125,8 @@ fn used_and_listed() {
     assert_eq!(ps["sandboxes"][0]["status"], "running", "{ps}");
     let about: Value = serde_json::from_str(&output(&sandboxes, &["inspect", "default"])).expect("JSON");
     assert_eq!(about["mounts"], json!([{ "path": "/", "writable": true }]), "{about}");
-    let log = output(&sandboxes, &["log"]);
-    assert!(log.contains("shell"), "{log}");
+    // A call does not wait for its record.
+    eventually("the call is recorded", || output(&sandboxes, &["log"]).contains("shell"));
     // The engine of the sandboxes is recorded, and another one is refused.
     let other = run(&sandboxes, &["call", "--engine", "docker", "shell", "{\"command\":\"true\"}"]);
     assert!(other.code == 1 && other.stderr.contains("containers of podman"), "{}", other.stderr);
@@ -135,9 +135,10 @@ fn used_and_listed() {
     let id = output(&sandboxes, &["exec", "--detach", "default", "--", "sh", "-c", "echo begun; sleep 1000"]);
     let id = id.trim();
     let processes = output(&sandboxes, &["ps", "default"]);
-    assert!(processes.contains(id) && processes.contains("running"), "{processes}");
+    assert!(processes.contains(&id[..12]) && processes.contains("running"), "{processes}");
+    eventually("the program has begun", || output(&sandboxes, &["logs", "default", id]) == "begun\n");
     output(&sandboxes, &["kill", "default", id]);
-    assert_eq!(output(&sandboxes, &["logs", "default", id]), "begun\n");
+    eventually("it has ended", || !output(&sandboxes, &["ps", "default"]).contains("running"));
     assert_eq!(output(&sandboxes, &["destroy", "default"]), "destroyed default\n");
     let list = output(&sandboxes, &["sandboxes"]);
     assert!(!list.contains("default"), "{list}");
@@ -293,6 +294,8 @@ fn refused() {
         let is_refused = run.code != 0 && run.stderr.contains("Linux");
         assert!(is_refused, "{args:?}: {} {}{}", run.code, run.stdout, run.stderr);
     }
+    let manifest = sandboxes.read("Cargo.toml");
+    sandboxes.write("Cargo.toml", format!("{manifest}\n[package.metadata.koze.script]\n"));
     let script = run(&sandboxes, &["call", "--tools", "script", "run_sandbox_code", "{\"code\":\"1\"}"]);
     let printed = script.stdout + &script.stderr;
     assert!(script.code != 0 && printed.contains("use koze on a Linux machine"), "{printed}");
