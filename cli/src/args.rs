@@ -73,45 +73,45 @@ pub enum Command {
     Tools(Tools),
     /// Check the project and the tools it needs, and print remedies
     Doctor(Doctor),
-    /// Call a tool in a sandbox on this machine (Linux only, or with --url)
+    /// Call a tool in a sandbox on this machine (not on Windows, except with --url)
     Call(Call),
-    /// Copy files and directories into sandboxes on this machine and out of them (Linux only, or with --url)
+    /// Copy files and directories into sandboxes on this machine and out of them (not on Windows, except with --url)
     Cp(Cp),
-    /// Run a program in a sandbox on this machine, with the input and output of this command (Linux only, or with --url)
+    /// Run a program in a sandbox on this machine, with the input and output of this command (not on Windows, except with --url)
     Exec(Exec),
-    /// Open a shell in a sandbox on this machine (Linux only, or with --url)
+    /// Open a shell in a sandbox on this machine (not on Windows, except with --url)
     Shell(Shell),
-    /// List the sandboxes on this machine and what they use, or the processes of one (Linux only, or with --url)
+    /// List the sandboxes on this machine and what they use, or the processes of one (not on Windows, except with --url)
     Ps(Ps),
-    /// Show the output of a process of a sandbox on this machine (Linux only, or with --url)
+    /// Show the output of a process of a sandbox on this machine (not on Windows, except with --url)
     Logs(Logs),
-    /// Send a signal to processes of a sandbox on this machine (Linux only, or with --url)
+    /// Send a signal to processes of a sandbox on this machine (not on Windows, except with --url)
     Kill(Kill),
-    /// Put sandboxes on this machine to sleep: their programs end, their files stay (Linux only)
+    /// Put sandboxes on this machine to sleep: their programs end, their files stay (not on Windows)
     Stop(Stop),
-    /// Show the profile, policy, limits and state of a sandbox on this machine as JSON (Linux only, or with --url)
+    /// Show the profile, policy, limits and state of a sandbox on this machine as JSON (not on Windows, except with --url)
     Inspect(Inspect),
-    /// List the sandboxes on this machine (Linux only, or with --url)
+    /// List the sandboxes on this machine (not on Windows, except with --url)
     Sandboxes(Sandboxes),
-    /// Show the tool calls on this machine: who called which tool, and how that ended (Linux only, or with --url)
+    /// Show the tool calls on this machine: who called which tool, and how that ended (not on Windows, except with --url)
     Log(Log),
-    /// Destroy sandboxes on this machine and delete their files (Linux only, or with --url)
+    /// Destroy sandboxes on this machine and delete their files (not on Windows, except with --url)
     Destroy(Destroy),
-    /// Take, restore and exchange snapshots of the workspaces on this machine (Linux only)
+    /// Take, restore and exchange snapshots of the workspaces on this machine (not on Windows)
     Snapshot(Snapshot),
     /// Pull, build, list and exchange the images in the store of this machine (Linux only)
     Image(Image),
     /// Run scripts of agents on this machine, and list their tools and libraries (Linux only)
     Script(Script),
-    /// Set, list and remove the secrets that scripts on this machine get (Linux only)
+    /// Set, list and remove the secrets that scripts on this machine get (not on Windows)
     Secret(Secret),
-    /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine (Linux only, or with --url)
+    /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine (not on Windows, except with --url)
     Mcp(Mcp),
-    /// Serve the sessions of several tenants over HTTP, with the routes of a Worker and sandboxes on this machine (Linux only)
+    /// Serve the sessions of several tenants over HTTP, with the routes of a Worker and sandboxes on this machine (not on Windows)
     Serve(Serve),
-    /// Serve a page that shows the sessions, tool calls, files and processes on this machine, and changes nothing (Linux only)
+    /// Serve a page that shows the sessions, tool calls, files and processes on this machine, and changes nothing (not on Windows)
     Ui(Ui),
-    /// Start an agent, such as Claude Code, with the tools of sandboxes on this machine (Linux only)
+    /// Start an agent, such as Claude Code, with the tools of sandboxes on this machine (not on Windows)
     Run(RunAgent),
     /// Create a project, play an agent's work in its sandboxes, and show each call (Linux only)
     Demo(Demo),

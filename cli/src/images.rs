@@ -23,7 +23,7 @@ use self::guest::{From, Guest};
 
 pub use offered::{credentials, offered, provided, serves};
 pub use recipe::Recipe;
-#[cfg(target_os = "linux")]
+#[cfg(namespaces)]
 pub(crate) use recipe::readable_name;
 
 /// An image of a sandbox.

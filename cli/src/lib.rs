@@ -10,7 +10,7 @@
 
 pub mod args;
 pub mod build;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 mod clients;
 pub mod commands;
 pub mod dev;
@@ -21,12 +21,12 @@ pub mod finding;
 pub mod generate;
 mod home;
 pub mod ignored;
-#[cfg(target_os = "linux")]
+#[cfg(namespaces)]
 mod image_build;
 pub mod images;
 pub mod lock;
 pub mod manifest;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 mod mcp;
 pub mod output;
 pub mod own;
@@ -34,15 +34,15 @@ pub mod paths;
 pub mod plan;
 pub mod platform;
 mod prefix;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 mod provider;
 pub mod recover;
 pub mod rules;
 pub mod scripts;
 pub mod sdk;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 mod serve;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub mod session;
 pub mod source;
 #[cfg(unix)]

@@ -5,10 +5,8 @@
 //! there.
 
 use std::fmt;
-#[cfg(target_os = "linux")]
 use std::fs::File;
 use std::fs::{self, Metadata};
-#[cfg(target_os = "linux")]
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -95,7 +93,6 @@ pub(crate) fn way_to(dir: &Path) -> Result<(), Distrust> {
 }
 
 /// Checks a directory inside one that was checked, if it exists.
-#[cfg(target_os = "linux")]
 pub(crate) fn inside(dir: &Path) -> Result<(), Distrust> {
     fs::symlink_metadata(dir).map_or(Ok(()), |found| check_owned(dir, &found))
 }
@@ -104,14 +101,12 @@ pub(crate) fn inside(dir: &Path) -> Result<(), Distrust> {
 ///
 /// # Errors
 /// Returns an error without the directory's path, because other users may see it.
-#[cfg(target_os = "linux")]
 pub(crate) fn opened(dir: &File) -> io::Result<()> {
     let safe = check_owned(Path::new(""), &dir.metadata()?);
     safe.map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, changed(&why)))
 }
 
 /// Formats the reason without a path, for readers who must not learn where the directory is.
-#[cfg(target_os = "linux")]
 pub(crate) fn changed(why: &Distrust) -> String {
     let Distrust { owner, mode, .. } = why;
     format!(

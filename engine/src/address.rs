@@ -32,6 +32,21 @@ impl EngineKind {
         [EngineKind::Docker, EngineKind::Podman].into_iter().find(|kind| kind.program() == name)
     }
 
+    /// Returns the engine that this machine has: Docker, unless only podman's socket is there. Asks no engine.
+    pub fn find_installed() -> Self {
+        // An address that the user has set may be on another machine.
+        let is_there = |kind| {
+            find_addresses(kind).is_ok_and(|all| {
+                let is_socket = |address: &Address| {
+                    address.url.strip_prefix("unix://").is_none_or(|path| Path::new(path).exists())
+                };
+                all.iter().any(is_socket)
+            })
+        };
+        let is_podman = !is_there(EngineKind::Docker) && is_there(EngineKind::Podman);
+        if is_podman { EngineKind::Podman } else { EngineKind::Docker }
+    }
+
     /// Says how to start it.
     pub(crate) fn how_to_start(self) -> &'static str {
         match (self, cfg!(target_os = "linux")) {
@@ -127,6 +142,10 @@ fn default_addresses(kind: EngineKind) -> Vec<Address> {
             add_in(runtime, "$XDG_RUNTIME_DIR", "podman/podman.sock");
             add_in(Some("/run".into()), "/run", "podman/podman.sock");
             add_in(home(), "~", ".local/share/containers/podman/machine/podman.sock");
+            if cfg!(target_os = "macos") {
+                // `podman machine` of version 5.
+                add_in(Some(env::temp_dir()), "$TMPDIR", "podman/podman-machine-default-api.sock");
+            }
         }
     }
     addresses

@@ -16,6 +16,7 @@ use futures_util::StreamExt as _;
 use koze_core::error::{Code, Error, Result};
 
 use crate::address::{Address, EngineKind, find_addresses};
+use crate::container;
 
 /// The timeout of a request that only asks for something, and of the start of an answer to any other.
 const TIMEOUT_S: u64 = 120;
@@ -33,6 +34,8 @@ const MAX_MESSAGE: usize = 400;
 pub(crate) struct Api {
     docker: Docker,
     kind: EngineKind,
+    /// The platform to name in requests, on an engine of another architecture than the guest's.
+    platform: Option<&'static str>,
 }
 
 /// What an engine knows of a container.
@@ -58,7 +61,7 @@ impl Api {
         for Address { url, label } in addresses {
             let why = match open(&url) {
                 Ok(docker) => match tokio::time::timeout(PING_TIMEOUT, docker.ping()).await {
-                    Ok(Ok(_)) => return Ok(Api { docker, kind }),
+                    Ok(Ok(_)) => return Api { docker, kind, platform: None }.with_platform().await,
                     Ok(Err(error)) => describe(&error),
                     Err(_) => format!("no answer in {} seconds", PING_TIMEOUT.as_secs()),
                 },
@@ -70,6 +73,18 @@ impl Api {
         }
         let message = format!("{kind} does not answer: {}. Tried:{tried}", kind.how_to_start());
         Err(Error::new(Code::Unavailable, message))
+    }
+
+    /// Sets the platform of containers, which the engine emulates if it is not its own.
+    async fn with_platform(self) -> Result<Self> {
+        let version = self.docker.version().await;
+        let version = version.map_err(|error| self.failed("tell its version", error))?;
+        Ok(Api { platform: container::find_platform(version.arch.as_deref().unwrap_or_default()), ..self })
+    }
+
+    /// Returns whether containers are emulated, because the engine has another architecture than the guest.
+    pub(crate) fn is_emulating(&self) -> bool {
+        self.platform.is_some()
     }
 
     /// Returns which engine this is.
@@ -131,7 +146,11 @@ impl Api {
             );
             Error::new(Code::Unavailable, message).with_source(error)
         };
-        let options = CreateImageOptionsBuilder::default().from_image(reference).build();
+        let mut options = CreateImageOptionsBuilder::default().from_image(reference);
+        if let Some(platform) = self.platform {
+            options = options.platform(platform);
+        }
+        let options = options.build();
         let mut steps = self.docker.create_image(Some(options), None, None);
         while let Some(step) = steps.next().await {
             step.map_err(failed)?;
@@ -141,7 +160,11 @@ impl Api {
 
     /// Creates a container.
     pub(crate) async fn create(&self, name: &str, body: ContainerCreateBody) -> Result<()> {
-        let options = CreateContainerOptionsBuilder::default().name(name).build();
+        let mut options = CreateContainerOptionsBuilder::default().name(name);
+        if let Some(platform) = self.platform {
+            options = options.platform(platform);
+        }
+        let options = options.build();
         let created = self.docker.create_container(Some(options), body).await;
         created.map(drop).map_err(|error| self.failed("create a container", error))
     }

@@ -141,8 +141,23 @@ fn parse_user(user: &str) -> (u64, u64) {
     (uid, gid)
 }
 
-/// The architectures for which there is a guest, as engines call them.
+/// The architecture for which there is a guest, as engines call it.
 const ARCHITECTURE: &str = "amd64";
+/// The platform of containers.
+const PLATFORM: &str = "linux/amd64";
+
+/// Returns the platform to name in requests to an engine of this architecture, unless it is its own. Docker Desktop and
+/// `podman machine` emulate it on ARM.
+pub(crate) fn find_platform(engine: &str) -> Option<&'static str> {
+    let is_own = engine.is_empty() || is_of_guest(engine);
+    (!is_own).then_some(PLATFORM)
+}
+
+/// Returns whether the guest runs on an architecture.
+pub(crate) fn is_of_guest(architecture: &str) -> bool {
+    // The kernel's name, which some engines report.
+    [ARCHITECTURE, "x86_64"].contains(&architecture)
+}
 
 /// Checks that sandboxes of a profile can run on an engine.
 ///
@@ -164,11 +179,11 @@ pub(crate) fn check_profile(profile: &Profile) -> Result<()> {
 /// # Errors
 /// [`Code::Unsupported`] if not.
 pub(crate) fn check_architecture(reference: &str, architecture: &str) -> Result<()> {
-    if architecture.is_empty() || architecture == ARCHITECTURE {
+    if architecture.is_empty() || is_of_guest(architecture) {
         return Ok(());
     }
     let message = format!(
-        "the image `{reference}` is for {architecture}, and koze's guest is for {ARCHITECTURE} only: pull it with `--platform linux/{ARCHITECTURE}`"
+        "the image `{reference}` is for {architecture}, and koze's guest is for {ARCHITECTURE} only: pull or build it with `--platform {PLATFORM}`"
     );
     Err(Error::new(Code::Unsupported, message))
 }
@@ -216,6 +231,17 @@ mod tests {
         assert!(entries.contains(&(GUEST_PATH.to_owned(), 0, 0, 0o755)), "{entries:?}");
         assert!(entries.contains(&("home/user".to_owned(), 7, 8, 0o755)), "{entries:?}");
         assert!(entries.contains(&("mnt/user-data/outputs".to_owned(), 7, 8, 0o755)), "{entries:?}");
+    }
+
+    #[test]
+    fn an_engine_of_another_architecture_is_asked_for_that_of_the_guest() {
+        for own in ["amd64", "x86_64", ""] {
+            assert_eq!(find_platform(own), None);
+        }
+        assert_eq!(find_platform("arm64"), Some("linux/amd64"));
+        check_architecture("python:3.12", "amd64").unwrap();
+        let error = check_architecture("python:3.12", "arm64").unwrap_err();
+        assert!(error.message.contains("`--platform linux/amd64`"), "{error}");
     }
 
     #[test]

@@ -6,7 +6,6 @@
 //! threads and a token. Other programs in the sandbox run as the same user, and must not be able to take over the
 //! guest.
 
-#[cfg(target_os = "linux")]
 pub mod archive;
 pub mod calls;
 #[cfg(target_os = "linux")]

@@ -72,7 +72,6 @@ mod engine;
 mod errors;
 mod filter;
 mod host;
-mod journal;
 mod launch;
 mod layers;
 mod network;
@@ -103,21 +102,15 @@ pub use self::dev::Objects;
 use self::host::registry::Registry;
 pub use self::host::trees;
 use self::host::{owner, removal};
-use self::journal::CallJournal;
-pub use self::journal::{CallsQuery, SessionCalls};
 use self::launch::Task;
 #[doc(hidden)]
-pub use self::network::connections::{Connections, Proof};
-#[doc(hidden)]
 pub use self::network::egress::Internet;
-pub use self::network::egress::Reached;
 use self::network::egress::{self, Authority};
 use self::network::fetch::Fetching;
 use self::network::preview::Previews;
 use self::provider::list_infos;
 pub use self::sandbox::LocalSandbox;
 use self::sandbox::ahead::{self, Ahead};
-pub use self::sandbox::archives;
 use self::sandbox::background;
 pub use self::sandbox::handles::{NewFile, TreePipe};
 use self::sandbox::image;
@@ -126,12 +119,8 @@ use self::sandbox::inner::{Inner, State};
 pub use self::sandbox::process::{Attached, AttachedStreams, LocalProcess};
 #[doc(inline)]
 pub use self::sandbox::programs::find_programs;
-pub use self::script::secrets::{SecretInfo, Secrets};
 use self::script::{Databases, Scripts};
 pub use self::store::LocalStore;
-use self::store::Stores;
-pub use self::survey::{SandboxLimits, Surveyed};
-pub use self::watch::measure::Measured;
 #[doc(hidden)]
 pub use self::weakness::Weakness;
 use self::weakness::Weaknesses;
@@ -141,6 +130,11 @@ use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::journal::CallRecord;
 use koze_core::provider::{Info, Profile, Settings};
 use koze_core::workspace::OpenLimits;
+use koze_state::{CallJournal, Stores};
+pub use koze_state::{
+    CallsQuery, Connections, Measured, Proof, Reached, SandboxLimits, SecretInfo, Secrets, Surveyed,
+    archives, block_on,
+};
 
 /// Returns those of the profiles whose new sandboxes have the files of their image, with the [store](koze_image::Store) in this
 /// directory.
@@ -201,19 +195,6 @@ pub fn own_group(controller: &str) -> bool {
     cgroup::own_group_for_test(controller)
 }
 
-/// Runs a future on the thread that manages sandboxes. A program that does little else saves two thread switches per
-/// call. Do not run blocking work there.
-///
-/// # Errors
-/// [`Code::Unavailable`] if no thread can be created, [`Code::Internal`] if the work panics.
-pub fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T> {
-    let (done, result) = std::sync::mpsc::channel();
-    engine::engine()?.spawn(async move {
-        let _ = done.send(work.await);
-    });
-    result.recv().map_err(|_| Error::new(Code::Internal, "a task on the engine's thread panicked"))
-}
-
 /// The sandboxes of a state directory.
 ///
 /// Several programs may use one state directory. One of them at a time runs a sandbox; in the others its calls fail
@@ -228,7 +209,7 @@ struct Shared {
     ahead: Arc<Ahead>,
     internet: Arc<Internet>,
     previews: Previews,
-    stores: Stores,
+    stores: Arc<Stores>,
     scripts: Scripts,
     databases: Arc<Databases>,
     fetching: Fetching,
@@ -321,7 +302,8 @@ impl Local {
         removal::finish_removals(&state);
         ahead::sweep_prepared(&state);
         let registry = Arc::new(Registry::open(&state)?);
-        let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
+        let (previews, stores, sandboxes) =
+            (Previews::default(), store::open_stores(&state), Mutex::default());
         let scripts = Scripts::new(&state, &weak);
         let databases = Arc::new(Databases::new(&state, &weak));
         let internet = Arc::new(internet);
@@ -435,15 +417,7 @@ impl Local {
     /// # Errors
     /// [`Code::Unavailable`] if it cannot be read.
     pub fn calls(file: impl AsRef<Path>, query: &CallsQuery) -> Result<Vec<CallRecord>> {
-        journal::read_calls(file.as_ref(), query)
-    }
-
-    /// Counts the calls of each session of the journal in a file, sorted by session. A journal that does not exist has none.
-    ///
-    /// # Errors
-    /// [`Code::Unavailable`] if it cannot be read.
-    pub fn count_calls(file: impl AsRef<Path>) -> Result<Vec<SessionCalls>> {
-        journal::count_calls(file.as_ref())
+        koze_state::read_calls(file.as_ref(), query)
     }
 
     /// Updates the sandboxes of a session to their profiles: egress, variables and limits. A running sandbox that has

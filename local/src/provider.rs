@@ -130,7 +130,7 @@ impl Provider for Local {
     }
 
     fn store(&self, session: &SessionId) -> Result<LocalStore> {
-        Ok(LocalStore::new(&self.0, session))
+        Ok(LocalStore::new(&self.0.stores, &self.0.state, session))
     }
 
     async fn take_layer(

@@ -4,67 +4,29 @@ use std::path::Path;
 use std::sync::Arc;
 
 use koze_core::error::Result;
-use koze_core::id::{SandboxId, SessionId};
-use koze_core::provider::Settings;
+use koze_core::id::SessionId;
 use koze_core::sandbox::Status;
+use koze_state::{Measured, Reached, SandboxLimits, Surveyed};
 
 use crate::host::claim::is_claimed;
 use crate::host::layout;
 use crate::host::registry::{Registry, Row};
-use crate::network::egress;
 use crate::sandbox::image::SandboxImage;
 use crate::sandbox::inner::Inner;
 use crate::sandbox::limits;
 use crate::sandbox::view::list_mounts;
-use crate::watch::measure::{Measured, measure_sandbox};
-use crate::{Local, Reached, engine};
+use crate::watch::measure::measure_sandbox;
+use crate::{Local, engine};
 
-/// A sandbox of a state directory.
-#[derive(Debug)]
-pub struct Surveyed {
-    /// Its session and its name.
-    pub id: SandboxId,
-    /// Its settings.
-    pub settings: Settings,
-    /// Whether any program runs it.
-    pub status: Status,
-    /// When it was last started or put to sleep, in seconds since the epoch.
-    pub used: i64,
-    /// When it was created, if known.
-    pub created: Option<i64>,
-    /// Whether it has a preview.
-    pub is_exposed: bool,
-    /// Its limits.
-    pub limits: SandboxLimits,
-    /// The digest of the image whose files are its root. `None` if it sees the programs of this machine.
-    pub root: Option<String>,
-}
-
-impl Surveyed {
-    /// Returns which paths of this machine or of its own the sandbox sees, and whether it can write to them.
-    #[must_use]
-    pub fn mounts(&self) -> Vec<(String, bool)> {
-        let is_writable = |(_, writable): &(String, bool)| *writable;
-        match self.root {
-            Some(_) => std::iter::once(("/".to_owned(), true))
-                .chain(list_mounts().into_iter().filter(is_writable))
-                .collect(),
-            None => list_mounts(),
-        }
+/// Returns which paths of this machine or of its own a sandbox sees, and whether it can write to them.
+fn visible_paths(root: Option<&str>) -> Vec<(String, bool)> {
+    let is_writable = |(_, writable): &(String, bool)| *writable;
+    match root {
+        Some(_) => std::iter::once(("/".to_owned(), true))
+            .chain(list_mounts().into_iter().filter(is_writable))
+            .collect(),
+        None => list_mounts(),
     }
-}
-
-/// The limits of a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SandboxLimits {
-    /// Memory in bytes.
-    pub memory: u64,
-    /// Disk in bytes.
-    pub disk: u64,
-    /// Processor time, in thousandths of a processor.
-    pub processors: u64,
-    /// Processes and threads.
-    pub processes: u64,
 }
 
 impl Local {
@@ -78,9 +40,11 @@ impl Local {
         let survey = |row: Row| {
             let directory = layout::sandbox_directory(state, &row.id.key());
             let is_running = is_claimed(&directory);
+            // One that cannot be read is an error when the sandbox starts.
+            let root = SandboxImage::of(&directory).ok().flatten().map(|image| image.id().to_owned());
             Surveyed {
-                // One that cannot be read is an error when the sandbox starts.
-                root: SandboxImage::of(&directory).ok().flatten().map(|image| image.id().to_owned()),
+                mounts: visible_paths(root.as_deref()),
+                root,
                 status: if is_running { Status::Running } else { Status::Sleeping },
                 used: row.used,
                 created: row.created,
@@ -119,6 +83,6 @@ impl Local {
     /// # Errors
     /// [`Code::Unavailable`](koze_core::Code::Unavailable) if the journal cannot be read.
     pub fn egress(state: impl AsRef<Path>) -> Result<Vec<Reached>> {
-        egress::read_journal(state.as_ref())
+        koze_state::read_egress(state.as_ref())
     }
 }

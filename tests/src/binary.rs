@@ -28,6 +28,26 @@ pub fn koze() -> Command {
     command
 }
 
+/// Returns a command for `koze` without sandboxes of namespaces, which is the program of Unix systems other than Linux.
+///
+/// The first call in a process lets cargo build it, in a target directory of its own because it has other features. The first
+/// build takes minutes.
+///
+/// # Panics
+///
+/// Panics if the build fails, after printing cargo's messages.
+pub fn koze_without_namespaces() -> Command {
+    static KOZE: OnceLock<PathBuf> = OnceLock::new();
+    let program = || {
+        let (target, _) = target_dir();
+        let options = ["--package", "koze-cli", "--no-default-features"];
+        build("koze", &options, "dev", &target.join("portable"))
+    };
+    let mut command = Command::new(KOZE.get_or_init(program));
+    without_cargo(&mut command);
+    command
+}
+
 /// Returns a `PATH` with koze and the system's programs.
 pub fn path_with_koze() -> String {
     let koze = koze();
@@ -64,8 +84,13 @@ pub(crate) fn target_dir() -> (PathBuf, String) {
 pub(crate) fn built(name: &str) -> PathBuf {
     let (target, profile) = target_dir();
     let profile = if profile == "debug" { "dev" } else { &profile };
+    build(name, &["--workspace"], profile, &target)
+}
+
+fn build(name: &str, options: &[&str], profile: &str, target: &Path) -> PathBuf {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--workspace", "--bin", name])
+        .args(["build", "--quiet", "--locked", "--bin", name])
+        .args(options)
         .args(["--message-format=json-render-diagnostics", "--profile", profile])
         .arg("--target-dir")
         .arg(target)

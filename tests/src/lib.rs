@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::DocumentMut;
 
-pub use binary::{koze, path_with_koze};
+pub use binary::{koze, koze_without_namespaces, path_with_koze};
 pub use diff::{Snapshot, diff};
 pub use fixture::{BASE, is_guest, shared, shared_in, shared_of};
 pub use generated::generated_program;

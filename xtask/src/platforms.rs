@@ -21,6 +21,9 @@ const WINDOWS: &str = "x86_64-pc-windows-gnu";
 /// The C compiler and linker for it, which cargo uses by default.
 const MINGW: &str = "x86_64-w64-mingw32-gcc";
 
+/// The target directory of the program without namespaces. `tests/src/binary.rs` has the same.
+const WITHOUT_NAMESPACES: &str = "target/portable";
+
 /// A library that wine lacks, next to the program of Windows.
 const LIBRARY: (&str, &str) = ("tests/tests/windows/bcryptprimitives.c", "bcryptprimitives.dll");
 
@@ -48,6 +51,12 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
 pub(crate) fn program_of_windows(root: &Path) -> Result<()> {
     let can_run = cfg!(all(target_os = "linux", target_arch = "x86_64"));
     if can_run && Command::new(MINGW).arg("--version").output().is_ok() { windows(root) } else { Ok(()) }
+}
+
+/// Builds the program without sandboxes of namespaces, as it is on macOS, for `tests/tests/conformance`.
+pub(crate) fn program_without_namespaces(root: &Path) -> Result<()> {
+    let mut build = cargo(root, "build");
+    done(build.arg("--no-default-features").arg("--target-dir").arg(root.join(WITHOUT_NAMESPACES)))
 }
 
 /// Builds the program of Windows, and the library that wine lacks.

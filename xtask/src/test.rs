@@ -58,6 +58,9 @@ pub(crate) fn whole(root: &Path, config: Option<&Path>, again: bool, args: &[OsS
         // Fail before the tests rather than after them.
         check_committed(root)?;
         platforms::program_of_windows(root)?;
+        if cfg!(target_os = "linux") {
+            platforms::program_without_namespaces(root)?;
+        }
     }
     let whole = || -> Result<Command> {
         let mut cargo = cargo(root)?;

@@ -34,7 +34,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Run new sandboxes in containers of this engine, from the declared images [default: namespaces of this machine]
+    /// Run new sandboxes in containers of this engine, from the declared images [default: namespaces on Linux, Docker or podman on macOS]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineName>,
 

@@ -34,7 +34,7 @@ pub struct SessionArgs {
     pub session: String,
 
     /// Run new sandboxes in containers of this engine, from the declared image. The sandboxes of a session all run in the same
-    /// way [default: namespaces of this machine, or as its sandboxes run already]
+    /// way [default: namespaces on Linux, Docker on macOS, or podman if only that is there; or as its sandboxes run already]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<EngineName>,
 }
@@ -48,7 +48,7 @@ pub enum EngineName {
     Podman,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 impl From<EngineName> for crate::provider::EngineKind {
     fn from(name: EngineName) -> Self {
         match name {

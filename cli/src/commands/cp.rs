@@ -2,6 +2,9 @@
 
 mod host;
 mod meter;
+#[cfg_attr(namespaces, path = "cp/tree.rs")]
+#[cfg_attr(not(namespaces), path = "cp/archive.rs")]
+mod tree;
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -21,10 +24,8 @@ use self::meter::{Meter, Metered};
 use super::local_session::{self, LocalSession};
 use super::sides::{self, Side, missing_name_error, target_path, within};
 use crate::args;
-use crate::provider::trees;
 use crate::session::Client;
 use crate::session::files::Writing;
-use crate::session::message::Way;
 
 /// The exit code of a program that Ctrl-C has ended.
 const INTERRUPTED: u8 = 130;
@@ -206,28 +207,31 @@ impl Copy {
 
     async fn tree_in(&self, from: &Path, (name, path): (&str, &str)) -> Result<Ended> {
         let from = std::fs::canonicalize(from).map_err(|error| host::failed(from, &error))?;
-        let copying = self.client.copy_tree(self.profiles.clone(), name, path, Way::In).await?;
+        let copying = self.client.copy_tree(self.profiles.clone(), name, path, tree::IN).await?;
         let pipe = copying.pipe.try_clone().map_err(|error| host::failed(&from, &error))?;
         let meter = Meter::new(None);
         let packed = run_interruptible(&meter, {
             let meter = meter.clone();
-            move || trees::pack(&from, BufWriter::with_capacity(BUFFER, Metered { stream: pipe, meter }))
+            move || tree::pack(&from, BufWriter::with_capacity(BUFFER, Metered { stream: pipe, meter }))
         })
         .await;
         let Some(packed) = packed else { return Ok(Ended::Interrupted) };
-        // What the sandbox reports is the cause where both failed.
-        copying.finish().await?;
-        packed.map(|()| Ended::Done)
+        match (packed, copying.finish().await) {
+            // The sandbox has only noticed that the stream ended early.
+            (Err(error), Err(Error { code: Code::Unavailable, .. })) => Err(error),
+            // What the sandbox reports is the cause where both failed.
+            (packed, finished) => finished.and(packed).map(|()| Ended::Done),
+        }
     }
 
     async fn tree_out(&self, name: &str, path: &str, to: &Path) -> Result<Ended> {
         let new = NewTree::create(to)?;
-        let copying = self.client.copy_tree(self.profiles.clone(), name, path, Way::Out).await?;
+        let copying = self.client.copy_tree(self.profiles.clone(), name, path, tree::OUT).await?;
         let pipe = copying.pipe.try_clone().map_err(|error| host::failed(to, &error))?;
         let (meter, staging) = (Meter::new(None), new.staging());
         let unpacked = run_interruptible(&meter, {
             let meter = meter.clone();
-            move || trees::unpack(&staging, Metered { stream: pipe, meter })
+            move || tree::unpack(&staging, Metered { stream: pipe, meter })
         })
         .await;
         let Some(unpacked) = unpacked else { return Ok(Ended::Interrupted) };

@@ -30,8 +30,8 @@ pub(super) fn run(args: &args::Inspect) -> Result<ExitCode, ExitCode> {
 fn describe(sandbox: &Surveyed, measured: Option<&Measured>) -> Value {
     let profile = &sandbox.settings.profile;
     let variables: Vec<_> = profile.env.iter().map(|(name, _)| name).collect();
-    let mount = |(path, is_writable): (String, bool)| json!({ "path": path, "writable": is_writable });
-    let mounts: Vec<_> = sandbox.mounts().into_iter().map(mount).collect();
+    let mount = |(path, is_writable): &(String, bool)| json!({ "path": path, "writable": is_writable });
+    let mounts: Vec<_> = sandbox.mounts.iter().map(mount).collect();
     json!({
         "session": sandbox.id.session.session(),
         "name": sandbox.id.name.as_str(),

@@ -14,8 +14,8 @@ mod egress;
 mod explain;
 mod init;
 mod list;
-#[cfg_attr(target_os = "linux", path = "local.rs")]
-#[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
+#[cfg_attr(unix, path = "local.rs")]
+#[cfg_attr(not(unix), path = "elsewhere.rs")]
 mod local;
 mod migrate;
 mod new;
@@ -34,6 +34,7 @@ mod table;
 #[cfg(unix)]
 mod terminal;
 mod tools;
+mod untar;
 mod watch;
 mod with_wrangler;
 

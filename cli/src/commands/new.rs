@@ -103,7 +103,7 @@ pub(super) fn run(args: &args::New) -> ExitCode {
         let dir = quote_path(&args.dir.display().to_string());
         show::out(&format!("created the package `{name}` in {dir}\n"));
         show::out(&output::human::sandboxes(build));
-        if cfg!(target_os = "linux") {
+        if cfg!(unix) {
             show::out(&format!("try:  cd {dir} && koze call shell '{{\"command\": \"uname -a\"}}'\n"));
         }
         show::out(&format!(

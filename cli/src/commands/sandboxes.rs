@@ -4,6 +4,7 @@ mod egress;
 
 use std::process::ExitCode;
 
+#[cfg(namespaces)]
 pub(super) use self::egress::read_egress;
 
 use koze_core::SessionId;

@@ -14,6 +14,7 @@ pub(super) fn format_bytes(bytes: u64) -> String {
 ///
 /// # Errors
 /// Returns a message about the argument.
+#[cfg(namespaces)]
 pub(super) fn parse(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 7] = [
         ("KiB", 1 << 10),
@@ -43,6 +44,7 @@ mod tests {
         assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "4.9 GiB"]);
     }
 
+    #[cfg(namespaces)]
     #[test]
     fn sizes_have_units() {
         for (text, size) in

@@ -17,14 +17,14 @@
 pub mod config;
 pub mod dotenv;
 pub mod environment;
-#[cfg(target_os = "linux")]
+#[cfg(namespaces)]
 pub mod guard;
 pub mod login;
 pub mod secrets;
-#[cfg(target_os = "linux")]
+#[cfg(namespaces)]
 pub mod stage;
 pub mod tee;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub mod token;
 pub mod wrangler;
 pub mod wrangler_errors;

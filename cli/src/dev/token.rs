@@ -29,7 +29,7 @@ pub fn remembered(dir: &Path) -> io::Result<String> {
 /// Returns an error if the system has no random numbers.
 pub fn generate() -> io::Result<String> {
     let mut random = [0; 32];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    getrandom::fill(&mut random)?;
     Ok(random.map(|byte| format!("{byte:02x}")).concat())
 }
 

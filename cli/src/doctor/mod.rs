@@ -3,9 +3,9 @@
 //! Each check is data; the command shows it. No check changes anything or uses the network.
 
 mod command;
-#[cfg(target_os = "linux")]
+#[cfg(namespaces)]
 pub(crate) mod core_files;
-#[cfg(target_os = "linux")]
+#[cfg(namespaces)]
 pub(crate) mod namespaces;
 mod project;
 mod toolchain;

@@ -78,7 +78,7 @@ fn to_component(name: &str) -> String {
 }
 
 /// Returns the readable part of the name of a built image, or `None` for other names: `project/name`.
-#[cfg(target_os = "linux")]
+#[cfg(namespaces)]
 pub(crate) fn readable_name(reference: &str) -> Option<&str> {
     let (name, _) = reference.strip_prefix(REGISTRY)?.strip_prefix('/')?.rsplit_once(':')?;
     Some(name)

@@ -1,4 +1,4 @@
-//! Systems other than Linux, where sandboxes run in containers only.
+//! Systems without sandboxes of namespaces, where they run in containers only.
 
 use std::process::ExitCode;
 

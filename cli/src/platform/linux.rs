@@ -1,4 +1,4 @@
-//! Linux runs sandboxes on this machine.
+//! Linux has sandboxes of namespaces.
 
 use std::process::ExitCode;
 

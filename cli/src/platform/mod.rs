@@ -1,13 +1,13 @@
 //! The differences between operating systems. Everything else in this crate compiles on all of them, except the modules
-//! that run sandboxes on this machine, which only Linux has.
+//! that run sandboxes on this machine, which Windows does not have, and those for sandboxes of namespaces.
 //!
 //! | module | job |
 //! |---|---|
 //! | `system` | files, signals and exit codes, on Unix and on Windows |
-//! | `sandboxes` | what the rest of the crate needs to know about sandboxes on this machine, on Linux and elsewhere |
+//! | `sandboxes` | what the rest of the crate needs to know about sandboxes of namespaces, where there are some and elsewhere |
 
-#[cfg_attr(target_os = "linux", path = "linux.rs")]
-#[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
+#[cfg_attr(namespaces, path = "linux.rs")]
+#[cfg_attr(not(namespaces), path = "elsewhere.rs")]
 mod sandboxes;
 #[cfg_attr(unix, path = "unix.rs")]
 #[cfg_attr(windows, path = "windows.rs")]

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use futures_util::FutureExt as _;
-use koze_core::journal::CallRecord;
 use koze_core::provider::{Info, Profile};
 use koze_core::sandbox::Stat;
 use koze_core::sandbox::process::{ProcessInfo, Program};
@@ -16,19 +15,16 @@ use koze_core::{Profiles, Result, Session, SessionId};
 use koze_image::Store;
 use koze_local::{Attached, Local, LocalProcess, LocalSandbox, NewFile};
 
-pub(crate) use koze_local::{
-    AttachedStreams, CallsQuery, Connections, Measured, Objects, Proof, Reached, Secrets, SessionCalls,
-    Surveyed, archives, block_on, trees,
+pub(crate) use koze_local::{Objects, trees};
+
+use super::engine::{EngineKind, list_containers, survey_containers};
+use super::{
+    AttachedProgram, AttachedStreams, MachineProvider, MachineSandbox, Measured, Secrets, Surveyed,
+    TEST_NAMES, TreePipe,
 };
 
-use super::engine::{list_containers, survey_containers};
-use super::{AttachedProgram, MachineProvider, MachineSandbox, TreePipe};
-
-/// The variable for servers of a test, which sandboxes reach by name: `NAME=ADDRESS`, separated by commas. Only a program
-/// with debug assertions reads it.
-pub(crate) const TEST_NAMES: &str = "KOZE_TESTING_NAMES";
-/// The variable for the directory of this user's images.
-pub(crate) const IMAGES: &str = "KOZE_IMAGES";
+/// The provider of what a session keeps, if its sandboxes are containers.
+pub(super) type Base = Local;
 
 /// Becomes the process of a sandbox, or the subject of an escape attempt, if this program was started as one. Returns the
 /// exit code of an attempt.
@@ -42,11 +38,17 @@ pub(crate) fn init() -> Option<ExitCode> {
 /// # Errors
 /// As [`Local::new`] and [`Local::with_journal`].
 pub(crate) fn open(dir: &Path, secrets: Secrets, journal: PathBuf) -> Result<impl MachineProvider + use<>> {
-    open_local(dir, secrets, journal)
+    open_base(dir, secrets, journal)
 }
 
-pub(super) fn open_local(dir: &Path, secrets: Secrets, journal: PathBuf) -> Result<Local> {
+/// Opens what a session keeps, and its scripts.
+pub(super) fn open_base(dir: &Path, secrets: Secrets, journal: PathBuf) -> Result<Local> {
     open_with_images(dir)?.with_secrets(secrets).with_journal(journal)
+}
+
+/// Returns the engine of new sandboxes if the user names none: they are namespaces.
+pub(crate) fn default_engine() -> Option<EngineKind> {
+    None
 }
 
 /// Returns the directory of this user's images, if the working directory exists or it is not relative.
@@ -131,30 +133,6 @@ pub(crate) fn survey_sandboxes(dir: &Path) -> Result<Vec<Surveyed>> {
     Ok(all)
 }
 
-/// Returns which hosts the sandboxes in the directory of a session reached and were refused, oldest first.
-///
-/// # Errors
-/// As [`Local::egress`].
-pub(crate) fn read_egress(dir: &Path) -> Result<Vec<Reached>> {
-    Local::egress(dir)
-}
-
-/// Returns recorded tool calls, oldest first.
-///
-/// # Errors
-/// As [`Local::calls`].
-pub(crate) fn read_calls(journal: &Path, query: &CallsQuery) -> Result<Vec<CallRecord>> {
-    Local::calls(journal, query)
-}
-
-/// Counts the recorded tool calls of each session, sorted by session.
-///
-/// # Errors
-/// As [`Local::count_calls`].
-pub(crate) fn count_calls(journal: &Path) -> Result<Vec<SessionCalls>> {
-    Local::count_calls(journal)
-}
-
 impl MachineProvider for Local {
     async fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
         self.refresh(session, profiles).await
@@ -210,7 +188,14 @@ impl MachineSandbox for LocalSandbox {
     type Attached = Attached;
 
     async fn attach(&self, program: Program) -> Result<(Attached, AttachedStreams)> {
-        self.attach(program).await
+        let (attached, streams) = self.attach(program).await?;
+        let streams = match streams {
+            koze_local::AttachedStreams::Pipes { stdin, stdout, stderr } => {
+                AttachedStreams::Pipes { stdin, stdout, stderr }
+            }
+            koze_local::AttachedStreams::Terminal(terminal) => AttachedStreams::Terminal(terminal),
+        };
+        Ok((attached, streams))
     }
 
     async fn recorded(&self) -> Result<Vec<ProcessInfo>> {

@@ -1,12 +1,16 @@
-//! The sandboxes of this machine. No other module names the crate that provides them, except for the checks of its
-//! namespaces: `doctor/namespaces.rs` and `commands/prove`.
+//! The sandboxes of this machine. No other module names the crate that provides those of namespaces, except for the checks of
+//! them: `doctor/namespaces.rs` and `commands/prove`.
 //!
 //! The supervisor of a session is generic over two traits. Commands that need no supervisor call functions, which take the
 //! directory of a session. There are two providers: `local` has the sandboxes of namespaces, `engine` those of containers.
-//! `koze supervise` chooses between the two, and the functions know the sandboxes of both.
+//! `koze supervise` chooses between the two, and the functions know the sandboxes of both. Without namespaces, `kept` stands
+//! in for `local`: it has what sessions keep, and no sandboxes.
 
+#[cfg(namespaces)]
 mod builds;
 mod engine;
+#[cfg_attr(namespaces, path = "local.rs")]
+#[cfg_attr(not(namespaces), path = "kept.rs")]
 mod local;
 
 use std::fs::File;
@@ -17,16 +21,27 @@ use koze_core::sandbox::Stat;
 use koze_core::sandbox::process::{Process, ProcessInfo, Program};
 use koze_core::{Profiles, Provider, Result, Sandbox, SessionId};
 
+#[cfg(namespaces)]
 pub(crate) use self::builds::{
     BuildEgress, BuildProgram, BuildSandboxes, TIMEOUT as BUILD_TIMEOUT, is_of_sandbox,
 };
 pub(crate) use self::engine::{ENGINE_VARIABLES, EngineKind, has_containers, open_engine};
+#[cfg(namespaces)]
+pub(crate) use self::local::{Objects, init, serve_objects, trees};
 pub(crate) use self::local::{
-    AttachedStreams, CallsQuery, Connections, IMAGES, Measured, Objects, Proof, Reached, Secrets,
-    SessionCalls, Surveyed, TEST_NAMES, archives, block_on, count_calls, find_programs, has_namespaces,
-    images_directory, init, list_sandboxes, open, open_snapshots, read_calls, read_egress, serve_objects,
-    survey_sandboxes, trees,
+    default_engine, find_programs, has_namespaces, images_directory, list_sandboxes, open, open_snapshots,
+    survey_sandboxes,
 };
+pub(crate) use koze_state::{
+    CallsQuery, Connections, Measured, Proof, Reached, Secrets, SessionCalls, Surveyed, archives, block_on,
+    count_calls, read_calls, read_egress,
+};
+
+/// The variable for servers of a test, which sandboxes reach by name: `NAME=ADDRESS`, separated by commas. Only a program
+/// with debug assertions reads it.
+pub(crate) const TEST_NAMES: &str = "KOZE_TESTING_NAMES";
+/// The variable for the directory of this user's images.
+pub(crate) const IMAGES: &str = "KOZE_IMAGES";
 
 /// A provider whose sandboxes run in, or next to, this process.
 pub(crate) trait MachineProvider: Provider<Sandbox: MachineSandbox> + Clone {
@@ -55,10 +70,10 @@ pub(crate) trait MachineSandbox: Sandbox {
     /// Puts what was written to a new file into the sandbox, at the path that it was created for.
     fn finish_file(&self, new: &Self::NewFile) -> impl Future<Output = Result<()>> + Send;
 
-    /// Serializes a file or tree, which [`trees::unpack`] reads.
+    /// Serializes a file or tree.
     fn pack_tree(&self, path: &str) -> impl Future<Output = Result<TreePipe<()>>> + Send;
 
-    /// Creates what [`trees::pack`] writes at a path that does not exist. Returns the bytes of all files.
+    /// Creates what [`pack_tree`](Self::pack_tree) serializes at a path that does not exist. Returns the bytes of all files.
     fn unpack_tree(&self, path: &str) -> impl Future<Output = Result<TreePipe<u64>>> + Send;
 
     /// Archives a directory. [`archives::read`] reads the stream.
@@ -81,6 +96,22 @@ pub(crate) trait MachineSandbox: Sandbox {
 
     /// Puts it to sleep, even if it is in use: its programs end, and its files stay.
     fn sleep(&self) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// The caller's ends of a program's standard streams.
+#[derive(Debug)]
+pub enum AttachedStreams {
+    /// Three pipes.
+    Pipes {
+        /// The end to write its standard input to.
+        stdin: OwnedFd,
+        /// The end to read its standard output from.
+        stdout: OwnedFd,
+        /// The end to read its standard error from.
+        stderr: OwnedFd,
+    },
+    /// The outer side of its terminal.
+    Terminal(OwnedFd),
 }
 
 /// A program whose standard streams belong to the caller.

@@ -12,7 +12,7 @@ use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;
 
 use super::message::{Act, Answer, Ask, Request, decode_output};
-use super::program::{IDLE, READY, program_for};
+use super::program::{IDLE, READY, own_path, program_for};
 use super::state::{self, State};
 use super::wire;
 use crate::provider::{self, ENGINE_VARIABLES, IMAGES, Measured, TEST_NAMES};
@@ -208,41 +208,41 @@ impl Client {
     }
 
     fn connect(&self) -> io::Result<UnixStream> {
-        UnixStream::from_std(connect(&self.state, &self.session)?)
+        connect(&self.state, &self.session)
     }
 
     /// Starts the supervisor, or waits for another command that is starting it, and connects.
     async fn start(&self) -> Result<UnixStream> {
         let (state, session) = (self.state.clone(), self.session.clone());
         let started = tokio::task::spawn_blocking(move || start(&state, &session)).await;
-        let stream = started.map_err(|error| unreachable(io::Error::other(error)))??;
-        UnixStream::from_std(stream).map_err(unreachable)
+        started.map_err(|error| unreachable(io::Error::other(error)))?
     }
 }
 
-fn connect(state: &State, session: &SessionId) -> io::Result<StdStream> {
-    let (_dir, socket) = state.short_socket(session)?;
-    let stream = StdStream::connect(socket)?;
-    // Check before sending anything.
-    served_by_us(&stream)?;
+/// Connects within a runtime. Connecting does not block: the kernel answers for the listener.
+fn connect(state: &State, session: &SessionId) -> io::Result<UnixStream> {
+    let socket = state.short_socket(session)?;
+    let stream = StdStream::connect(socket.path())?;
     stream.set_nonblocking(true)?;
+    let stream = UnixStream::from_std(stream)?;
+    // Check before sending anything.
+    check_server(&stream)?;
     Ok(stream)
 }
 
 /// Returns an error if the listener belongs to another user.
-fn served_by_us(stream: &StdStream) -> io::Result<()> {
-    let peer = rustix::net::sockopt::socket_peercred(stream)?.uid;
-    if peer == rustix::process::geteuid() {
+fn check_server(stream: &UnixStream) -> io::Result<()> {
+    let peer = stream.peer_cred()?.uid();
+    if peer == rustix::process::geteuid().as_raw() {
         return Ok(());
     }
     let text = format!(
-        "its socket is served by another user (uid {}), so nothing was sent; choose another state directory with --state",
-        peer.as_raw()
+        "its socket is served by another user (uid {peer}), so nothing was sent; choose another state directory with --state"
     );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-fn start(state: &State, session: &SessionId) -> Result<StdStream> {
+fn start(state: &State, session: &SessionId) -> Result<UnixStream> {
     state.make()?;
     let start_lock = File::create(state.supervisors().join(format!("{}.start", state::stem(session))));
     let _start_lock = start_lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(unreachable)?;
@@ -250,7 +250,7 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
         Err(error) if has_no_listener(&error) => {}
         connected => return connected.map_err(unreachable),
     }
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(own_path().map_err(unreachable)?);
     command.arg("supervise").arg("--state").arg(state.dir());
     let engine = state.engine_of(session)?;
     if let Some(engine) = engine {

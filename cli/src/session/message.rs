@@ -212,6 +212,8 @@ pub enum Way {
     ArchiveOut,
     /// Into the sandbox, as an archive that koze has written.
     ArchiveIn(Existing),
+    /// As [`Way::In`], but as an archive that koze has written.
+    NewArchive,
 }
 
 /// An answer of the supervisor: first [`Answer::Begun`], then any number of [`Answer::Printed`], then one of the others.

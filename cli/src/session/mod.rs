@@ -7,7 +7,7 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | [`state`] | the state directory |
+//! | [`state`], `short_path` | the state directory; short paths of its sockets |
 //! | `program` | how a supervisor is started, and recognizes its own program |
 //! | [`message`] | the messages between commands and the supervisor |
 //! | [`wire`] | sends them, and file descriptors |
@@ -27,6 +27,7 @@ pub mod http;
 pub mod message;
 pub mod processes;
 mod program;
+mod short_path;
 pub mod state;
 pub mod supervisor;
 pub mod trees;

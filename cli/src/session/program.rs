@@ -1,6 +1,8 @@
 //! The program that runs as a command and as the supervisor that the command starts.
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::provider::EngineKind;
@@ -16,12 +18,25 @@ pub(super) fn program_for(engine: Option<EngineKind>) -> String {
     format!("{}{engine}", program())
 }
 
+/// Returns the path with which this program is started again. On Linux it leads to the same file also after an upgrade.
+#[cfg(namespaces)]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as without namespaces")]
+pub(super) fn own_path() -> io::Result<PathBuf> {
+    Ok(PathBuf::from("/proc/self/exe"))
+}
+
+/// Returns the path with which this program is started again.
+#[cfg(not(namespaces))]
+pub(super) fn own_path() -> io::Result<PathBuf> {
+    std::env::current_exe()
+}
+
 /// Identifies this program: its version, and the file it was started from, which an upgrade may have replaced.
 fn program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let version = env!("CARGO_PKG_VERSION");
-        match std::fs::metadata("/proc/self/exe") {
+        match own_path().and_then(std::fs::metadata) {
             Ok(file) => {
                 format!("{version} {}:{}:{}:{}", file.dev(), file.ino(), file.mtime(), file.mtime_nsec())
             }

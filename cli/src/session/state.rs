@@ -4,9 +4,8 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use std::path::{Path, PathBuf};
 use koze_core::{Code, Error, Result, SessionId};
 use sha2::{Digest, Sha256};
 
+use super::short_path::ShortPath;
 use crate::home;
 use crate::provider::{self, EngineKind, Secrets};
 use crate::trust::{self, Distrust};
@@ -173,12 +173,13 @@ impl State {
     /// be read.
     pub(crate) fn engine_of(&self, session: &SessionId) -> Result<Option<EngineKind>> {
         let dir = self.sandboxes(session);
+        let wanted = self.engine.or_else(provider::default_engine);
         let in_use = if provider::has_containers(&dir)? {
-            self.recorded_engine(session)
-        } else if self.engine.is_none() || provider::has_namespaces(&dir)? {
+            self.recorded_engine(session).or_else(provider::default_engine)
+        } else if wanted.is_none() || provider::has_namespaces(&dir)? {
             None
         } else {
-            return Ok(self.engine);
+            return Ok(wanted);
         };
         match (self.engine, in_use) {
             (Some(wanted), in_use) if in_use != Some(wanted) => {
@@ -250,13 +251,9 @@ impl State {
         self.supervisors().join(socket_name(session))
     }
 
-    /// Returns a path of the socket through the directory's descriptor, which must stay open: socket paths are limited
-    /// to 107 bytes. The directory is checked after it is opened, so it cannot be replaced.
-    pub(super) fn short_socket(&self, session: &SessionId) -> io::Result<(File, String)> {
-        let dir = File::open(self.supervisors())?;
-        trust::opened(&dir)?;
-        let path = format!("/proc/self/fd/{}/{}", dir.as_raw_fd(), socket_name(session));
-        Ok((dir, path))
+    /// Returns a short path of the socket, because the paths of sockets are limited.
+    pub(super) fn short_socket(&self, session: &SessionId) -> io::Result<ShortPath> {
+        ShortPath::new(&self.supervisors(), &socket_name(session))
     }
 }
 

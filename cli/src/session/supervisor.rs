@@ -299,8 +299,7 @@ fn bind_socket(state: &State, session: &SessionId) -> io::Result<UnixListener> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let (_dir, socket) = state.short_socket(session)?;
-    UnixListener::bind(socket)
+    UnixListener::bind(state.short_socket(session)?.path())
 }
 
 fn start_error(error: io::Error) -> Error {

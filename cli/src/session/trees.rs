@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use koze_core::files::http::Refused;
 use koze_core::path::absolute;
-use koze_core::{Profiles, Result, files, transfer};
+use koze_core::sandbox::Place;
+use koze_core::{Profiles, Result, Sandbox as _, files, transfer};
 use tokio::io::BufReader;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Mutex as AsyncMutex;
@@ -124,6 +125,16 @@ async fn handle_request(
         };
         let is_new = files::assemble(&sandbox, &path, existing, create).await?;
         return Ok(Answer::Extracted { is_new });
+    }
+    if way == Way::NewArchive {
+        let create = |staging: String| async move {
+            into.make_dir(Place { root: "/", path: &staging }).await?;
+            let TreePipe { pipe, done } = into.unpack_archive(&staging).await?;
+            pass(&Answer::Tree, &pipe, read, write).await;
+            drop(pipe);
+            done.await.map(|()| 0)
+        };
+        return transfer::assemble(&sandbox, &path, true, create).await.map(|_| Answer::Done);
     }
     let create = |staging: String| async move {
         let TreePipe { pipe, done } = into.unpack_tree(&staging).await?;

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags,
@@ -38,6 +39,17 @@ pub async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncBufRead + Unpi
     if line.last() == Some(&b'\n') { Ok(Some(serde_json::from_slice(&line)?)) } else { Ok(None) }
 }
 
+/// A peer that is gone is an error, and no signal; elsewhere the standard library ignores the signal.
+#[cfg(target_os = "linux")]
+const SENDING: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(not(target_os = "linux"))]
+const SENDING: SendFlags = SendFlags::empty();
+/// Programs that another thread starts do not inherit the descriptors; elsewhere this is set a moment later.
+#[cfg(namespaces)]
+const RECEIVING: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(not(namespaces))]
+const RECEIVING: RecvFlags = RecvFlags::empty();
+
 /// The maximum number of descriptors that are sent together: the standard streams of a program.
 const MAX_DESCRIPTORS: usize = 3;
 
@@ -53,7 +65,7 @@ pub async fn send_descriptors(stream: &UnixStream, descriptors: &[BorrowedFd<'_>
             if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
                 return Err(io::ErrorKind::InvalidInput.into());
             }
-            rustix::net::sendmsg(stream.as_fd(), &[IoSlice::new(b"\n")], &mut control, SendFlags::NOSIGNAL)?;
+            rustix::net::sendmsg(stream.as_fd(), &[IoSlice::new(b"\n")], &mut control, SENDING)?;
             Ok(())
         })
         .await
@@ -69,13 +81,16 @@ pub async fn receive_descriptors(stream: &UnixStream) -> io::Result<Vec<OwnedFd>
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let mut byte = [0];
-            let flags = RecvFlags::CMSG_CLOEXEC;
-            rustix::net::recvmsg(stream.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut control, flags)?;
+            rustix::net::recvmsg(stream.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut control, RECEIVING)?;
             let mut messages = control.drain();
-            match messages.next() {
-                Some(RecvAncillaryMessage::ScmRights(rights)) => Ok(rights.collect()),
-                _ => Err(io::ErrorKind::InvalidData.into()),
+            let Some(RecvAncillaryMessage::ScmRights(rights)) = messages.next() else {
+                return Err(io::ErrorKind::InvalidData.into());
+            };
+            let received: Vec<OwnedFd> = rights.collect();
+            for descriptor in &received {
+                fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
             }
+            Ok(received)
         })
         .await
 }

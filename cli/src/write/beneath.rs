@@ -20,7 +20,7 @@ thread_local! {
 
 /// Runs the control of an attempt: without the protection against packages of somebody else. No argument and no variable
 /// of the environment leads here.
-#[cfg(target_os = "linux")]
+#[cfg(namespaces)]
 pub(crate) fn without_protection<T>(run: impl FnOnce() -> T) -> T {
     IS_LEFT_OUT.set(true);
     let done = run();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
+use koze_core::provider::Profile;
 use koze_core::sandbox::{Change, EndedPrograms, Place};
 use koze_core::time::now;
 use koze_guest::request::Request;
@@ -14,7 +15,7 @@ use koze_protocol::operation;
 use serde::de::IgnoredAny;
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::api::Api;
+use crate::api::{Api, Image};
 use crate::container;
 use crate::guest::{Connection, closed_error};
 use crate::record::{Claim, Record};
@@ -123,27 +124,7 @@ impl Inner {
         // Cloned, because the lock is not held while the engine works.
         let settings = self.record().settings.clone();
         let reference = settings.profile.stored_name();
-        let image = match api.find_image(reference).await? {
-            Some(image) => image,
-            None if settings.profile.stored.is_some() => {
-                let (kind, file) = (api.kind(), &settings.profile.reference);
-                let message = format!(
-                    "the store of {kind} does not have the image that is built from `{file}`: run `{kind} build --tag {reference} --file {file} .` in the project"
-                );
-                return Err(Error::new(Code::Unavailable, message));
-            }
-            None => {
-                api.pull(reference).await?;
-                let missing = || {
-                    Error::new(
-                        Code::Unavailable,
-                        format!("the image `{reference}` was removed after it was pulled"),
-                    )
-                };
-                api.find_image(reference).await?.ok_or_else(missing)?
-            }
-        };
-        container::check_architecture(reference, &image.architecture)?;
+        let image = provide_image(api, &settings.profile).await?;
         self.remove_leftover(api).await?;
         let body = container::create_body(&self.id, &settings, reference, &self.shared.state);
         api.create(&self.container, body).await?;
@@ -434,4 +415,34 @@ pub(crate) fn destroyed_error() -> Error {
 
 fn asleep_error() -> Error {
     Error::new(Code::Unavailable, "the sandbox was put to sleep during the call: the next call wakes it")
+}
+
+/// Returns the image of a profile's sandboxes. The engine pulls one that it does not have.
+async fn provide_image(api: &Api, profile: &Profile) -> Result<Image> {
+    let (reference, is_built) = (profile.stored_name(), profile.stored.is_some());
+    match api.find_image(reference).await? {
+        // An emulating engine may have it for its own architecture. It gets that of the guest, too.
+        Some(image) if !is_built && api.is_emulating() && !container::is_of_guest(&image.architecture) => {}
+        Some(image) => {
+            container::check_architecture(reference, &image.architecture)?;
+            return Ok(image);
+        }
+        None if is_built => {
+            let (kind, file) = (api.kind(), &profile.reference);
+            let message = format!(
+                "the store of {kind} does not have the image that is built from `{file}`: run `{kind} build --tag {reference} --file {file} .` in the project"
+            );
+            return Err(Error::new(Code::Unavailable, message));
+        }
+        None => {}
+    }
+    api.pull(reference).await?;
+    let missing =
+        || Error::new(Code::Unavailable, format!("the image `{reference}` was removed after it was pulled"));
+    let image = api.find_image(reference).await?.ok_or_else(missing)?;
+    // An engine that has both describes its own.
+    if !api.is_emulating() {
+        container::check_architecture(reference, &image.architecture)?;
+    }
+    Ok(image)
 }

@@ -6,21 +6,31 @@
 //! A host on the same machine can receive the files as descriptors instead: see [`Handed`]. It lists the files that it already has, and the
 //! guest leaves out those that have not changed.
 
+#[cfg(target_os = "linux")]
 mod changes;
+#[cfg(target_os = "linux")]
 mod hand_over;
+#[cfg(target_os = "linux")]
 mod pack;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
+#[cfg(target_os = "linux")]
 mod unpack;
+#[cfg(target_os = "linux")]
 mod walk;
 
 use koze_protocol::tar::Contents;
 use serde::{Deserialize, Serialize};
 
+#[cfg(target_os = "linux")]
 pub use self::changes::{Known, Mark};
+#[cfg(target_os = "linux")]
 pub(crate) use self::hand_over::hand_over;
+#[cfg(target_os = "linux")]
 pub use self::hand_over::{Entry, Handed};
+#[cfg(target_os = "linux")]
 pub use self::pack::pack;
+#[cfg(target_os = "linux")]
 pub(crate) use self::unpack::unpack;
 use crate::message::Fault;
 

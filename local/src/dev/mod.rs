@@ -32,7 +32,6 @@ use tokio::task::JoinHandle;
 use crate::engine::engine;
 use crate::host::token::create_token;
 use crate::network::accept;
-use crate::network::connections::Proof;
 use crate::network::http::{self, After, Body, Refusal};
 use crate::network::preview::{Came, Port};
 use crate::{Local, LocalSandbox};
@@ -41,6 +40,7 @@ use koze_core::contract::LARGEST_PIECE;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Profile, Provider};
+use koze_state::Proof;
 
 /// The maximum size of a request: a piece of a file, and its metadata.
 const LARGEST_REQUEST: usize = LARGEST_PIECE as usize + (2 << 20);

@@ -7,7 +7,7 @@ use rustix::process::Resource;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::connections::{Connections, Proof};
+use koze_state::{Connections, Proof};
 
 /// The maximum number of connections of one listener; further ones wait.
 const MAX_CONNECTIONS: usize = 512;

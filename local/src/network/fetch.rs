@@ -17,7 +17,9 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::authorities;
-use super::egress::{Internet, Journal, LOOKUPS, Reach, code_of_status};
+use koze_state::EgressJournal;
+
+use super::egress::{Internet, LOOKUPS, Reach, code_of_status};
 use super::http::{self, Refusal};
 use crate::engine;
 use koze_core::SessionId;
@@ -66,7 +68,7 @@ impl Fetching {
             let text = "scripts of this project may not reach the internet";
             return Err(Error::new(Code::PermissionDenied, text));
         };
-        let journal = Journal::new(&self.state, agent.session(), IN_JOURNAL);
+        let journal = EgressJournal::new(&self.state, agent.session(), IN_JOURNAL);
         let (internet, lookups) = (Arc::clone(&self.internet), self.lookups(&agent.key()));
         let reach = Reach::new(policy, internet, journal).with_lookups(lookups);
         let tls = exchange.tls.then(|| self.tls()).transpose()?;

@@ -3,7 +3,6 @@
 
 pub(super) mod accept;
 pub(super) mod authorities;
-pub(super) mod connections;
 pub(super) mod egress;
 pub(super) mod fetch;
 pub(super) mod http;

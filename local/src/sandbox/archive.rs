@@ -1,30 +1,24 @@
 //! Directories of a sandbox as tar archives, and back: the guest reads and creates the files, in one call.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write as _};
+use std::io::{BufWriter, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, once, unfold};
-use koze_guest::archive::{PIECE, Trailer};
 use koze_guest::message::{Place, Request};
 use tokio::sync::mpsc;
 
 use super::inner::Inner;
 use super::transfer::{Outcome, create_pipe, remaining_room};
 use crate::engine;
-use crate::errors::{convert_fault, gone_error, unexpected_answer};
 use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::error::{Error, Result};
+use koze_state::archives::{Part, read_pieces};
 
-/// How much is passed on at once, and how often before it is taken.
-const CHUNK: usize = 1 << 20;
+/// How many pieces of an archive wait to be taken.
 const AHEAD: usize = 2;
-/// The maximum length of a trailer: a path in it may be long.
-const MAX_TRAILER: usize = 64 << 10;
-
-type Part = (Vec<u8>, Contents);
 
 /// Returns a directory as an archive. If it is not read any more, the guest stops.
 pub(crate) fn pack_archive(from: Arc<Inner>, place: Place) -> Tar {
@@ -93,49 +87,6 @@ pub(crate) async fn start_packing(from: &Arc<Inner>, place: Place) -> Result<(Ow
     let (read, write) = create_pipe()?;
     let answer = guest.ask(guest.number(), &Request::Archive(place), &[write.as_fd()]).await?;
     Ok((read, Outcome::new(Arc::clone(from), answer, using)))
-}
-
-/// Reads the stream of a guest to its end, and returns its last part. `take` gets the others, and returns whether it takes more.
-pub(crate) fn read_pieces(from: impl Read, mut take: impl FnMut(Vec<u8>) -> bool) -> Result<Part> {
-    let mut from = BufReader::with_capacity(PIECE, from);
-    let broken = |_: io::Error| gone_error();
-    loop {
-        let mut chunk = Vec::with_capacity(CHUNK);
-        while chunk.len() + PIECE <= CHUNK {
-            let length = read_length(&mut from).map_err(broken)?;
-            if length == 0 {
-                return match read_trailer(&mut from)? {
-                    Trailer::Ok(contents) => Ok((chunk, contents)),
-                    Trailer::Failed(fault) => Err(convert_fault(fault)),
-                };
-            }
-            if length > PIECE {
-                return Err(unexpected_answer());
-            }
-            let start = chunk.len();
-            chunk.resize(start + length, 0);
-            from.read_exact(&mut chunk[start..]).map_err(broken)?;
-        }
-        if !take(chunk) {
-            return Err(gone_error());
-        }
-    }
-}
-
-fn read_trailer(from: &mut impl Read) -> Result<Trailer> {
-    let length = read_length(from).map_err(|_| gone_error())?;
-    if length > MAX_TRAILER {
-        return Err(unexpected_answer());
-    }
-    let mut text = vec![0; length];
-    from.read_exact(&mut text).map_err(|_| gone_error())?;
-    serde_json::from_slice(&text).map_err(|_| unexpected_answer())
-}
-
-fn read_length(from: &mut impl Read) -> io::Result<usize> {
-    let mut length = [0; 4];
-    from.read_exact(&mut length)?;
-    Ok(u32::from_le_bytes(length) as usize)
 }
 
 /// Lets a guest create the files of an archive in a directory that exists. Returns the pipe to write to. If it is closed early, some of

@@ -24,13 +24,14 @@ use crate::layers::{Base, Layers};
 use crate::network::egress::{self, Authority, Inspection, Reach, Refusals};
 use crate::network::preview::OwnPreviews;
 use crate::weakness::{Weakness, Weaknesses};
-use crate::{Shared, engine};
+use crate::{Shared, engine, store};
 use koze_core::egress::Policy;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxName, SessionId};
 use koze_core::provider::Settings;
 use koze_core::sandbox::EndedPrograms;
 use koze_core::script::Egress;
+use koze_state::EgressJournal;
 
 /// The name of browsers in the egress journal. No sandbox can have it.
 const IN_JOURNAL: &str = "(browser)";
@@ -237,7 +238,7 @@ impl Inner {
         let (running, used) = tokio::join!(Running::start(spec, group, lock, image), used);
         used?;
         let running = Arc::new(running?);
-        let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
+        let journal = EgressJournal::new(&self.state_directory, &self.session()?, self.name.as_str());
         if let Some(policy) = policy {
             let variables = inspection.as_ref().map(|inspection| inspection.environment(&policy));
             running.set_egress_variables(variables.unwrap_or_default());
@@ -284,7 +285,7 @@ impl Inner {
         });
         let (spec, group, lock) = prepared.await?;
         let running = Running::start(spec, group, lock, None).await?;
-        let journal = egress::Journal::new(&self.state_directory, browser.agent.session(), IN_JOURNAL);
+        let journal = EgressJournal::new(&self.state_directory, browser.agent.session(), IN_JOURNAL);
         let reach = Reach::new(policy, Arc::clone(&self.internet), journal)
             .with_refusals(Arc::clone(&browser.refusals))
             .with_previews(Arc::clone(&browser.previews));
@@ -441,7 +442,9 @@ impl Inner {
             drop(lock);
             removal::remove_directory(&gone).map_err(state_failed)?;
             match (base, provider.upgrade()) {
-                (Some(base), Some(provider)) => provider.stores.end_base(&provider.state, &base, &directory),
+                (Some(base), Some(provider)) => {
+                    store::end_base(&provider.stores, &provider.state, &base, &directory)
+                }
                 // The next program removes the layer, if it has no other use.
                 _ => Ok(()),
             }

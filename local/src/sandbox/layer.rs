@@ -31,7 +31,7 @@ pub(crate) async fn take_layer(
 ) -> Result<(Contents, u64)> {
     let using = from.using();
     let guest = from.wake().await?;
-    let (layers, sandbox) = (store.layers(), from.directory.clone());
+    let (layers, sandbox) = (store.layers().clone(), from.directory.clone());
     let plan = {
         let (layers, own, sandbox) = (layers.clone(), own.clone(), sandbox.clone());
         engine::run_blocking(move || layers::prepare_layer(&layers, &sandbox, &own).map_err(layer_error))

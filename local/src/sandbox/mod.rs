@@ -14,13 +14,12 @@
 //! | `files`, `search` | its files |
 //! | `staging` | paths that a crash may leave behind |
 //! | `transfer` | copies trees between sandboxes |
-//! | `archive`, `archives` | directories as archives, and their streams |
+//! | `archive` | directories as archives |
 //! | `handles` | its files as descriptors |
 //! | `layer` | creates a layer from a directory |
 
 pub(crate) mod ahead;
 pub(crate) mod archive;
-pub mod archives;
 pub(crate) mod background;
 mod ended;
 mod exec;

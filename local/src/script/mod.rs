@@ -17,7 +17,6 @@
 mod database;
 mod line;
 mod pool;
-pub(super) mod secrets;
 mod serve;
 mod worker;
 

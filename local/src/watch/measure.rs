@@ -4,6 +4,8 @@ use std::fs;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use koze_state::Measured;
+
 use super::budget::Budget;
 use super::usage;
 use crate::cgroup::Memory;
@@ -14,31 +16,6 @@ use crate::sandbox::running::Running;
 
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
-
-/// What a running sandbox uses, as far as it is known.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Measured {
-    /// Its name.
-    pub name: String,
-    /// The memory of its programs, in bytes.
-    pub memory: Option<u64>,
-    /// The processor time of its programs since it was started.
-    pub processor_time: Option<Duration>,
-    /// The size of its files, in bytes.
-    pub disk: Option<u64>,
-    /// The TCP ports on which its programs listen.
-    pub ports: Vec<u16>,
-    /// Whether a call is in progress.
-    pub is_in_use: bool,
-    /// The time since the last call ended.
-    pub idle: Duration,
-    /// The time until it sleeps, unless a call is in progress.
-    pub sleeps_in: Option<Duration>,
-    /// Whether the kernel limits its memory and processes, and not only the monitor.
-    pub has_memory_group: bool,
-    /// Whether the kernel limits its processors.
-    pub has_processor_group: bool,
-}
 
 /// Measures a sandbox. This reads files of `/proc`, and is limited as the checks of the watch are.
 pub(crate) fn measure_sandbox(sandbox: &Inner, running: &Running) -> Measured {

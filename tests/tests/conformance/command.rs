@@ -1,7 +1,7 @@
 //! `koze call`: each call runs the binary, and the session's supervisor keeps the sandboxes.
 
 use std::io::Write as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use koze_tests::conformance::{Capability, Host, IMAGES, ToolResult, WORKSPACES};
 use koze_tests::{Project, Sandboxes, signal};
@@ -24,8 +24,10 @@ pub(crate) fn start_workspaces() -> Box<dyn Host> {
     Box::new(Called::workspaces())
 }
 
-struct Called {
+pub(crate) struct Called {
     sandboxes: Sandboxes,
+    /// Returns a command of the program under test.
+    command: fn(&Sandboxes, &[&str]) -> Command,
     /// The only toolset, if its sandboxes serve another one than the agent's.
     toolset: Option<&'static str>,
 }
@@ -46,7 +48,13 @@ impl Called {
         Called::of(attributes.map(|(image, attribute)| (image.to_owned(), attribute.to_owned())).into())
     }
 
-    fn of(sandboxes: Vec<(String, String)>) -> Self {
+    /// Calls another program.
+    pub(crate) fn with_command(self, command: fn(&Sandboxes, &[&str]) -> Command) -> Self {
+        Called { command, ..self }
+    }
+
+    /// Creates a project with sandboxes: their names, and their attributes.
+    pub(crate) fn of(sandboxes: Vec<(String, String)>) -> Self {
         let project = Project::new();
         project
             .write("Cargo.toml", "[package]\nname = \"called\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
@@ -57,7 +65,7 @@ impl Called {
             let text = format!("use koze::prelude::*;\n\n#[sandbox({attribute})]\npub struct {name};\n");
             project.write(format!("src/server/{image}.sandbox.rs"), text);
         }
-        Called { sandboxes: Sandboxes::of(project), toolset: None }
+        Called { sandboxes: Sandboxes::of(project), command: Sandboxes::command, toolset: None }
     }
 }
 
@@ -69,9 +77,7 @@ impl Host for Called {
     fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
         let toolset = self.toolset.unwrap_or(toolset);
         let (session, toolset) = (format!("--session={session}"), format!("--tools={toolset}"));
-        let mut child = self
-            .sandboxes
-            .command(&["call", &session, &toolset, "--", tool, "-"])
+        let mut child = (self.command)(&self.sandboxes, &["call", &session, &toolset, "--", tool, "-"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

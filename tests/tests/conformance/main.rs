@@ -16,6 +16,8 @@ mod schema;
 mod script;
 mod session;
 mod store;
+#[cfg(target_os = "linux")]
+mod without_namespaces;
 mod workspace;
 
 use std::process::ExitCode;
@@ -37,7 +39,7 @@ fn hosts() -> Vec<Hosted> {
     all.extend([in_process::LOCAL, generated::HOST, command::HOST]);
     #[cfg(target_os = "linux")]
     if engine::can_run() {
-        all.push(in_process::ENGINE);
+        all.extend([in_process::ENGINE, without_namespaces::HOST]);
     }
     all
 }
@@ -71,6 +73,8 @@ fn main() -> ExitCode {
             script::trials(),
             #[cfg(target_os = "linux")]
             engine::trials(),
+            #[cfg(target_os = "linux")]
+            without_namespaces::trials(),
         ]
         .into_iter()
         .flatten()
@@ -91,6 +95,10 @@ fn run(arguments: &Arguments, hosts: Vec<Hosted>, mut trials: Vec<Trial>) -> Exi
         for case in cases() {
             #[cfg(target_os = "linux")]
             if host.name == in_process::ENGINE.name && !engine::plays(case.name) {
+                continue;
+            }
+            #[cfg(target_os = "linux")]
+            if host.name == without_namespaces::HOST.name && !without_namespaces::plays(case.name) {
                 continue;
             }
             let reason = case.left_out(&can);

@@ -1,7 +1,7 @@
 //! `koze dev`: runs the Worker on this machine and rebuilds after each change.
 
-#[cfg_attr(target_os = "linux", path = "local.rs")]
-#[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
+#[cfg_attr(namespaces, path = "local.rs")]
+#[cfg_attr(not(namespaces), path = "elsewhere.rs")]
 mod local;
 
 use std::ffi::OsString;

@@ -1,30 +1,33 @@
 //! Copies the standard streams of a program, each on a thread of its own.
 
-use std::io;
+use std::io::{self, PipeReader, PipeWriter, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+#[cfg(namespaces)]
 use rustix::pipe::{SpliceFlags, splice};
 
 /// How much is moved at once, in bytes.
+#[cfg(namespaces)]
 const PIECE: usize = 1 << 20;
 /// The size of the buffer where the kernel cannot move bytes itself.
 const BUFFER: usize = 64 << 10;
 
 /// Announces to the threads that the program has ended.
 #[derive(Debug, Clone)]
-pub(super) struct Ending(Arc<OwnedFd>);
+pub(super) struct Ending(Arc<(PipeReader, PipeWriter)>);
 
 impl Ending {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Ending(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?)))
+        Ok(Ending(Arc::new(io::pipe()?)))
     }
 
     /// Announces that the program has ended. What it has written is still copied.
     pub(super) fn announce(&self) {
-        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+        // Nobody reads it, so that every thread sees it.
+        let _ = (&self.0.1).write(&[0]);
     }
 }
 
@@ -50,7 +53,7 @@ impl PartialEq for End {
 pub(super) fn copy_output(from: &OwnedFd, to: BorrowedFd<'_>, ending: &Ending) -> End {
     let mut mover = Mover::default();
     loop {
-        let mut ready = [PollFd::new(from, PollFlags::IN), PollFd::new(&ending.0, PollFlags::IN)];
+        let mut ready = [PollFd::new(from, PollFlags::IN), PollFd::new(&ending.0.0, PollFlags::IN)];
         match poll(&mut ready, None) {
             Ok(_) => {}
             Err(Errno::INTR) => continue,
@@ -95,6 +98,9 @@ impl Mover {
     /// Moves what there is, and waits for it if nothing is there. Returns how much, and 0 at the end.
     fn transfer(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<usize, Moved> {
         loop {
+            #[cfg(not(namespaces))]
+            let buffer = self.buffer.get_or_insert_with(|| vec![0; BUFFER]);
+            #[cfg(namespaces)]
             let Some(buffer) = &mut self.buffer else {
                 match splice(from, None, to, None, PIECE, SpliceFlags::empty()) {
                     Ok(moved) => return Ok(moved),
@@ -138,6 +144,7 @@ fn wait_for_input(from: BorrowedFd<'_>) {
 }
 
 /// Waits until bytes can be moved.
+#[cfg(namespaces)]
 fn wait_for(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     wait_for_input(from);
     let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);

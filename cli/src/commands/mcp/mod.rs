@@ -4,6 +4,7 @@
 mod config;
 mod http;
 pub(in crate::commands) mod offer;
+#[cfg_attr(not(namespaces), path = "parent_id.rs")]
 mod parent;
 
 use std::process::ExitCode;

@@ -9,6 +9,7 @@ use koze_core::sandbox::process::{Process as _, Program, Signal, Stdio, Stream};
 use koze_core::{Code, Error, Result, Sandbox as _};
 use koze_engine::{EngineProcess, EngineSandbox};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -142,7 +143,9 @@ async fn copy_output(process: &EngineProcess, outputs: [Sender; 2]) {
 /// Opens a terminal of this machine: the side of the command, and the one that is connected to the terminal in the container,
 /// which does all that a terminal does.
 fn open_terminal(rows: u16, columns: u16) -> io::Result<(OwnedFd, OwnedFd)> {
-    let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    // Not every system can do this when it is opened. This process starts no other one.
+    fcntl_setfd(&outside, FdFlags::CLOEXEC)?;
     grantpt(&outside)?;
     unlockpt(&outside)?;
     let name = ptsname(&outside, Vec::new())?;

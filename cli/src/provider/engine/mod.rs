@@ -15,14 +15,14 @@ use koze_core::sandbox::process::{ProcessInfo, Program};
 use koze_core::sandbox::{Kind, Place, Stat, Status};
 use koze_core::{Code, Error, Profiles, Result, Sandbox as _, SessionId};
 use koze_engine::{Engine, EngineSandbox, has_recorded, list_recorded};
-use koze_local::{Local, SandboxLimits};
+use koze_state::SandboxLimits;
 use tokio::fs::File as AsyncFile;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 pub(crate) use koze_engine::{EngineKind, VARIABLES as ENGINE_VARIABLES};
 
 use self::attached::EngineAttached;
-use super::local::open_local;
+use super::local::{Base, open_base};
 use super::{AttachedStreams, MachineProvider, MachineSandbox, Measured, Secrets, Surveyed, TreePipe};
 
 /// How much of a file is copied at once, in bytes.
@@ -40,7 +40,7 @@ pub(crate) fn open_engine(
     secrets: Secrets,
     journal: PathBuf,
 ) -> Result<impl MachineProvider + use<>> {
-    Ok(Engine::new(kind, dir, koze_templates::GUEST, open_local(dir, secrets, journal)?))
+    Ok(Engine::new(kind, dir, koze_templates::GUEST, open_base(dir, secrets, journal)?))
 }
 
 /// Returns whether the directory of a session has sandboxes in containers.
@@ -78,6 +78,8 @@ pub(super) fn survey_containers(dir: &Path) -> Result<Vec<Surveyed>> {
             used: seconds(record.used),
             created: Some(seconds(record.created)),
             is_exposed: false,
+            // Nothing of this machine is mounted.
+            mounts: vec![("/".to_owned(), true)],
             limits,
             settings: record.settings,
         }
@@ -85,7 +87,7 @@ pub(super) fn survey_containers(dir: &Path) -> Result<Vec<Surveyed>> {
     Ok(list_recorded(dir)?.into_iter().map(survey).collect())
 }
 
-impl MachineProvider for Engine<Local> {
+impl MachineProvider for Engine<Base> {
     async fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
         Engine::refresh(self, session, profiles)
     }

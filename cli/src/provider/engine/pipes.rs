@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 
 use koze_core::{Code, Error, Result};
 use koze_engine::{Incoming, Outgoing};
-use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::oneshot;
@@ -23,7 +22,8 @@ async fn result<T>(done: oneshot::Receiver<Result<T>>) -> Result<T> {
 
 /// Creates a pipe: the end to read from, and the one to write to.
 pub(super) fn create_pipe() -> Result<(OwnedFd, OwnedFd)> {
-    pipe_with(PipeFlags::CLOEXEC).map_err(|error| no_pipe(error.into()))
+    let (read, write) = io::pipe().map_err(no_pipe)?;
+    Ok((read.into(), write.into()))
 }
 
 /// Returns the end of a pipe that this process reads.

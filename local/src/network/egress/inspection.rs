@@ -17,9 +17,9 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 use super::super::http::Refusal;
 use super::authority::Authority;
 use super::reach::Reach;
-use crate::script::secrets::Secrets;
 use koze_core::egress::{Decision, Host, Key, Mask, Policy, Refused, RequestHead, environment};
 use koze_core::error::Result;
+use koze_state::Secrets;
 
 /// The file in a sandbox with the certificates that its programs trust, without the leading slash.
 pub(in super::super::super) const BUNDLE: &str = "var/lib/koze/certificates.pem";

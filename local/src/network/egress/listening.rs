@@ -10,10 +10,10 @@ use tokio::net::TcpStream;
 use super::super::idle::Idle;
 use super::super::tunnel::join_streams;
 use super::hello::{self, Hello};
-use super::journal::Reached;
 use super::reach::Reach;
 use super::tunneled::Requests;
 use koze_core::egress::{Host, Refused};
+use koze_state::Reached;
 
 /// The size of one read, in bytes.
 const CHUNK: usize = 16 << 10;
@@ -53,7 +53,7 @@ impl Tunnel {
         }
         let has_sent_nothing = held.is_empty();
         if let Err(refused) = self.judge(&hello, has_sent_nothing) {
-            self.reach.journal.refused(&mut self.entry, &refused).await;
+            self.reach.journal.refuse(&mut self.entry, &refused.rule).await;
             return;
         }
         if self.entry.sni.is_some() {
@@ -88,7 +88,7 @@ impl Tunnel {
                 let rule =
                     format!("TLS ends in koze's proxy, whose certificate the program does not accept: {why}");
                 let refused = Refused { rule: rule.clone(), text: rule };
-                self.reach.journal.refused(&mut self.entry, &refused).await;
+                self.reach.journal.refuse(&mut self.entry, &refused.rule).await;
             }
         }
     }

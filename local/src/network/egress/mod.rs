@@ -3,7 +3,6 @@
 mod authority;
 mod hello;
 mod inspection;
-mod journal;
 mod listening;
 mod masked;
 mod plain;
@@ -18,8 +17,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(in super::super) use self::authority::Authority;
 pub(in super::super) use self::inspection::{BUNDLE, Inspection, TRUST_STORES};
-pub use self::journal::Reached;
-pub(in super::super) use self::journal::{Journal, read_journal};
 pub(super) use self::reach::LOOKUPS;
 pub(in super::super) use self::reach::Reach;
 pub(in super::super) use self::refusals::Refusals;

@@ -11,13 +11,13 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::super::connections::Proof;
 use super::super::http::{self, After, Body, Refusal};
 use super::super::idle::Idle;
 use super::super::preview::{Came, Port};
 use super::inspection;
 use super::listening::Tunnel;
 use super::reach::{Connected, Reach};
+use koze_state::Proof;
 
 /// The idle timeout of a connection.
 pub(super) const IDLE: Duration = Duration::from_mins(10);
@@ -120,7 +120,7 @@ async fn forward_request(reach: &Reach, mut request: Request<Incoming>) -> Resul
     // Without TLS, nothing is replaced, so that the response needs no mask.
     if let Err(refused) = inspection::decide(reach, false, &checked, port, &mut request) {
         let mut entry = entry;
-        reach.journal.refused(&mut entry, &refused).await;
+        reach.journal.refuse(&mut entry, &refused.rule).await;
         return Err(Refusal::new(StatusCode::FORBIDDEN, refused.text));
     }
     let (mut response, driver) =

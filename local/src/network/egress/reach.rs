@@ -14,9 +14,9 @@ use super::super::http::Refusal;
 use super::super::preview::{OwnPreviews, Port};
 use super::Internet;
 use super::inspection::Inspection;
-use super::journal::{Journal, Reached};
 use super::refusals::Refusals;
 use koze_core::egress::{Host, Policy, Refused, is_open};
+use koze_state::{EgressJournal, Reached};
 
 /// The timeout for one address, and for a lookup.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ pub(in super::super) const LOOKUPS: usize = 8;
 /// Connects to the hosts that a sandbox or scripts may reach.
 pub(in super::super::super) struct Reach {
     pub(super) policy: Policy,
-    pub(super) journal: Journal,
+    pub(super) journal: EgressJournal,
     /// Collects the refused requests, if the caller needs them.
     pub(super) refusals: Option<Arc<Refusals>>,
     /// What is needed to read requests, if the policy wants that.
@@ -48,7 +48,11 @@ pub(in super::super) struct Connected {
 }
 
 impl Reach {
-    pub(in super::super::super) fn new(policy: Policy, internet: Arc<Internet>, journal: Journal) -> Self {
+    pub(in super::super::super) fn new(
+        policy: Policy,
+        internet: Arc<Internet>,
+        journal: EgressJournal,
+    ) -> Self {
         let lookups = Arc::new(Semaphore::new(LOOKUPS));
         Reach { policy, journal, refusals: None, inspection: None, previews: None, internet, lookups }
     }
@@ -90,7 +94,7 @@ impl Reach {
             );
             return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
         };
-        let mut entry = self.journal.entry(&host, port);
+        let mut entry = self.journal.entry(&host.to_string(), port);
         // Checked first: it would not help to allow the host.
         if is_near(&host) && !self.internet.unchecked {
             return Err(self.refuse(&mut entry, self.near(&host)).await);
@@ -157,7 +161,7 @@ impl Reach {
     }
 
     async fn refuse(&self, entry: &mut Reached, refused: Refused) -> Refusal {
-        self.journal.refused(entry, &refused).await;
+        self.journal.refuse(entry, &refused.rule).await;
         Refusal::new(StatusCode::FORBIDDEN, refused.text)
     }
 

@@ -16,11 +16,11 @@ use super::super::http::{self, After, Body, Refusal, Server};
 use super::super::idle::Idle;
 use super::super::tunnel::join_streams;
 use super::inspection::{self, Passed};
-use super::journal::Reached;
 use super::masked;
 use super::proxy::{IDLE, bad_request, host_and_port};
 use super::reach::Reach;
 use koze_core::egress::{Host, Refused};
+use koze_state::Reached;
 
 /// The requests within a tunnel to a host.
 pub(super) struct Requests {
@@ -191,11 +191,11 @@ impl Requests {
         let entry = self.entry.lock().await;
         let mut reached = entry.reached.clone();
         if entry.is_used {
-            reached = self.reach.journal.entry(&self.host, self.port);
+            reached = self.reach.journal.entry(&self.host.to_string(), self.port);
             reached.address = entry.reached.address;
         }
         reached.sni = Some(inner.to_string());
-        self.reach.journal.refused(&mut reached, &refused).await;
+        self.reach.journal.refuse(&mut reached, &refused.rule).await;
         Refusal::new(StatusCode::FORBIDDEN, refused.text)
     }
 

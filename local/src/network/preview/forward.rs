@@ -8,7 +8,6 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::super::connections::Proof;
 use super::super::http::{self, After, Body, Refusal};
 use super::super::tunnel::join_streams;
 use super::address::Address;
@@ -17,6 +16,7 @@ use crate::engine;
 use crate::sandbox::inner::{Inner, Use};
 use koze_core::error::Code;
 use koze_core::id::SandboxName;
+use koze_state::Proof;
 
 /// Serves a connection of a browser.
 pub(super) async fn serve_browser(stream: TcpStream, proof: Proof, shared: Weak<Shared>) {

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 
 /// The database.
 #[derive(Debug)]
-pub(super) struct Database(Mutex<Connection>);
+pub struct Database(Mutex<Connection>);
 
 impl Database {
     /// Opens the database of a state directory. Creates it if it is missing.
@@ -153,7 +153,10 @@ impl Database {
     }
 
     /// Records the name of a layer.
-    pub(super) fn put_layer(&self, session: &str, key: &Key, size: u64, name: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if the database cannot be used.
+    pub fn put_layer(&self, session: &str, key: &Key, size: u64, name: &str) -> Result<()> {
         let insert = "insert into store_layers (session, key, size, name) values (?, ?, ?, ?)";
         self.with(|connection| {
             connection.execute(insert, params![session, key.as_str(), size, name]).map(drop)
@@ -161,7 +164,10 @@ impl Database {
     }
 
     /// Returns the name of a layer.
-    pub(super) fn layer(&self, session: &str, key: &Key) -> Result<Option<String>> {
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if the database cannot be used.
+    pub fn layer(&self, session: &str, key: &Key) -> Result<Option<String>> {
         let query = "select name from store_layers where session = ? and key = ?";
         self.with(|connection| {
             connection.query_row(query, params![session, key.as_str()], |row| row.get(0)).optional()
@@ -169,7 +175,10 @@ impl Database {
     }
 
     /// Deletes the record of a layer. Returns its name.
-    pub(super) fn delete_layer(&self, session: &str, key: &Key) -> Result<Option<String>> {
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if the database cannot be used.
+    pub fn delete_layer(&self, session: &str, key: &Key) -> Result<Option<String>> {
         let query = "delete from store_layers where session = ? and key = ? returning name";
         self.with(|connection| {
             connection.query_row(query, params![session, key.as_str()], |row| row.get(0)).optional()
@@ -177,7 +186,10 @@ impl Database {
     }
 
     /// Returns whether a layer is recorded.
-    pub(super) fn has_layer(&self, name: &str) -> Result<bool> {
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if the database cannot be used.
+    pub fn has_layer(&self, name: &str) -> Result<bool> {
         self.with(|connection| {
             connection.prepare_cached("select 1 from store_layers where name = ?")?.exists([name])
         })

@@ -17,65 +17,87 @@ use koze_core::store::{Expected, Key, Listed, ListedBlob, Range, Store, Value, c
 use tokio::sync::Semaphore;
 
 use self::blobs::{Blobs, Upload};
-use self::database::Database;
+pub use self::database::Database;
 use crate::errors::gone_error;
-use crate::host::layout::Own;
-use crate::layers::{Base, Layer, Layers};
-use crate::{Shared, engine};
+use crate::runtime;
 
 /// How many threads work on the files of the stores at once.
 const AT_ONCE: usize = 16;
 
 /// The stores of a state directory. The files are created when a store is first used.
 #[derive(Debug)]
-pub(super) struct Stores {
+pub struct Stores {
+    state: PathBuf,
+    sweep: fn(&Path, &Database) -> Result<()>,
     files: OnceLock<Files>,
     /// The turns of those that work on the files. Others wait without a thread, so that they keep none from other work.
     turns: Arc<Semaphore>,
-}
-
-impl Default for Stores {
-    fn default() -> Self {
-        Stores { files: OnceLock::new(), turns: Arc::new(Semaphore::new(AT_ONCE)) }
-    }
 }
 
 #[derive(Debug)]
 struct Files {
     database: Database,
     blobs: Blobs,
-    layers: Layers,
 }
 
 impl Stores {
-    fn files(&self, state: &Path) -> Result<&Files> {
+    /// Returns the stores of a state directory. When they are first used, `sweep` removes what killed processes have left next to
+    /// them.
+    pub fn new(state: PathBuf, sweep: fn(&Path, &Database) -> Result<()>) -> Self {
+        Stores { state, sweep, files: OnceLock::new(), turns: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// Returns the database. Call it on a thread that may block.
+    ///
+    /// # Errors
+    /// [`koze_core::Code::Unavailable`] if the files cannot be used.
+    pub fn database(&self) -> Result<&Database> {
+        Ok(&self.files()?.database)
+    }
+
+    fn files(&self) -> Result<&Files> {
         if let Some(files) = self.files.get() {
             return Ok(files);
         }
-        let (database, blobs) = (Database::open(state)?, Blobs::open(state)?);
+        let (database, blobs) = (Database::open(&self.state)?, Blobs::open(&self.state)?);
         blobs.sweep(&database)?;
-        let layers = Layers::new(state);
-        layers.sweep(|name| database.has_layer(name))?;
-        Ok(self.files.get_or_init(|| Files { database, blobs, layers }))
-    }
-
-    /// Removes a destroyed sandbox from the users of its layer.
-    pub(super) fn end_base(&self, state: &Path, base: &Base, sandbox: &Path) -> Result<()> {
-        let Files { database, layers, .. } = self.files(state)?;
-        layers.end(base, sandbox, || database.has_layer(&base.layer))
+        (self.sweep)(&self.state, &database)?;
+        Ok(self.files.get_or_init(|| Files { database, blobs }))
     }
 }
 
 /// The store of a session on this machine.
 #[derive(Debug, Clone)]
-pub struct LocalStore {
-    shared: Arc<Shared>,
+pub struct SessionStore {
+    stores: Arc<Stores>,
     session: String,
 }
 
-impl LocalStore {
-    pub(super) fn new(shared: &Arc<Shared>, session: &SessionId) -> Self {
-        LocalStore { shared: Arc::clone(shared), session: session.key() }
+impl SessionStore {
+    /// Returns the store of a session.
+    pub fn new(stores: &Arc<Stores>, session: &SessionId) -> Self {
+        SessionStore { stores: Arc::clone(stores), session: session.key() }
+    }
+
+    /// Returns the stores of its state directory.
+    pub fn stores(&self) -> &Arc<Stores> {
+        &self.stores
+    }
+
+    /// Returns the key of its session.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Runs blocking work on the database, which gets the key of the session.
+    ///
+    /// # Errors
+    /// The errors of the work, and [`koze_core::Code::Unavailable`] if the files cannot be used.
+    pub async fn with_database<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Database, &str) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.with(move |files, session| work(&files.database, session)).await
     }
 
     /// Runs blocking work on the files of the store.
@@ -83,46 +105,18 @@ impl LocalStore {
         &self,
         work: impl FnOnce(&Files, &str) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let LocalStore { shared, session } = self.clone();
-        let turn = Arc::clone(&shared.stores.turns).acquire_owned().await.map_err(|_| gone_error())?;
-        engine::run_blocking(move || {
+        let SessionStore { stores, session } = self.clone();
+        let turn = Arc::clone(&stores.turns).acquire_owned().await.map_err(|_| gone_error())?;
+        runtime::run_blocking(move || {
             // Held until the work is done, even if the caller stops waiting.
             let _turn = turn;
-            work(shared.stores.files(&shared.state)?, &session)
-        })
-        .await
-    }
-
-    /// Returns the layers of its state directory.
-    pub(super) fn layers(&self) -> Layers {
-        Layers::new(&self.shared.state)
-    }
-
-    /// Lists a layer under a key. Call it on a thread that may block.
-    pub(super) fn list_layer(&self, key: &Key, name: &str, size: u64) -> Result<()> {
-        self.shared.stores.files(&self.shared.state)?.database.put_layer(&self.session, key, size, name)
-    }
-
-    /// Returns the layer that is listed under a key, if there is one.
-    pub(super) async fn layer(&self, key: &Key) -> Result<Option<Layer>> {
-        let key = key.clone();
-        self.with(move |files, session| {
-            let name = files.database.layer(session, &key)?;
-            name.map(|name| files.layers.get(&name)).transpose()
-        })
-        .await
-    }
-
-    /// Puts a new sandbox on top of a layer: see [`Layers::begin`].
-    pub(super) async fn begin(&self, layer: Layer, own: Own, sandbox: PathBuf) -> Result<bool> {
-        self.with(move |files, _| {
-            files.layers.begin(&layer, &own, &sandbox, || files.database.has_layer(layer.name()))
+            work(stores.files()?, &session)
         })
         .await
     }
 }
 
-impl Store for LocalStore {
+impl Store for SessionStore {
     async fn get(&self, key: &Key) -> Result<Option<Value>> {
         let key = key.clone();
         self.with(move |files, session| files.database.get(session, &key)).await
@@ -152,7 +146,7 @@ impl Store for LocalStore {
         let mut upload = self.with(|files, _| files.blobs.create()).await?;
         let mut content = pin!(content);
         while let Some(bytes) = content.try_next().await? {
-            upload = engine::run_blocking(move || upload.write(&bytes)).await?;
+            upload = runtime::run_blocking(move || upload.write(&bytes)).await?;
         }
         let key = key.clone();
         self.with(move |files, session| {
@@ -192,12 +186,7 @@ impl Store for LocalStore {
             if let Some(name) = &deleted {
                 files.blobs.remove(name);
             }
-            let layer = files.database.delete_layer(session, &key)?;
-            if let Some(name) = &layer {
-                // If that fails, the next program removes it.
-                let _ = files.layers.release(name);
-            }
-            Ok(deleted.is_some() || layer.is_some())
+            Ok(deleted.is_some())
         })
         .await
     }

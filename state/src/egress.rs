@@ -7,12 +7,11 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use koze_core::error::{Code, Error, Result};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use crate::engine;
-use koze_core::egress::{Host, Refused};
-use koze_core::error::{Code, Error, Result};
+use crate::runtime;
 
 /// Separate files for allowed and denied attempts, so that denials cannot displace the others.
 const FILES: [&str; 2] = ["egress-reached.jsonl", "egress-refused.jsonl"];
@@ -21,7 +20,6 @@ const MAX_SIZE: u64 = 512 << 10;
 
 /// An attempt of a sandbox to reach a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Reached {
     /// Its unique ID.
     #[serde(default)]
@@ -56,26 +54,27 @@ impl Reached {
 
 /// The journal of the sandboxes of a state directory.
 #[derive(Debug)]
-pub(in super::super::super) struct Journal {
+pub struct EgressJournal {
     state: PathBuf,
     session: String,
     sandbox: String,
 }
 
-impl Journal {
-    pub(in super::super::super) fn new(state: &Path, session: &str, sandbox: &str) -> Self {
-        Journal { state: state.to_owned(), session: session.to_owned(), sandbox: sandbox.to_owned() }
+impl EgressJournal {
+    /// Returns the journal for the attempts of one sandbox.
+    pub fn new(state: &Path, session: &str, sandbox: &str) -> Self {
+        EgressJournal { state: state.to_owned(), session: session.to_owned(), sandbox: sandbox.to_owned() }
     }
 
     /// Creates an entry with the current time.
-    pub(super) fn entry(&self, host: &Host, port: u16) -> Reached {
+    pub fn entry(&self, host: &str, port: u16) -> Reached {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Reached {
             id: uuid::Uuid::new_v4().simple().to_string(),
             time: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
             session: self.session.clone(),
             sandbox: self.sandbox.clone(),
-            host: host.to_string(),
+            host: host.to_owned(),
             port,
             address: None,
             rule: String::new(),
@@ -85,23 +84,27 @@ impl Journal {
     }
 
     /// Writes an entry, or an update of it. Errors are ignored: a full disk must not end connections.
-    pub(super) async fn note(&self, entry: &Reached) {
+    pub async fn note(&self, entry: &Reached) {
         let file = self.state.join(FILES[usize::from(!entry.allowed)]);
         let Ok(mut line) = serde_json::to_vec(entry) else { return };
         line.push(b'\n');
-        let _ = engine::run_blocking(move || append_line(&file, &line).map_err(journal_error)).await;
+        let _ = runtime::run_blocking(move || append_line(&file, &line).map_err(journal_error)).await;
     }
 
     /// Writes a denied entry.
-    pub(super) async fn refused(&self, entry: &mut Reached, refused: &Refused) {
+    pub async fn refuse(&self, entry: &mut Reached, rule: &str) {
         entry.allowed = false;
-        entry.rule.clone_from(&refused.rule);
+        rule.clone_into(&mut entry.rule);
         self.note(entry).await;
     }
 }
 
-/// Returns the entries of a state directory, oldest first.
-pub(in super::super::super) fn read_journal(state: &Path) -> Result<Vec<Reached>> {
+/// Returns the entries of a state directory, oldest first. Its size is limited: of allowed and denied attempts, the latest several
+/// thousand each are kept.
+///
+/// # Errors
+/// [`Code::Unavailable`] if the journal cannot be read.
+pub fn read_egress(state: &Path) -> Result<Vec<Reached>> {
     let mut all: Vec<Reached> = Vec::new();
     for name in FILES {
         for path in [rotated_path(&state.join(name)), state.join(name)] {
@@ -167,18 +170,18 @@ mod tests {
     #[test]
     fn the_size_is_bounded_and_denials_displace_nothing() {
         let state = tempfile::tempdir().unwrap();
-        let journal = Journal::new(state.path(), "s", "a");
-        let host = Host::Name("a.example".into());
-        let mut kept = journal.entry(&host, 443);
+        let journal = EgressJournal::new(state.path(), "s", "a");
+        let host = "a.example";
+        let mut kept = journal.entry(host, 443);
         let line = |entry: &Reached| [serde_json::to_vec(entry).unwrap(), b"\n".to_vec()].concat();
         append_line(&state.path().join(FILES[0]), &line(&kept)).unwrap();
         kept.sni = Some("b.example".into());
         append_line(&state.path().join(FILES[0]), &line(&kept)).unwrap();
         for number in 0..9000 {
-            let entry = Reached { allowed: false, ..journal.entry(&host, number) };
+            let entry = Reached { allowed: false, ..journal.entry(host, number) };
             append_line(&state.path().join(FILES[1]), &line(&entry)).unwrap();
         }
-        let all = read_journal(state.path()).unwrap();
+        let all = read_egress(state.path()).unwrap();
         assert_eq!(all.iter().filter(|entry| entry.allowed).collect::<Vec<_>>(), [&kept]);
         assert!(kept.is_fronted());
         assert_eq!(all.last().unwrap().port, 8999);

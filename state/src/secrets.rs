@@ -105,7 +105,10 @@ impl Secrets {
     }
 
     /// Returns the values.
-    pub(crate) fn values(&self) -> Result<Values> {
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if the file cannot be read, [`Code::PermissionDenied`] if others can.
+    pub fn values(&self) -> Result<Values> {
         // No file operation of this is slow, because the directory is on this machine, and what is known is not read again.
         let stamp = match fs::symlink_metadata(self.path()) {
             Ok(about) => file_stamp(&about),

@@ -19,7 +19,7 @@ use koze_core::script::Secrets as Values;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
 
-use crate::script::secrets::Secrets;
+use crate::secrets::Secrets;
 
 /// How many calls the journal keeps.
 const MAX_CALLS: u64 = 10_000;
@@ -41,7 +41,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The journal of tool calls, for writing.
 #[derive(Debug)]
-pub(crate) struct CallJournal {
+pub struct CallJournal {
     queue: SyncSender<Message>,
     lost: Arc<AtomicU64>,
 }
@@ -58,7 +58,7 @@ impl CallJournal {
     ///
     /// # Errors
     /// [`Code::Unavailable`] if no thread can be created.
-    pub(crate) fn open(path: PathBuf, secrets: Option<Arc<Secrets>>) -> Result<Self> {
+    pub fn open(path: PathBuf, secrets: Option<Arc<Secrets>>) -> Result<Self> {
         let (queue, messages) = sync_channel(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));
         let writer = Writer { path, secrets, lost: Arc::clone(&lost), connection: None, unchecked: 0 };
@@ -73,14 +73,14 @@ impl CallJournal {
     }
 
     /// Records a call. Never waits.
-    pub(crate) fn record(&self, call: UnmaskedCall) {
+    pub fn record(&self, call: UnmaskedCall) {
         if self.queue.try_send(Message::Record(Box::new(call))).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Waits until all recorded calls are written, or it takes too long. Call it on a thread that may block.
-    pub(crate) fn flush(&self) {
+    pub fn flush(&self) {
         let (done, written) = channel();
         if self.queue.try_send(Message::Flush(done)).is_ok() {
             let _: std::result::Result<(), RecvTimeoutError> = written.recv_timeout(FLUSH_TIMEOUT);
@@ -236,7 +236,7 @@ pub struct CallsQuery {
 ///
 /// # Errors
 /// [`Code::Unavailable`] if it cannot be read.
-pub(crate) fn read_calls(path: &Path, query: &CallsQuery) -> Result<Vec<CallRecord>> {
+pub fn read_calls(path: &Path, query: &CallsQuery) -> Result<Vec<CallRecord>> {
     read_journal(path, |connection| select_calls(connection, query))
 }
 
@@ -274,7 +274,7 @@ pub struct SessionCalls {
 ///
 /// # Errors
 /// [`Code::Unavailable`] if it cannot be read.
-pub(crate) fn count_calls(path: &Path) -> Result<Vec<SessionCalls>> {
+pub fn count_calls(path: &Path) -> Result<Vec<SessionCalls>> {
     read_journal(path, count_by_session)
 }
 

@@ -1,0 +1,34 @@
+//! What a machine keeps of the sandboxes of a state directory, whatever runs them: the stores of sessions, secrets, and the
+//! journals. It works on every Unix.
+//!
+//! | module | job |
+//! |---|---|
+//! | `store` | values and blobs of a session |
+//! | `secrets` | the secrets of scripts and of credentials |
+//! | `journal` | the journal of tool calls |
+//! | `egress` | the journal of the hosts that sandboxes reached |
+//! | `survey` | what people see of sandboxes |
+//! | `archives` | the stream of a directory that a sandbox archives |
+//! | `connections` | the open connections of a listener |
+//! | `runtime` | the thread on which everything runs |
+//! | `errors` | errors that several operations report |
+
+#![cfg(unix)]
+
+pub mod archives;
+mod connections;
+mod egress;
+pub mod errors;
+mod journal;
+pub mod runtime;
+mod secrets;
+mod store;
+mod survey;
+
+pub use connections::{Connections, Proof};
+pub use egress::{EgressJournal, Reached, read_egress};
+pub use journal::{CallJournal, CallsQuery, SessionCalls, count_calls, read_calls};
+pub use runtime::block_on;
+pub use secrets::{SecretInfo, Secrets};
+pub use store::{Database, SessionStore, Stores};
+pub use survey::{Measured, SandboxLimits, Surveyed};
