@@ -61,7 +61,7 @@ impl LocalSandbox {
         Ok(TreePipe { pipe, outcome })
     }
 
-    /// Archives a directory. Its path is resolved inside the sandbox, and a final link is followed. [`archives::read`](super::archives::read)
+    /// Archives a directory. Its path is resolved inside the sandbox, and a final link is followed. [`archives::read`](koze_state::archives::read)
     /// reads the stream, which contains the errors.
     ///
     /// # Errors
