@@ -1,7 +1,7 @@
 //! The program without namespaces, as Unix systems other than Linux have it, with sandboxes in containers of podman.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use koze_tests::conformance::{Capability, Host, IMAGES};
 use koze_tests::{Project, Run, Sandboxes, eventually, koze_without_namespaces};
@@ -228,16 +228,28 @@ fn long_path() {
     }
 }
 
+/// A server, which ends with the test, also if that fails.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 fn mcp() {
     let sandboxes = project();
-    let mut server = command(&sandboxes, &["mcp", "--engine", "podman"])
+    let server = command(&sandboxes, &["mcp", "--engine", "podman"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("koze starts");
-    let mut requests = server.stdin.take().expect("a pipe");
-    let mut answers = BufReader::new(server.stdout.take().expect("a pipe")).lines();
+    let mut server = Server(server);
+    let mut requests = server.0.stdin.take().expect("a pipe");
+    let mut answers = BufReader::new(server.0.stdout.take().expect("a pipe")).lines();
     let mut ask = |message: Value| -> Option<Value> {
         writeln!(requests, "{message}").expect("the server reads");
         message.get("id")?;
@@ -253,21 +265,22 @@ fn mcp() {
     assert!(answer.contains("here\\\\n"), "{answer}");
     // The server ends with its input.
     drop(requests);
-    assert!(server.wait().expect("it ends").success());
+    assert!(server.0.wait().expect("it ends").success());
 }
 
 fn served() {
     const TOKEN: &str = "a-token-of-a-test-0123456789";
     let sandboxes = project();
     let mut server = command(&sandboxes, &["serve", "--port", "0"]);
-    let mut server = server
+    let server = server
         .env("KOZE_TOKEN", TOKEN)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .expect("koze starts");
-    let mut messages = BufReader::new(server.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut server = Server(server);
+    let mut messages = BufReader::new(server.0.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
     let url = messages.find_map(|line| Some(line.strip_prefix("koze serve: http")?.to_owned()));
     let url = format!("http{}", url.expect("its URL"));
     let remote = |args: &[&str]| {
@@ -283,8 +296,6 @@ fn served() {
     remote(&["cp", "default:/home/user/d", "d"]);
     assert_eq!(sandboxes.read("d/x"), "x\n");
     assert_eq!(remote(&["exec", "default", "--", "cat", "d/x"]), "x\n");
-    server.kill().expect("it runs");
-    server.wait().expect("it ends");
 }
 
 fn refused() {
