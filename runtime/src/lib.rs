@@ -59,7 +59,7 @@ pub mod prelude {
 /// For generated code and macros only. Not covered by semantic versioning.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::request::SandboxRequest;
+    pub use crate::request::SandboxRequests;
     pub use crate::{ContainerClass, SandboxClass, binding};
     pub use serde;
     pub use serde_json;

@@ -1,6 +1,9 @@
-//! What the generated `worker.mjs` asks about a request of a sandbox whose policy has methods, paths or credentials. It passes JSON.
+//! What the generated `worker.mjs` asks about the requests of sandboxes whose policy has methods, paths or credentials. It passes JSON.
+//!
+//! JavaScript has one object for all requests, and names each by a number. It could not free an object for each: worker-build passes objects
+//! through proxies, which the registry of wasm-bindgen does not recognize.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use koze_core::egress::{
     Credential, Decision, Host, Key, Mask, Policy, Refused, RequestHead, StreamMask, environment, placeholder,
@@ -48,6 +51,44 @@ enum Decided {
     },
 }
 
+/// The requests of sandboxes that are in progress.
+#[derive(Debug, Default)]
+pub struct SandboxRequests {
+    next: u32,
+    open: HashMap<u32, SandboxRequest>,
+}
+
+impl SandboxRequests {
+    /// Begins a request, for the policy of a class, the ID of the sandbox's object, and the values of its credentials by name. Returns
+    /// its number, which is valid until [`close`](Self::close).
+    ///
+    /// # Errors
+    /// If the policy is not one of `worker.mjs`.
+    pub fn open(&mut self, policy: &str, sandbox: &str, values: &str) -> Result<u32> {
+        let request = SandboxRequest::new(policy, sandbox, values)?;
+        while self.open.contains_key(&self.next) {
+            self.next = self.next.wrapping_add(1);
+        }
+        self.open.insert(self.next, request);
+        Ok(self.next)
+    }
+
+    /// Returns a request.
+    ///
+    /// # Errors
+    /// If there is none with this number: the module was started again after a panic.
+    pub fn get(&mut self, number: u32) -> Result<&mut SandboxRequest> {
+        self.open.get_mut(&number).ok_or_else(|| {
+            Error::new(Code::Unavailable, "the Worker has lost this request of a sandbox: send it again")
+        })
+    }
+
+    /// Ends a request.
+    pub fn close(&mut self, number: u32) {
+        self.open.remove(&number);
+    }
+}
+
 /// One request of a sandbox, and its response.
 #[derive(Debug)]
 pub struct SandboxRequest {
@@ -58,11 +99,7 @@ pub struct SandboxRequest {
 }
 
 impl SandboxRequest {
-    /// Creates it for the policy of a class, the ID of the sandbox's object, and the values of its credentials by name.
-    ///
-    /// # Errors
-    /// If the policy is not one of `worker.mjs`.
-    pub fn new(policy: &str, sandbox: &str, values: &str) -> Result<Self> {
+    fn new(policy: &str, sandbox: &str, values: &str) -> Result<Self> {
         let declared: Declared = parse("a policy", policy)?;
         let mut values: BTreeMap<String, String> = parse("values", values)?;
         let profile = Profile {
@@ -237,6 +274,21 @@ mod tests {
             let text = decided["denied"]["text"].as_str().unwrap_or_default();
             assert!(text.contains(part) && (part.is_empty() == text.is_empty()), "{host}{target}: {decided}");
         }
+    }
+
+    #[test]
+    fn requests_have_numbers_of_their_own() {
+        let policy = r#"{"internet":true,"allowed_hosts":[],"denied_hosts":[],"credentials":[]}"#;
+        let mut requests = SandboxRequests::default();
+        let [first, second] = [(); 2].map(|()| requests.open(policy, "1", "{}").unwrap());
+        assert_ne!(first, second);
+        requests.close(first);
+        assert!(requests.get(second).is_ok());
+        assert!(requests.get(first).unwrap_err().message.contains("lost this request"));
+        let third = requests.open(policy, "1", "{}").unwrap();
+        assert_ne!(third, second);
+        requests.close(first);
+        requests.close(first);
     }
 
     #[test]

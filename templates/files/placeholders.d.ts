@@ -26,7 +26,7 @@ declare const __KOZE_BROWSERS__: string[];
 declare module "__KOZE_WORKER__" {
   const worker: ExportedHandler;
   export default worker;
-  export class KozeRequest {}
+  export class KozeRequests {}
 }
 
 declare module "__KOZE_MAIN__" {

@@ -5,40 +5,48 @@
 //! The requests of sandboxes whose policy has methods, paths or credentials. `worker.mjs` asks about each of them.
 
 use ::koze::Error;
-use ::koze::__private::SandboxRequest;
+use ::koze::__private::SandboxRequests;
 use ::koze::__private::worker::wasm_bindgen::{self, JsError, prelude::wasm_bindgen};
 
-/// One request of a sandbox, and its response.
+/// The requests of sandboxes, by number.
 #[wasm_bindgen(wasm_bindgen = ::koze::__private::worker::wasm_bindgen)]
-pub struct KozeRequest(SandboxRequest);
+pub struct KozeRequests(SandboxRequests);
 
 #[wasm_bindgen(wasm_bindgen = ::koze::__private::worker::wasm_bindgen)]
-impl KozeRequest {
+impl KozeRequests {
     #[wasm_bindgen(constructor)]
-    pub fn new(policy: &str, sandbox: &str, values: &str) -> Result<KozeRequest, JsError> {
-        SandboxRequest::new(policy, sandbox, values).map(KozeRequest).map_err(to_js)
+    pub fn new() -> KozeRequests {
+        KozeRequests(SandboxRequests::default())
     }
 
-    pub fn environment(&self) -> String {
-        self.0.environment()
+    pub fn open(&mut self, policy: &str, sandbox: &str, values: &str) -> Result<u32, JsError> {
+        self.0.open(policy, sandbox, values).map_err(to_js)
     }
 
-    pub fn decide(&mut self, head: &str) -> Result<String, JsError> {
-        self.0.decide(head).map_err(to_js)
+    pub fn environment(&mut self, number: u32) -> Result<String, JsError> {
+        self.0.get(number).map(|request| request.environment()).map_err(to_js)
+    }
+
+    pub fn decide(&mut self, number: u32, head: &str) -> Result<String, JsError> {
+        self.0.get(number).and_then(|request| request.decide(head)).map_err(to_js)
     }
 
     #[wasm_bindgen(js_name = maskHeader)]
-    pub fn mask_header(&self, value: &str) -> Option<String> {
-        self.0.mask_header(value)
+    pub fn mask_header(&mut self, number: u32, value: &str) -> Result<Option<String>, JsError> {
+        self.0.get(number).map(|request| request.mask_header(value)).map_err(to_js)
     }
 
     #[wasm_bindgen(js_name = maskPiece)]
-    pub fn mask_piece(&mut self, piece: &[u8]) -> Vec<u8> {
-        self.0.mask_piece(piece)
+    pub fn mask_piece(&mut self, number: u32, piece: &[u8]) -> Result<Vec<u8>, JsError> {
+        self.0.get(number).map(|request| request.mask_piece(piece)).map_err(to_js)
     }
 
-    pub fn finish(&mut self) -> Vec<u8> {
-        self.0.finish()
+    pub fn finish(&mut self, number: u32) -> Result<Vec<u8>, JsError> {
+        self.0.get(number).map(|request| request.finish()).map_err(to_js)
+    }
+
+    pub fn close(&mut self, number: u32) {
+        self.0.close(number);
     }
 }
 

@@ -21,8 +21,8 @@ import { PROGRAM as KozeGuest } from "./koze/koze-guest.mjs";
 import { DurableObject as KozeKept } from "cloudflare:workers";
 //#endregion
 //#region requests
-import { KozeRequest } from "__KOZE_WORKER__";
-import { Requests as KozeRequests } from "./koze/requests.mjs";
+import { KozeRequests } from "__KOZE_WORKER__";
+import { Requests } from "./koze/requests.mjs";
 //#endregion
 //#region egress
 import { ContainerProxy as KozeProxy } from "./koze/egress.mjs";
@@ -42,7 +42,7 @@ export { KozeScripts } from "./koze/script-object.mjs";
 //#region requests
 
 /** What decides about each request of the sandboxes whose policy has methods, paths or credentials. */
-const requests = new KozeRequests(/** @type {any} */ (KozeRequest), __KOZE_POLICIES__);
+const requests = new Requests(/** @type {any} */ (new KozeRequests()), __KOZE_POLICIES__);
 //#endregion
 //#region egress
 

@@ -20,7 +20,7 @@ fn a_worker_decides_about_each_request_if_the_policy_says_so() {
     built(&project);
     let entry = project.read("src/generated/worker.mjs");
     for part in [
-        "new KozeRequests(/** @type {any} */ (KozeRequest), { ShellSandbox: { internet: false, \
+        "new Requests(/** @type {any} */ (new KozeRequests()), { ShellSandbox: { internet: false, \
          allowed_hosts: [\"api.example.com\", \"GET docs.example.com/v1/**\"], denied_hosts: [\"DELETE api.example.com\"], \
          credentials: [{ name: \"API_KEY\", host: \"api.example.com\", placement: \"bearer\" }, \
          { name: \"DOCS\", host: \"GET docs.example.com/v1/**\", placement: { query: { key: \"key\" } } }] } })",

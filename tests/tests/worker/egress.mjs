@@ -99,36 +99,39 @@ assert.deepEqual(reported, [["1", "a.example:22"], ["1", "b.example:443"], ["1",
 const { Requests } = await import(pathToFileURL(requestsFile));
 let [asked, freed] = [[], 0];
 class Judge {
-  constructor(policy, sandbox, values) {
-    Object.assign(this, { policy: JSON.parse(policy), sandbox, values: JSON.parse(values), held: "" });
+  #open = new Map();
+  open(policy, sandbox, values) {
+    this.#open.set(asked.length, { policy: JSON.parse(policy), sandbox, values: JSON.parse(values), held: "" });
+    return asked.length;
   }
-  environment() {
-    return JSON.stringify({ KEY: `placeholder of ${this.sandbox}` });
+  environment(number) {
+    return JSON.stringify({ KEY: `placeholder of ${this.#open.get(number).sandbox}` });
   }
-  decide(text) {
+  decide(number, text) {
     const head = JSON.parse(text);
-    asked.push({ ...head, values: this.values });
+    asked.push({ ...head, values: this.#open.get(number).values });
     if (head.target === "/no") return JSON.stringify({ denied: { rule: "a rule", text: "not this one" } });
     const isPlain = head.target === "/plain";
     const headers = isPlain ? [] : [["authorization", "Bearer secret"]];
     return JSON.stringify({ sent: { target: `${head.target}?replaced`, headers, credentials: isPlain ? [] : ["KEY"], masks: !isPlain } });
   }
-  maskHeader(value) {
+  maskHeader(_, value) {
     return value.includes("secret") ? value.replace("secret", "******") : undefined;
   }
-  maskPiece(piece) {
-    this.held += new TextDecoder().decode(piece);
+  maskPiece(number, piece) {
+    this.#open.get(number).held += new TextDecoder().decode(piece);
     return new Uint8Array();
   }
-  finish() {
-    return new TextEncoder().encode(this.held.replaceAll("secret", "******"));
+  finish(number) {
+    return new TextEncoder().encode(this.#open.get(number).held.replaceAll("secret", "******"));
   }
-  free() {
+  close(number) {
+    assert.ok(this.#open.delete(number));
     freed++;
   }
 }
 const policy = { internet: false, allowed_hosts: ["a.example"], denied_hosts: [], credentials: [{ name: "KEY" }, { name: "UNSET" }, { name: "OTHER" }] };
-const requests = new Requests(Judge, { ShellSandbox: policy });
+const requests = new Requests(new Judge(), { ShellSandbox: policy });
 assert.deepEqual(requests.environment("ShellSandbox", "1"), { KEY: "placeholder of 1" });
 for (const other of ["OtherSandbox", "constructor", "__proto__"]) assert.deepEqual(requests.environment(other, "1"), {});
 globalThis.FixedLengthStream = class extends TransformStream {
@@ -146,6 +149,7 @@ const answers = {
       headers: [["x-echo", "a secret"], ["set-cookie", "a=secret"], ["set-cookie", "b=1"], ["content-length", "25"]],
     }),
   "/none?replaced": () => new Response(null, { status: 204, headers: { "x-echo": "secret" } }),
+  "/cut?replaced": () => new Response(new ReadableStream({ pull: (out) => out.error(new Error("cut")) })),
   "/gzip?replaced": () => new Response("compressed", { headers: { "content-encoding": "gzip" } }),
 };
 const env = { KEY: "secret", OTHER: { get: () => "a binding that is not a text" } };
@@ -174,6 +178,7 @@ for (const Gate of [KozeEgress, ContainerProxy]) {
   const compressed = await send("/gzip");
   assert.equal(compressed.status, 502);
   assert.match(await compressed.text(), /^a\.example:8443 compressed/);
+  await assert.rejects((await send("/cut")).text(), /cut/);
   assert.equal(freed, asked.length);
   const [head] = asked;
   assert.deepEqual([head.tls, head.host, head.port, head.method, head.target, head.values], [true, "a.example", 8443, "GET", "/no", { KEY: "secret" }]);
@@ -184,5 +189,5 @@ for (const Gate of [KozeEgress, ContainerProxy]) {
   const other = new Gate({ exports, props: { ...place, internet: false, enableInternet: false, className: "OtherSandbox" } });
   Object.assign(other, { env, requests });
   assert.equal((await other.fetch(new Request("http://a.example/no"))).status, 403);
-  assert.equal(asked.length, 5);
+  assert.equal(asked.length, 6);
 }

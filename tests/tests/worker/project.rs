@@ -15,7 +15,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The stub in place of the Rust Worker that worker-build would produce.
 pub(crate) const STUB: &str =
-    "export default { fetch() { return new Response(\"ok\"); } };\nexport class KozeRequest {}\n";
+    "export default { fetch() { return new Response(\"ok\"); } };\nexport class KozeRequests {}\n";
 
 /// A stand-in for worker-build, which would compile for minutes and download its tools: it is called in the same way,
 /// and copies what the test has prepared.

@@ -9,15 +9,16 @@
  * @typedef {{ internet: boolean, allowed_hosts: string[], denied_hosts: string[], credentials: { name: string, host: string, placement: unknown }[] }} Declared
  */
 /**
- * A request and its response, in the Rust Worker.
+ * The requests that are in progress, in the Rust Worker. Each has a number.
  *
  * @typedef {object} Judge
- * @property {() => string} environment returns the variables of the sandbox's programs
- * @property {(head: string) => string} decide
- * @property {(value: string) => string | undefined} maskHeader returns a header without values, if it has some
- * @property {(piece: Uint8Array) => Uint8Array} maskPiece returns what can be passed on
- * @property {() => Uint8Array} finish returns the rest of the body
- * @property {() => void} free
+ * @property {(policy: string, sandbox: string, values: string) => number} open
+ * @property {(number: number) => string} environment returns the variables of the sandbox's programs
+ * @property {(number: number, head: string) => string} decide
+ * @property {(number: number, value: string) => string | undefined} maskHeader returns a header of the response without values, if it has some
+ * @property {(number: number, piece: Uint8Array) => Uint8Array} maskPiece returns what can be passed on of the response's body
+ * @property {(number: number) => Uint8Array} finish returns the rest of the body
+ * @property {(number: number) => void} close
  */
 /**
  * What happens to a request.
@@ -28,26 +29,26 @@
  */
 
 export class Requests {
-  #Judge;
+  #judge;
   #policies;
 
   /**
-   * @param {new (policy: string, sandbox: string, values: string) => Judge} Judge
+   * @param {Judge} judge
    * @param {Record<string, Declared>} policies by class
    */
-  constructor(Judge, policies) {
-    this.#Judge = Judge;
+  constructor(judge, policies) {
+    this.#judge = judge;
     this.#policies = policies;
   }
 
   /** Returns the variables of a sandbox's programs. @param {string} className @param {string} sandbox the ID of its object */
   environment(className, sandbox) {
-    const judge = this.#judge(className, sandbox, {});
-    if (!judge) return {};
+    const number = this.#open(className, sandbox, {});
+    if (number === undefined) return {};
     try {
-      return /** @type {Record<string, string>} */ (JSON.parse(judge.environment()));
+      return /** @type {Record<string, string>} */ (JSON.parse(this.#judge.environment(number)));
     } finally {
-      judge.free();
+      this.#judge.close(number);
     }
   }
 
@@ -61,84 +62,96 @@ export class Requests {
    * @returns {Promise<Response | undefined>}
    */
   async answer({ className = "", containerId = "" }, request, env, refused) {
-    const judge = this.#judge(className, containerId, env);
-    if (!judge) return undefined;
-    const url = new URL(request.url);
+    const number = this.#open(className, containerId, env);
+    if (number === undefined) return undefined;
+    let isStreamed = false;
+    try {
+      const url = new URL(request.url);
+      const { denied, sent } = this.#decide(number, url, request);
+      if (denied) {
+        console.warn(`koze: egress refused, by ${denied.rule}: ${denied.text}`);
+        // First, so that the sandbox knows it when the program fails.
+        await refused();
+        return new Response(`${denied.text}\n`, { status: 403 });
+      }
+      if (!sent) throw new Error("the Rust Worker decided nothing: run `koze build`, then build it again");
+      // The program follows redirects itself, so that the new host is checked, too.
+      const passed = new Request(url.origin + sent.target, new Request(request, { redirect: "manual" }));
+      for (const [name, value] of sent.headers) passed.headers.set(name, value);
+      if (!sent.masks) return await fetch(passed);
+      // A compressed response could not be masked.
+      passed.headers.set("accept-encoding", "identity");
+      const response = await fetch(passed);
+      if (sent.credentials.length > 0 && encodingOf(response) !== "identity") {
+        await response.body?.cancel();
+        return new Response(compressed(url.host), { status: 502 });
+      }
+      const { status, webSocket, body } = response;
+      const headers = this.#masked(number, response.headers);
+      if (webSocket || !body) return new Response(null, { status, headers, webSocket });
+      isStreamed = true;
+      return new Response(this.#maskBody(number, response, body), { status, headers });
+    } finally {
+      if (!isStreamed) this.#judge.close(number);
+    }
+  }
+
+  /** @param {number} number @param {URL} url @param {Request} request @returns {Decided} */
+  #decide(number, url, { method, headers }) {
     const isTls = url.protocol === "https:";
     const head = {
       tls: isTls,
       host: url.hostname,
       port: Number(url.port) || (isTls ? 443 : 80),
-      method: request.method,
+      method,
       target: url.pathname + url.search,
-      headers: [...request.headers],
+      headers: [...headers],
     };
-    const { denied, sent } = /** @type {Decided} */ (JSON.parse(judge.decide(JSON.stringify(head))));
-    if (denied) {
-      judge.free();
-      console.warn(`koze: egress refused, by ${denied.rule}: ${denied.text}`);
-      // First, so that the sandbox knows it when the program fails.
-      await refused();
-      return new Response(`${denied.text}\n`, { status: 403 });
-    }
-    if (!sent) throw new Error("the Rust Worker decided nothing: run `koze build`, then build it again");
-    // The program follows redirects itself, so that the new host is checked, too.
-    const passed = new Request(url.origin + sent.target, new Request(request, { redirect: "manual" }));
-    for (const [name, value] of sent.headers) passed.headers.set(name, value);
-    if (!sent.masks) {
-      judge.free();
-      return fetch(passed);
-    }
-    // A compressed response could not be masked.
-    passed.headers.set("accept-encoding", "identity");
-    return masked(await fetch(passed), judge, sent.credentials.length > 0 ? url.host : undefined);
+    return JSON.parse(this.#judge.decide(number, JSON.stringify(head)));
+  }
+
+  /** Removes the values of credentials from headers. @param {number} number @param {Headers} headers */
+  #masked(number, headers) {
+    const all = new Headers();
+    for (const [name, value] of headers) all.append(name, this.#judge.maskHeader(number, value) ?? value);
+    return all;
+  }
+
+  /** Removes the values of credentials from a body, then ends the request. @param {number} number @param {Response} response @param {ReadableStream<Uint8Array>} body */
+  #maskBody(number, response, body) {
+    const length = Number(response.headers.get("content-length"));
+    // Nothing gets longer or shorter, unless the platform decodes it.
+    const isFixed = length > 0 && encodingOf(response) === "identity";
+    /** @type {Transformer<Uint8Array, Uint8Array>} */
+    const transformer = {
+      transform: (piece, out) => pass(this.#judge.maskPiece(number, piece), out),
+      flush: (out) => pass(this.#judge.finish(number), out),
+    };
+    const { readable, writable } = new TransformStream(transformer);
+    // The program or the server may stop in the middle, which both ends of the stream learn.
+    const close = () => this.#judge.close(number);
+    body.pipeTo(writable).then(close, close);
+    return isFixed ? readable.pipeThrough(new FixedLengthStream(length)) : readable;
   }
 
   /** @param {string} className @param {string} sandbox @param {unknown} env */
-  #judge(className, sandbox, env) {
+  #open(className, sandbox, env) {
     const policy = Object.hasOwn(this.#policies, className) ? this.#policies[className] : undefined;
     if (!policy) return undefined;
     const bindings = /** @type {Record<string, unknown>} */ (env);
     const values = policy.credentials.map(({ name }) => [name, bindings[name]]).filter(([, value]) => typeof value === "string");
-    return new this.#Judge(JSON.stringify(policy), sandbox, JSON.stringify(Object.fromEntries(values)));
+    return this.#judge.open(JSON.stringify(policy), sandbox, JSON.stringify(Object.fromEntries(values)));
   }
 }
 
-/**
- * Removes the values of credentials from a response.
- *
- * @param {Response} response
- * @param {Judge} judge
- * @param {string} [host] that of a request with a value in it
- */
-async function masked(response, judge, host) {
-  const encoding = response.headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
-  if (host !== undefined && encoding !== "identity") {
-    judge.free();
-    await response.body?.cancel();
-    const text = `${host} compressed its response to a request with a credential, although the request rules that out: koze cannot check that the response does not contain the value\n`;
-    return new Response(text, { status: 502 });
-  }
-  const headers = new Headers();
-  for (const [name, value] of response.headers) headers.append(name, judge.maskHeader(value) ?? value);
-  const { status, webSocket, body } = response;
-  if (webSocket || !body) {
-    judge.free();
-    return new Response(null, { status, headers, webSocket });
-  }
-  /** @type {Transformer<Uint8Array, Uint8Array>} */
-  const transformer = {
-    transform: (piece, out) => pass(judge.maskPiece(piece), out),
-    flush: (out) => {
-      pass(judge.finish(), out);
-      judge.free();
-    },
-  };
-  let content = body.pipeThrough(new TransformStream(transformer));
-  const length = headers.get("content-length");
-  // Nothing gets longer or shorter, unless the platform decodes it.
-  if (length && encoding === "identity") content = content.pipeThrough(new FixedLengthStream(Number(length)));
-  return new Response(content, { status, headers });
+/** @param {Response} response */
+function encodingOf(response) {
+  return response.headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
+}
+
+/** @param {string} host */
+function compressed(host) {
+  return `${host} compressed its response to a request with a credential, although the request rules that out: koze cannot check that the response does not contain the value\n`;
 }
 
 /** All of a piece may be the beginning of a value. @param {Uint8Array} piece @param {TransformStreamDefaultController<Uint8Array>} out */

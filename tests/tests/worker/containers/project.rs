@@ -233,9 +233,23 @@ pub(super) fn credentials_worker(engine: &Engine, host: &str, port: u16) -> Work
     forward_calls(&worker);
     let entry = worker.build_dir().join("index.js");
     let plain = fs_err::read_to_string(&entry).expect("the plain Worker");
-    fs_err::write(&entry, format!("export {{ KozeRequest }} from \"./rust.js\";\n{plain}")).expect("both");
+    fs_err::write(&entry, format!("{PROXIED}{plain}")).expect("both");
     worker
 }
+
+/// worker-build exports a class, and makes its objects, through proxies.
+const PROXIED: &str = r#"
+import { KozeRequests as Bare } from "./rust.js";
+const construct = (ctor, args) => {
+  const object = Reflect.construct(ctor, args);
+  const get = (_, name, self) => {
+    const value = Reflect.get(object, name, self);
+    return typeof value === "function" ? new Proxy(value, { apply: (method, self, args) => method.apply(self, args) }) : value;
+  };
+  return new Proxy({ object }, { get, set: (_, name, value, self) => Reflect.set(object, name, value, self) });
+};
+export const KozeRequests = new Proxy(Bare, { construct });
+"#;
 
 /// Runs the project with containers.
 pub(super) fn start<'w>(worker: &'w Worker, engine: &Engine) -> Dev<'w> {
