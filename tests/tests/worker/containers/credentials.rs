@@ -37,12 +37,20 @@ fn serve_echo(authority: &Authority) -> u16 {
 }
 
 fn echo(mut stream: impl Read + Write) {
-    let lines = BufReader::new(&mut stream).lines().map_while(Result::ok);
-    let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-    let length =
-        head.iter().find_map(|line| line.to_ascii_lowercase().strip_prefix("x-length: ")?.parse().ok());
+    let mut reader = BufReader::new(&mut stream);
+    let head: Vec<String> =
+        reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+    let number = |name: &str| -> usize {
+        let value = |line: &String| line.to_ascii_lowercase().strip_prefix(name)?.trim().parse().ok();
+        head.iter().find_map(value).unwrap_or(0)
+    };
+    let mut body = vec![0; number("content-length:")];
+    if reader.read_exact(&mut body).is_err() {
+        return;
+    }
     // The values of the test are in it, once in the head and once in the body.
-    let sent = head.join("\n") + &".".repeat(length.unwrap_or(0));
+    let sent =
+        format!("{}\n{}{}", head.join("\n"), String::from_utf8_lossy(&body), ".".repeat(number("x-length:")));
     let encoded = STANDARD.encode(head.join("\n"));
     let answer = format!(
         "HTTP/1.1 200 OK\r\nx-echo: {}\r\nx-code: {encoded}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{sent}",
@@ -74,13 +82,15 @@ fn credentials_are_sent_and_never_seen() {
         (answer["exitCode"].as_i64().unwrap_or(-1), text("stdout") + &text("stderr"))
     };
     // Sends lines of a request, and prints the response.
-    let send = |target: &str, headers: &str| {
+    let send_as = |method: &str, target: &str, headers: &str| {
         run(&format!(
-            "{{ printf 'GET %s HTTP/1.1\\r\\nHost: {API}:{port}\\r\\nConnection: close\\r\\n' \"{target}\"; \
+            "{{ printf '{method} %s HTTP/1.1\\r\\nHost: {API}:{port}\\r\\nConnection: close\\r\\n' \"{target}\"; \
              printf '%s\\r\\n' {headers} ''; sleep 2; }} | \
              openssl s_client -quiet -verify_return_error -servername {API} -verify_hostname {API} -connect {API}:443 2>/dev/null"
         ))
     };
+
+    let send = |target: &str, headers: &str| send_as("GET", target, headers);
 
     let (_, environment) = run("env; cat /proc/1/environ 2>/dev/null");
     assert!(environment.contains("API_KEY=koze_cred_") && !environment.contains(VALUE), "{environment}");
@@ -102,12 +112,19 @@ fn credentials_are_sent_and_never_seen() {
     );
     assert!(answer.len() < (1 << 20) + 1000 && !answer.contains(VALUE));
 
+    // Bodies are passed on, chunk by chunk, and not searched.
+    let with_body = "\"Authorization: Bearer $API_KEY\" 'Content-Length: 17' '' 'with $API_KEY too'";
+    let (_, answer) = send_as("POST", "/v1/items", with_body);
+    assert!(answer.contains("POST /v1/items") && answer.contains("with $API_KEY too"), "{answer}");
+    assert!(answer.contains(&stars) && !answer.contains(VALUE), "{answer}");
+
     // It goes nowhere else.
     for (target, headers, part) in [
         ("/v1/items", "\"X-Other: $API_KEY\"", "in the header `x-other`"),
         ("/v1/items?key=$API_KEY", "'A: b'", "in the URL"),
         ("/v1/items", "\"Authorization: Bearer $MAPS\"", "in the header `authorization`"),
         ("/other", "'A: b'", "`allowed_hosts` has only"),
+        ("/v1/items/%2e%2e/%2e%2e/other", "'A: b'", "`allowed_hosts` has only"),
         ("/v1/items", "\"Authorization: Bearer $UNSET\"", "`wrangler secret put UNSET`"),
     ] {
         let (_, answer) = send(target, headers);

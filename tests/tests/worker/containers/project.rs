@@ -221,7 +221,7 @@ pub(super) fn credentials_worker(engine: &Engine, host: &str, port: u16) -> Work
     let project = &worker.project;
     project.write("src/server/keyed.Dockerfile", format!("FROM {}\n", engine.base().0));
     let attributes = format!(
-        "allowed_hosts = [\"GET {host}:{port}/v1/**\", \"GET {host}:{port}/maps\"], \
+        "allowed_hosts = [\"{host}:{port}/v1/**\", \"GET {host}:{port}/maps\"], \
          credentials(API_KEY(host = \"{host}:{port}\"), UNSET(host = \"{host}:{port}\"), MAPS(host = \"{host}:{port}\", query = \"key\"))"
     );
     project.write("src/server/keyed.sandbox.rs", sandbox(&attributes, "KeyedSandbox"));
