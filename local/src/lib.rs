@@ -116,7 +116,7 @@ pub use self::sandbox::handles::{NewFile, TreePipe};
 use self::sandbox::image;
 pub use self::sandbox::image::is_of_sandbox;
 use self::sandbox::inner::{Inner, State};
-pub use self::sandbox::process::{Attached, AttachedStreams, LocalProcess};
+pub use self::sandbox::process::{Attached, LocalProcess};
 #[doc(inline)]
 pub use self::sandbox::programs::find_programs;
 use self::script::{Databases, Scripts};

@@ -8,6 +8,7 @@
 //! | `journal` | the journal of tool calls |
 //! | `egress` | the journal of the hosts that sandboxes reached |
 //! | `survey` | what people see of sandboxes |
+//! | `streams` | the standard streams of programs that another process has |
 //! | `archives` | the stream of a directory that a sandbox archives |
 //! | `connections` | the open connections of a listener |
 //! | `runtime` | the thread on which everything runs |
@@ -23,6 +24,7 @@ mod journal;
 pub mod runtime;
 mod secrets;
 mod store;
+mod streams;
 mod survey;
 
 pub use connections::{Connections, Proof};
@@ -31,4 +33,5 @@ pub use journal::{CallJournal, CallsQuery, SessionCalls, count_calls, read_calls
 pub use runtime::block_on;
 pub use secrets::{SecretInfo, Secrets};
 pub use store::{Database, SessionStore, Stores};
+pub use streams::AttachedStreams;
 pub use survey::{Measured, SandboxLimits, Surveyed};

@@ -27,6 +27,7 @@ pub fn shared(path: &str) -> Option<Vec<u8>> {
     let name = path.strip_prefix("src/generated/")?;
     let template = match name {
         ".gitattributes" => "gitattributes",
+        "requests.rs" => name,
         _ => name.strip_prefix("koze/").map(|_| name)?,
     };
     let template = fs::read_to_string(root().join("templates/files/generated").join(template)).ok()?;

@@ -19,6 +19,7 @@ mod list;
 mod local;
 mod migrate;
 mod new;
+mod pieces;
 mod process_table;
 mod programs;
 mod project;

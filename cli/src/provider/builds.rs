@@ -12,7 +12,8 @@ use koze_core::id::{SandboxId, SandboxName};
 use koze_core::provider::{Profile, Settings, Size};
 use koze_core::sandbox::process::{Process as _, Program};
 use koze_core::{Code, Error, Provider as _, Result, Sandbox as _, SessionId};
-use koze_local::{AttachedStreams, Local, LocalSandbox};
+use koze_local::{Local, LocalSandbox};
+use koze_state::AttachedStreams;
 use koze_state::block_on;
 
 use super::local::open_with_images;

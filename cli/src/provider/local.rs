@@ -188,14 +188,7 @@ impl MachineSandbox for LocalSandbox {
     type Attached = Attached;
 
     async fn attach(&self, program: Program) -> Result<(Attached, AttachedStreams)> {
-        let (attached, streams) = self.attach(program).await?;
-        let streams = match streams {
-            koze_local::AttachedStreams::Pipes { stdin, stdout, stderr } => {
-                AttachedStreams::Pipes { stdin, stdout, stderr }
-            }
-            koze_local::AttachedStreams::Terminal(terminal) => AttachedStreams::Terminal(terminal),
-        };
-        Ok((attached, streams))
+        self.attach(program).await
     }
 
     async fn recorded(&self) -> Result<Vec<ProcessInfo>> {

@@ -33,8 +33,8 @@ pub(crate) use self::local::{
     survey_sandboxes,
 };
 pub(crate) use koze_state::{
-    CallsQuery, Connections, Measured, Proof, Reached, Secrets, SessionCalls, Surveyed, archives, block_on,
-    count_calls, read_calls, read_egress,
+    AttachedStreams, CallsQuery, Connections, Measured, Proof, Reached, Secrets, SessionCalls, Surveyed,
+    archives, block_on, count_calls, read_calls, read_egress,
 };
 
 /// The variable for servers of a test, which sandboxes reach by name: `NAME=ADDRESS`, separated by commas. Only a program
@@ -96,22 +96,6 @@ pub(crate) trait MachineSandbox: Sandbox {
 
     /// Puts it to sleep, even if it is in use: its programs end, and its files stay.
     fn sleep(&self) -> impl Future<Output = Result<()>> + Send;
-}
-
-/// The caller's ends of a program's standard streams.
-#[derive(Debug)]
-pub enum AttachedStreams {
-    /// Three pipes.
-    Pipes {
-        /// The end to write its standard input to.
-        stdin: OwnedFd,
-        /// The end to read its standard output from.
-        stdout: OwnedFd,
-        /// The end to read its standard error from.
-        stderr: OwnedFd,
-    },
-    /// The outer side of its terminal.
-    Terminal(OwnedFd),
 }
 
 /// A program whose standard streams belong to the caller.

@@ -47,7 +47,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use koze_guest::message::{Answer, Request};
 
 use self::inner::{Inner, State};
-use self::process::{Attached, AttachedStreams, LocalProcess, start_attached};
+use self::process::{Attached, LocalProcess, start_attached};
 use self::running::Running;
 use crate::engine;
 use crate::errors::{destroyed_error, state_failed, unexpected_answer};
@@ -59,6 +59,7 @@ use koze_core::sandbox::{
     Place, ProcessId, ProcessInfo, Program, Sandbox, Search, Searched, Stat, Status, Write as How, rejected,
 };
 use koze_core::transfer::pieces;
+use koze_state::AttachedStreams;
 
 /// A sandbox on this machine. It stops when its last handle and its [`Local`](super::Local) are dropped; its files are
 /// kept.

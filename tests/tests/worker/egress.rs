@@ -1,5 +1,7 @@
 //! The egress policy of a Worker, tested without a Worker.
 
+use std::collections::BTreeSet;
+
 use koze_tests::{node_command, root, run};
 
 use crate::project::TIMEOUT;
@@ -17,6 +19,21 @@ fn a_policy_checks_hosts_ports_and_embedded_addresses() {
     node.arg(root().join("templates/files/generated/koze/requests.mjs"));
     let output = run(node, TIMEOUT);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Programs find the certificate authority through the same variables.
+#[test]
+fn local_sandboxes_and_containers_name_the_authority_in_the_same_variables() {
+    let names = |file: &str, list: &str| {
+        let text = fs_err::read_to_string(root().join(file)).expect(file);
+        let (_, rest) = text.split_once(list).expect(list);
+        let (list, _) = rest.split_once("];").expect("its end");
+        let names = list.split('"').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
+        assert!(names.len() > 5, "{names:?}");
+        names
+    };
+    let worker = names("templates/files/generated/koze/platform.mjs", "const AUTHORITIES = [");
+    assert_eq!(worker, names("local/src/network/egress/inspection.rs", "const TRUST: [&str; 9] = ["));
 }
 
 /// Programs get the same variables and the same text from both.

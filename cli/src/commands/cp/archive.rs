@@ -13,6 +13,7 @@ use koze_protocol::tar::{Entry, MAX_ENTRIES, What, end, padding, write_header};
 use walkdir::WalkDir;
 
 use super::host::failed;
+use crate::commands::pieces::Pieces;
 use crate::commands::untar;
 use crate::provider::archives;
 use crate::session::message::Way;
@@ -135,8 +136,8 @@ pub(super) fn unpack(path: &Path, from: impl Read + Send + 'static) -> Result<u6
     fs::create_dir(path).map_err(|error| failed(path, &error))?;
     let (sender, receiver) = mpsc::sync_channel(AHEAD);
     let reading: thread::JoinHandle<Result<Contents>> =
-        thread::spawn(move || archives::read(from, |piece| sender.send(piece).is_ok()));
-    let mut archive = tar::Archive::new(Pieces { receiver, piece: io::Cursor::default() });
+        thread::spawn(move || archives::read(from, |piece| sender.send(Ok(piece)).is_ok()));
+    let mut archive = tar::Archive::new(Pieces::new(receiver));
     let unpacked = untar::unpack(&mut archive, path);
     // What follows the end of the archive.
     let rest = unpacked.and_then(|()| io::copy(&mut archive.into_inner(), &mut io::sink()));
@@ -153,26 +154,5 @@ pub(super) fn unpack(path: &Path, from: impl Read + Send + 'static) -> Result<u6
         // If the stream broke off, its end says why.
         (Err(_), Err(error)) if error.code != Code::Unavailable => Err(error),
         (Err(error), _) => Err(failed(path, &error)),
-    }
-}
-
-/// Reads pieces that another thread has.
-struct Pieces {
-    receiver: mpsc::Receiver<Vec<u8>>,
-    piece: io::Cursor<Vec<u8>>,
-}
-
-impl Read for Pieces {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let read = self.piece.read(buffer)?;
-            if read > 0 || buffer.is_empty() {
-                return Ok(read);
-            }
-            match self.receiver.recv() {
-                Ok(piece) => self.piece = io::Cursor::new(piece),
-                Err(_) => return Ok(0),
-            }
-        }
     }
 }

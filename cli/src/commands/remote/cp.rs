@@ -15,6 +15,7 @@ use tempfile::{NamedTempFile, TempDir};
 
 use super::report_error;
 use crate::args;
+use crate::commands::pieces::Pieces;
 use crate::commands::sides::{self, Side, missing_name_error, target_path, within};
 use crate::commands::untar::unpack;
 
@@ -183,7 +184,8 @@ fn pack(directory: &Path) -> impl Read + 'static {
             let _ = sender.send(Err(error));
         }
     });
-    PieceReader { receiver, piece: io::Cursor::default() }
+    // An error cuts the body of the request off, and nothing is created then.
+    Pieces::new(receiver)
 }
 
 /// Sends what is written, in pieces.
@@ -197,27 +199,6 @@ impl io::Write for PieceWriter {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// Reads the pieces. An error cuts the body of the request off, and nothing is created then.
-struct PieceReader {
-    receiver: std::sync::mpsc::Receiver<io::Result<Vec<u8>>>,
-    piece: io::Cursor<Vec<u8>>,
-}
-
-impl Read for PieceReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let read = self.piece.read(buffer)?;
-            if read > 0 || buffer.is_empty() {
-                return Ok(read);
-            }
-            match self.receiver.recv() {
-                Ok(piece) => self.piece = io::Cursor::new(piece?),
-                Err(_) => return Ok(0),
-            }
-        }
     }
 }
 

@@ -16,29 +16,13 @@ use crate::sandbox::inner::Inner;
 use crate::sandbox::running::Running;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{ProcessId, Program, Stdio};
+use koze_state::AttachedStreams;
 
 /// The maximum number of attached programs of a sandbox.
 const MAX_ATTACHED: usize = 64;
 /// The capacity of the pipes of standard output and input, in bytes. With the default of 64 KiB, reader and writer would
 /// wait for each other more often.
 const PIPE: usize = 1 << 20;
-
-/// The caller's ends of a program's standard streams. They are pipes, or a terminal of the sandbox, that were created for
-/// this program; the program has only their other ends.
-#[derive(Debug)]
-pub enum AttachedStreams {
-    /// Three pipes.
-    Pipes {
-        /// The end to write its standard input to.
-        stdin: OwnedFd,
-        /// The end to read its standard output from.
-        stdout: OwnedFd,
-        /// The end to read its standard error from.
-        stderr: OwnedFd,
-    },
-    /// The outer side of its terminal.
-    Terminal(OwnedFd),
-}
 
 /// A program whose standard streams belong to the caller.
 #[derive(Debug)]

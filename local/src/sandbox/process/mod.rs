@@ -11,7 +11,7 @@ mod record;
 mod start;
 pub(crate) mod table;
 
+pub use self::attached::Attached;
 pub(super) use self::attached::start_attached;
-pub use self::attached::{Attached, AttachedStreams};
 pub(crate) use self::contexts::end_contexts;
 pub use self::handle::LocalProcess;
