@@ -74,7 +74,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "credentials",
         example: "credentials(API_KEY(host = \"api.example.com\"), GITHUB_TOKEN(host = \"github.com\", basic = \"x-access-token\"))",
-        meaning: "secrets that the sandbox's requests to a host carry, and that the sandbox does not have; only on this machine",
+        meaning: "secrets that the sandbox's requests to a host carry, and that the sandbox does not have",
     },
     Key {
         name: "tools",
