@@ -12,8 +12,8 @@ use koze_core::journal::UnmaskedCall;
 use koze_core::provider::{Info, Opened, Profile, Provider, ScriptProvider, Settings};
 use koze_core::script::Secrets as Values;
 use koze_core::tool::programs::Programs;
-use koze_core::workspace::{OpenLimits, WorkspaceSnapshots};
-use koze_core::{Code, Error, Profiles, Result, Session, SessionId};
+use koze_core::workspace::OpenLimits;
+use koze_core::{Code, Error, Profiles, Result, SessionId};
 use koze_engine::EngineSandbox;
 use koze_state::{CallJournal, SessionStore, Stores, runtime};
 
@@ -87,18 +87,12 @@ pub(crate) fn find_programs<'a>(profiles: impl IntoIterator<Item = &'a Profile>)
     Programs { images, ..Programs::default() }
 }
 
-/// Opens the snapshots of a workspace in the directory of a session. This starts no sandbox.
+/// Opens the directory of a session, for its store only.
 ///
 /// # Errors
-/// If the directory cannot be used, or the workspace has no snapshots.
-pub(crate) fn open_snapshots(
-    dir: &Path,
-    session: &SessionId,
-    profiles: &Profiles,
-    workspace: &str,
-) -> Result<WorkspaceSnapshots> {
-    let session = Session::new(Kept::new(dir)?, session.clone(), profiles.clone());
-    Ok(session.workspaces().snapshots(workspace)?)
+/// If the directory cannot be used.
+pub(super) fn open_directory(dir: &Path) -> Result<Base> {
+    Kept::new(dir)
 }
 
 /// Returns that the directory of a session has no sandboxes of namespaces.

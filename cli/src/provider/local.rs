@@ -10,8 +10,7 @@ use koze_core::provider::{Info, Profile};
 use koze_core::sandbox::Stat;
 use koze_core::sandbox::process::{ProcessInfo, Program};
 use koze_core::tool::programs::Programs;
-use koze_core::workspace::WorkspaceSnapshots;
-use koze_core::{Profiles, Result, Session, SessionId};
+use koze_core::{Profiles, Result, SessionId};
 use koze_image::Store;
 use koze_local::{Attached, Local, LocalProcess, LocalSandbox, NewFile};
 
@@ -91,18 +90,12 @@ pub(crate) fn serve_objects(dir: &Path, secrets: Secrets, session: SessionId) ->
     Objects::serve(open_with_images(dir)?.with_secrets(secrets), session)
 }
 
-/// Opens the snapshots of a workspace in the directory of a session. This starts no sandbox.
+/// Opens the directory of a session, for its store only.
 ///
 /// # Errors
-/// As [`Local::new`], and if the workspace has no snapshots.
-pub(crate) fn open_snapshots(
-    dir: &Path,
-    session: &SessionId,
-    profiles: &Profiles,
-    workspace: &str,
-) -> Result<WorkspaceSnapshots> {
-    let session = Session::new(Local::new(dir)?, session.clone(), profiles.clone());
-    Ok(session.workspaces().snapshots(workspace)?)
+/// As [`Local::new`].
+pub(super) fn open_directory(dir: &Path) -> Result<Base> {
+    Local::new(dir)
 }
 
 /// Returns whether the directory of a session has sandboxes of namespaces.

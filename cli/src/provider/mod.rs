@@ -15,11 +15,13 @@ mod local;
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 use futures_util::future::BoxFuture;
 use koze_core::sandbox::Stat;
 use koze_core::sandbox::process::{Process, ProcessInfo, Program};
-use koze_core::{Profiles, Provider, Result, Sandbox, SessionId};
+use koze_core::workspace::WorkspaceSnapshots;
+use koze_core::{Profiles, Provider, Result, Sandbox, Session, SessionId};
 
 #[cfg(namespaces)]
 pub(crate) use self::builds::{
@@ -29,8 +31,7 @@ pub(crate) use self::engine::{ENGINE_VARIABLES, EngineKind, has_containers, open
 #[cfg(namespaces)]
 pub(crate) use self::local::{Objects, init, serve_objects, trees};
 pub(crate) use self::local::{
-    default_engine, find_programs, has_namespaces, images_directory, list_sandboxes, open, open_snapshots,
-    survey_sandboxes,
+    default_engine, find_programs, has_namespaces, images_directory, list_sandboxes, open, survey_sandboxes,
 };
 pub(crate) use koze_state::{
     AttachedStreams, CallsQuery, Connections, Measured, Proof, Reached, Secrets, SessionCalls, Surveyed,
@@ -42,6 +43,20 @@ pub(crate) use koze_state::{
 pub(crate) const TEST_NAMES: &str = "KOZE_TESTING_NAMES";
 /// The variable for the directory of this user's images.
 pub(crate) const IMAGES: &str = "KOZE_IMAGES";
+
+/// Opens the snapshots of a workspace in the directory of a session. This starts no sandbox.
+///
+/// # Errors
+/// If the directory cannot be used, or the workspace has no snapshots.
+pub(crate) fn open_snapshots(
+    dir: &Path,
+    session: &SessionId,
+    profiles: &Profiles,
+    workspace: &str,
+) -> Result<WorkspaceSnapshots> {
+    let session = Session::new(local::open_directory(dir)?, session.clone(), profiles.clone());
+    Ok(session.workspaces().snapshots(workspace)?)
+}
 
 /// A provider whose sandboxes run in, or next to, this process.
 pub(crate) trait MachineProvider: Provider<Sandbox: MachineSandbox> + Clone {
