@@ -38,7 +38,8 @@ export class Requests {
    */
   constructor(judge, policies) {
     this.#judge = judge;
-    this.#policies = policies;
+    const text = (/** @type {Declared} */ policy) => ({ policy: JSON.stringify(policy), names: policy.credentials.map(({ name }) => name) });
+    this.#policies = new Map(Object.entries(policies).map(([name, policy]) => [name, text(policy)]));
   }
 
   /** Returns the variables of a sandbox's programs. @param {string} className @param {string} sandbox the ID of its object */
@@ -136,11 +137,11 @@ export class Requests {
 
   /** @param {string} className @param {string} sandbox @param {unknown} env */
   #open(className, sandbox, env) {
-    const policy = Object.hasOwn(this.#policies, className) ? this.#policies[className] : undefined;
-    if (!policy) return undefined;
+    const declared = this.#policies.get(className);
+    if (!declared) return undefined;
     const bindings = /** @type {Record<string, unknown>} */ (env);
-    const values = policy.credentials.map(({ name }) => [name, bindings[name]]).filter(([, value]) => typeof value === "string");
-    return this.#judge.open(JSON.stringify(policy), sandbox, JSON.stringify(Object.fromEntries(values)));
+    const values = declared.names.map((name) => [name, bindings[name]]).filter(([, value]) => typeof value === "string");
+    return this.#judge.open(declared.policy, sandbox, JSON.stringify(Object.fromEntries(values)));
   }
 }
 
