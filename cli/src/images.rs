@@ -21,7 +21,7 @@ use crate::write::input;
 
 use self::guest::{From, Guest};
 
-pub use offered::{credentials, offered, provided, serves};
+pub use offered::{declared_policy, offered, provided, serves};
 pub use recipe::Recipe;
 #[cfg(namespaces)]
 pub(crate) use recipe::readable_name;

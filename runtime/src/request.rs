@@ -6,20 +6,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use koze_core::egress::{
-    Credential, Decision, Host, Key, Mask, Policy, Refused, RequestHead, StreamMask, environment, placeholder,
+    Credential, Decision, DeclaredPolicy, Host, Key, Mask, Policy, Refused, RequestHead, StreamMask,
+    environment, placeholder,
 };
-use koze_core::provider::{Profile, Size};
 use koze_core::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
-
-/// The policy of a class, as `worker.mjs` has it.
-#[derive(Deserialize)]
-struct Declared {
-    internet: bool,
-    allowed_hosts: Vec<String>,
-    denied_hosts: Vec<String>,
-    credentials: Vec<Credential>,
-}
 
 /// The head of a request.
 #[derive(Deserialize)]
@@ -76,7 +67,7 @@ impl SandboxRequests {
     /// Returns a request.
     ///
     /// # Errors
-    /// If there is none with this number: the module was started again after a panic.
+    /// If no request has this number, because the module was restarted after a panic.
     pub fn get(&mut self, number: u32) -> Result<&mut SandboxRequest> {
         self.open.get_mut(&number).ok_or_else(|| {
             Error::new(Code::Unavailable, "the Worker has lost this request of a sandbox: send it again")
@@ -100,25 +91,18 @@ pub struct SandboxRequest {
 
 impl SandboxRequest {
     fn new(policy: &str, sandbox: &str, values: &str) -> Result<Self> {
-        let declared: Declared = parse("a policy", policy)?;
+        let declared: DeclaredPolicy = parse("a policy", policy)?;
         let mut values: BTreeMap<String, String> = parse("values", values)?;
-        let profile = Profile {
-            internet: declared.internet,
-            allowed_hosts: declared.allowed_hosts,
-            denied_hosts: declared.denied_hosts,
-            credentials: declared.credentials,
-            ..Profile::new("sandbox", "sandbox", Size { memory_mib: 0, disk_mb: 0 })
-        };
         let key = |Credential { name, .. }: &Credential| Key {
             name: name.clone(),
             // Nobody outside of the sandbox replaces it, so it need not be a secret.
             placeholder: placeholder(&[], sandbox, name),
             value: values.remove(name),
         };
-        let keys = profile.credentials.iter().map(key).collect();
+        let keys = declared.credentials.iter().map(key).collect();
         let mask = Mask::default();
         Ok(SandboxRequest {
-            policy: Policy::of_sandbox(&profile)?,
+            policy: Policy::of_declared(&declared)?,
             keys,
             body: StreamMask::new(mask.clone()),
             mask,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use koze_core::Result;
-use koze_core::egress::{Credential, Decision, Host, Key, Policy, RequestHead};
+use koze_core::egress::{Credential, Decision, DeclaredPolicy, Host, Key, Policy, RequestHead};
 use koze_core::provider::Profile;
 use serde_json::{Value, json};
 
@@ -94,13 +94,9 @@ fn policy_text(profile: &Profile) -> String {
 }
 
 fn policy_json(profile: &Profile) -> Value {
-    json!({
-        "sandbox": profile.name,
-        "internet": profile.internet,
-        "allowed_hosts": profile.allowed_hosts,
-        "denied_hosts": profile.denied_hosts,
-        "credentials": profile.credentials,
-    })
+    let mut policy = json!(DeclaredPolicy::from(profile));
+    policy["sandbox"] = json!(profile.name);
+    policy
 }
 
 /// A request, as a URL says it.
@@ -152,7 +148,7 @@ struct Explained {
 
 fn explain(profile: &Profile, request: &Request) -> Result<Explained> {
     let Request { tls, host, port, method, target } = request;
-    let policy = Policy::of_sandbox(profile)?;
+    let policy = Policy::of_declared(&profile.into())?;
     let head = RequestHead { tls: *tls, host, port: *port, method, target, headers: Vec::new() };
     let decided = policy.judge(host, *port).map(|rule| (rule, policy.decide(&head, &[])));
     let mut explained = Explained {

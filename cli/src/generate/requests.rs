@@ -5,7 +5,7 @@ use koze_model::Sandbox;
 use koze_templates::REQUESTS_MODULE;
 use serde_json::{Map, Value, json};
 
-use crate::images::credentials;
+use crate::images::declared_policy;
 use crate::write::Content;
 
 /// The module of the Rust Worker that decides about requests.
@@ -22,21 +22,9 @@ pub(super) fn reads_requests(sandbox: &Sandbox) -> bool {
 
 /// Returns the policies by class.
 pub(super) fn policies(sandboxes: &[Sandbox]) -> Value {
-    let policy = |sandbox: &Sandbox| {
-        let attributes = &sandbox.attributes;
-        let allowed = attributes.allowed_hosts.as_ref().map(|hosts| &hosts.value);
-        // In the attribute, an empty list allows no host. Here, an empty list means that there is no list.
-        let internet = attributes.internet.as_ref().is_some_and(|internet| internet.value)
-            && allowed.is_none_or(|allowed| !allowed.is_empty());
-        json!({
-            "internet": internet,
-            "allowed_hosts": allowed.cloned().unwrap_or_default(),
-            "denied_hosts": attributes.denied_hosts.as_ref().map(|hosts| hosts.value.clone()).unwrap_or_default(),
-            "credentials": credentials(sandbox),
-        })
-    };
     let read = sandboxes.iter().filter(|sandbox| reads_requests(sandbox));
-    Value::Object(read.map(|sandbox| (sandbox.class.value.clone(), policy(sandbox))).collect::<Map<_, _>>())
+    let policy = |sandbox: &Sandbox| (sandbox.class.value.clone(), json!(declared_policy(sandbox)));
+    Value::Object(read.map(policy).collect::<Map<_, _>>())
 }
 
 /// Returns the module, if a sandbox needs it.

@@ -1,7 +1,7 @@
 //! The images that agents may name: those of the sandboxes that serve agents.
 
 use koze_core::Profiles;
-use koze_core::egress::{Credential, Placement};
+use koze_core::egress::{Credential, DeclaredPolicy, Placement};
 use koze_core::provider::{NamedSize, Profile, Size};
 use koze_core::workspace::{self, CodeConfig, Language, ShellConfig, SnapshotConfig, WorkspaceConfig};
 use koze_model::{Family, Sandbox, Spanned, attrs, instance};
@@ -90,8 +90,7 @@ fn max_instances(sandbox: &Sandbox) -> Option<u32> {
     sandbox.attributes.max_instances.as_ref().map(|most| most.value)
 }
 
-/// Returns the credentials of a sandbox.
-pub fn credentials(sandbox: &Sandbox) -> Vec<Credential> {
+fn credentials(sandbox: &Sandbox) -> Vec<Credential> {
     let credential = |declared: &attrs::Credential| {
         let placement = match declared.placement.clone() {
             attrs::Placement::Bearer => Placement::Bearer,
@@ -104,20 +103,31 @@ pub fn credentials(sandbox: &Sandbox) -> Vec<Credential> {
     sandbox.attributes.credentials.iter().flat_map(|all| &all.value).map(credential).collect()
 }
 
-/// Converts the image of a sandbox and its attribute to the type that sandbox providers take.
-pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
+/// Returns the egress policy of a sandbox.
+pub fn declared_policy(sandbox: &Sandbox) -> DeclaredPolicy {
     let attributes = &sandbox.attributes;
-    let instance::Size { memory_mib, disk_mb } = attributes.size();
-    let hosts = |list: &Option<koze_model::Spanned<Vec<String>>>| {
-        list.as_ref().map_or_else(Vec::new, |list| list.value.clone())
-    };
-    // In the attribute, an empty list allows no hosts. For a provider, an empty list means that there is no allowlist.
+    let hosts =
+        |list: &Option<Spanned<Vec<String>>>| list.as_ref().map_or_else(Vec::new, |list| list.value.clone());
+    // In the attribute, an empty list allows no hosts. In a policy, an empty list means that there is no allowlist.
     let none = attributes.allowed_hosts.as_ref().is_some_and(|allowed| allowed.value.is_empty());
-    Profile {
+    DeclaredPolicy {
         internet: !none && attributes.internet.as_ref().is_some_and(|internet| internet.value),
         allowed_hosts: hosts(&attributes.allowed_hosts),
         denied_hosts: hosts(&attributes.denied_hosts),
         credentials: credentials(sandbox),
+    }
+}
+
+/// Converts the image of a sandbox and its attribute to the type that sandbox providers take.
+pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
+    let attributes = &sandbox.attributes;
+    let instance::Size { memory_mib, disk_mb } = attributes.size();
+    let DeclaredPolicy { internet, allowed_hosts, denied_hosts, credentials } = declared_policy(sandbox);
+    Profile {
+        internet,
+        allowed_hosts,
+        denied_hosts,
+        credentials,
         env: attributes.env_vars.clone(),
         sleep_after: attributes.idle(),
         sizes: named_sizes(sandbox),

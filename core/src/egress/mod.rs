@@ -23,5 +23,5 @@ pub use self::credential::{Credential, Key, Placement, environment, placeholder}
 pub use self::decide::{Decision, MIN_VALUE, RequestHead};
 pub use self::host::Host;
 pub use self::mask::{Mask, StreamMask};
-pub use self::policy::{Policy, Refused, Subject};
+pub use self::policy::{DeclaredPolicy, Policy, Refused, Subject};
 pub use self::rule::Rule;

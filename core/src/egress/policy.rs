@@ -10,6 +10,30 @@ use crate::error::{self, Code, Error};
 use crate::provider::Profile;
 use crate::script::Egress;
 
+/// A policy as it is declared. An empty `allowed_hosts` means that there is no such list.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct DeclaredPolicy {
+    /// Whether any host is allowed if `allowed_hosts` is empty.
+    pub internet: bool,
+    /// The hosts and requests that are allowed.
+    pub allowed_hosts: Vec<String>,
+    /// The hosts and requests that are denied.
+    pub denied_hosts: Vec<String>,
+    /// The credentials of requests.
+    pub credentials: Vec<Credential>,
+}
+
+impl From<&Profile> for DeclaredPolicy {
+    fn from(profile: &Profile) -> Self {
+        DeclaredPolicy {
+            internet: profile.internet,
+            allowed_hosts: profile.allowed_hosts.clone(),
+            denied_hosts: profile.denied_hosts.clone(),
+            credentials: profile.credentials.clone(),
+        }
+    }
+}
+
 /// The policy of a profile, with the same meaning as for its class in a Worker: denied hosts are denied, and allowed
 /// hosts can be reached even if internet access is off.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,17 +79,18 @@ impl Policy {
     /// [`Code::InvalidInput`] if an entry is invalid, because it would neither match nor
     /// deny anything.
     pub fn of(profile: &Profile) -> error::Result<Option<Self>> {
-        let policy = Self::of_sandbox(profile)?;
+        let policy = Self::of_declared(&profile.into())?;
         Ok((!policy.is_off()).then_some(policy))
     }
 
-    /// The same, also if it allows no egress.
+    /// Returns the policy that a sandbox declares, also if it allows no egress.
     ///
     /// # Errors
     /// As [`Policy::of`].
-    pub fn of_sandbox(profile: &Profile) -> error::Result<Self> {
-        let policy = Self::new(profile.internet, &profile.allowed_hosts, &profile.denied_hosts, &SANDBOX)?;
-        let credentials = profile.credentials.iter().map(Declared::parse).collect::<error::Result<_>>()?;
+    pub fn of_declared(declared: &DeclaredPolicy) -> error::Result<Self> {
+        let DeclaredPolicy { internet, allowed_hosts, denied_hosts, credentials } = declared;
+        let policy = Self::new(*internet, allowed_hosts, denied_hosts, &SANDBOX)?;
+        let credentials = credentials.iter().map(Declared::parse).collect::<error::Result<_>>()?;
         Ok(Policy { credentials, ..policy })
     }
 
