@@ -24,6 +24,12 @@ pub fn is_credential_header(text: &str) -> bool {
         && !text.starts_with("proxy-")
 }
 
+/// Returns whether a text can be a region or a service in a signature of AWS.
+pub fn is_aws_name(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
 /// Returns whether a text needs no encoding in a query or before the colon of `Basic`.
 pub fn is_unreserved_word(text: &str) -> bool {
     (1..=64).contains(&text.len())

@@ -30,7 +30,7 @@ pub const PLATFORM_IMAGE: &str = "cloudflare/debian-trixie";
 
 pub use change::Change;
 pub use code::Code;
-pub use credential::{is_credential_header, is_unreserved_word};
+pub use credential::{is_aws_name, is_credential_header, is_unreserved_word};
 pub use family::Family;
 pub use files::{Entry, Kind, Misfit, Place, Stat};
 pub use request_pattern::RequestPattern;

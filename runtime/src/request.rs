@@ -21,6 +21,9 @@ struct Head {
     method: String,
     target: String,
     headers: Vec<(String, String)>,
+    /// The SHA-256 of the body in hexadecimal, if it has been read.
+    #[serde(default)]
+    body_sha256: Option<String>,
 }
 
 /// What happens to a request.
@@ -29,6 +32,8 @@ struct Head {
 enum Decided {
     /// It is answered with this text.
     Denied { rule: String, text: String },
+    /// Its signature covers its body, so it is decided about once more with `body_sha256`.
+    ReadBody,
     /// It is sent, with these changes.
     Sent {
         /// The path and the query.
@@ -142,10 +147,12 @@ impl SandboxRequest {
             method: &head.method,
             target: &head.target,
             headers: headers.collect(),
+            body_sha256: head.body_sha256.as_deref(),
         };
         let masks = !self.mask.is_empty();
         match self.policy.decide(&asked, &self.keys) {
             Decision::Deny(refused) => Err(refused),
+            Decision::ReadBody => Ok(Decided::ReadBody),
             Decision::Allow { .. } => {
                 Ok(Decided::Sent { target: head.target, headers: Vec::new(), credentials: Vec::new(), masks })
             }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use koze_core::Result;
-use koze_core::egress::{Credential, Decision, DeclaredPolicy, Host, Key, Policy, RequestHead};
+use koze_core::egress::{Credential, Decision, DeclaredPolicy, Host, Policy, RequestHead};
 use koze_core::provider::Profile;
 use serde_json::{Value, json};
 
@@ -149,7 +149,8 @@ struct Explained {
 fn explain(profile: &Profile, request: &Request) -> Result<Explained> {
     let Request { tls, host, port, method, target } = request;
     let policy = Policy::of_declared(&profile.into())?;
-    let head = RequestHead { tls: *tls, host, port: *port, method, target, headers: Vec::new() };
+    let head =
+        RequestHead { tls: *tls, host, port: *port, method, target, headers: Vec::new(), body_sha256: None };
     let decided = policy.judge(host, *port).map(|rule| (rule, policy.decide(&head, &[])));
     let mut explained = Explained {
         sandbox: profile.name.clone(),
@@ -164,30 +165,18 @@ fn explain(profile: &Profile, request: &Request) -> Result<Explained> {
             explained.rule = refused.rule;
             explained.why = refused.text;
         }
+        // Without headers, a request has no signature that covers its body.
+        Ok((_, Decision::ReadBody)) => unreachable!("a request without headers"),
         Ok((of_host, Decision::Allow { rule } | Decision::Replace { rule, .. })) => {
             explained.allowed = true;
             explained.rule = if rule.is_empty() { of_host } else { rule };
-            explained.credentials = carried(&policy, profile, &head);
+            let carried = policy.credentials_for(&head);
+            explained.credentials = carried
+                .map(|credential| (credential.name.clone(), credential.placement.to_string()))
+                .collect();
         }
     }
     Ok(explained)
-}
-
-/// Returns the credentials that a request may carry: those whose placeholder would be replaced in it.
-fn carried(policy: &Policy, profile: &Profile, head: &RequestHead<'_>) -> Vec<(String, String)> {
-    let mut all = Vec::new();
-    for Credential { name, placement, .. } in &profile.credentials {
-        let (placeholder, value) = ("koze_cred_explained", "an-example");
-        let key =
-            Key { name: name.clone(), placeholder: placeholder.to_owned(), value: Some(value.to_owned()) };
-        let (header, target) = placement.example(head.target, placeholder);
-        let headers = header.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-        let trial = RequestHead { target: &target, headers, ..head.clone() };
-        if let Decision::Replace { .. } = policy.decide(&trial, &[key]) {
-            all.push((name.clone(), placement.to_string()));
-        }
-    }
-    all
 }
 
 impl Explained {

@@ -164,6 +164,9 @@ fn credential_expression(Credential { name, host, placement }: &Credential) -> S
         Placement::Basic { user } => format!("Basic {{ user: {user:?}.into() }}"),
         Placement::Header { name } => format!("Header {{ name: {name:?}.into() }}"),
         Placement::Query { key } => format!("Query {{ key: {key:?}.into() }}"),
+        Placement::Sigv4 { region, service } => {
+            format!("Sigv4 {{ region: {region:?}.into(), service: {service:?}.into() }}")
+        }
     };
     format!(
         "::koze::provider::Credential {{ name: {name:?}.into(), host: {host:?}.into(), placement: ::koze::provider::Placement::{placement} }}"

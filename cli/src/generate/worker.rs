@@ -52,8 +52,9 @@ pub(super) fn render(
     let [classes, native, services] =
         [Base::Sdk, Base::Native, Base::Service].map(|base| of(base).map(class_fill).collect::<Vec<Fill>>());
     let uses = |backend| of(Base::Native).any(|sandbox| sandbox.attributes.backend() == backend);
-    let has_proxy = of(Base::Sdk).any(has_policy);
-    let has_gate = of(Base::Native).chain(of(Base::Service)).any(has_policy);
+    let has_proxy = of(Base::Sdk).any(|sandbox| sandbox.attributes.has_egress_policy());
+    let has_gate =
+        of(Base::Native).chain(of(Base::Service)).any(|sandbox| sandbox.attributes.has_egress_policy());
     let kept: Vec<Fill> = kept
         .iter()
         .map(|class| Fill { holes: vec![("__KOZE_KEPT__", (*class).to_owned())], regions: Vec::new() })
@@ -123,7 +124,7 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
     if uses(Base::Native) || uses(Base::Service) {
         files.push(("platform.mjs", PLATFORM));
     }
-    if scripts || sandboxes.iter().any(has_policy) {
+    if scripts || sandboxes.iter().any(|sandbox| sandbox.attributes.has_egress_policy()) {
         files.extend([("egress.mjs", EGRESS), ("egress.d.mts", EGRESS_TYPES)]);
     }
     if sandboxes.iter().any(reads_requests) {
@@ -144,14 +145,6 @@ pub(super) fn bases(sandboxes: &[Sandbox], scripts: bool) -> Vec<(&'static str, 
 pub(super) fn registry() -> [(&'static str, Content); 2] {
     [("sessions.mjs", SESSIONS), ("sessions.d.mts", SESSIONS_TYPES)]
         .map(|(name, text)| (name, constant_content(text)))
-}
-
-/// Returns whether a sandbox has an egress policy, which requires intercepting its traffic.
-fn has_policy(sandbox: &Sandbox) -> bool {
-    let attributes = &sandbox.attributes;
-    attributes.allowed_hosts.is_some()
-        || attributes.denied_hosts.is_some()
-        || attributes.credentials.is_some()
 }
 
 /// Returns whether containers of a sandbox may start without koze's guest, or with an older one on a saved disk, so that the
@@ -265,10 +258,11 @@ fn class_fill(sandbox: &Sandbox) -> Fill {
     if let Some(sleep) = &attributes.sleep_after {
         part("sleep_after", "__KOZE_SLEEP_AFTER__", json!(sleep.value));
     }
-    if let Some(hosts) = &attributes.allowed_hosts {
-        part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", json!(hosts.value));
+    let allowlist = attributes.allowlist();
+    let no_lists = allowlist.is_none() && attributes.credentials.is_some();
+    if let Some(hosts) = allowlist {
+        part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", json!(hosts));
     }
-    let no_lists = attributes.allowed_hosts.is_none() && attributes.credentials.is_some();
     let denied = attributes.denied_hosts.as_ref().map(|hosts| hosts.value.clone());
     // Requests are intercepted if there is a list.
     if let Some(hosts) = denied.or_else(|| no_lists.then(Vec::new)) {
@@ -278,7 +272,7 @@ fn class_fill(sandbox: &Sandbox) -> Fill {
         fill.regions.push("env_vars");
         fill.holes.push(("__KOZE_ENV_VARS__", vars));
     }
-    if has_policy(sandbox) {
+    if sandbox.attributes.has_egress_policy() {
         fill.regions.push("egress");
     }
     match sandbox.kind() {

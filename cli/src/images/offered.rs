@@ -97,6 +97,7 @@ fn credentials(sandbox: &Sandbox) -> Vec<Credential> {
             attrs::Placement::Basic(user) => Placement::Basic { user },
             attrs::Placement::Header(name) => Placement::Header { name },
             attrs::Placement::Query(key) => Placement::Query { key },
+            attrs::Placement::Sigv4 { region, service } => Placement::Sigv4 { region, service },
         };
         Credential { name: declared.name.clone(), host: declared.host.value.clone(), placement }
     };
@@ -106,14 +107,13 @@ fn credentials(sandbox: &Sandbox) -> Vec<Credential> {
 /// Returns the egress policy of a sandbox.
 pub fn declared_policy(sandbox: &Sandbox) -> DeclaredPolicy {
     let attributes = &sandbox.attributes;
-    let hosts =
-        |list: &Option<Spanned<Vec<String>>>| list.as_ref().map_or_else(Vec::new, |list| list.value.clone());
+    let allowlist = attributes.allowlist();
     // In the attribute, an empty list allows no hosts. In a policy, an empty list means that there is no allowlist.
-    let none = attributes.allowed_hosts.as_ref().is_some_and(|allowed| allowed.value.is_empty());
+    let none = allowlist.as_ref().is_some_and(Vec::is_empty);
     DeclaredPolicy {
         internet: !none && attributes.internet.as_ref().is_some_and(|internet| internet.value),
-        allowed_hosts: hosts(&attributes.allowed_hosts),
-        denied_hosts: hosts(&attributes.denied_hosts),
+        allowed_hosts: allowlist.unwrap_or_default(),
+        denied_hosts: attributes.denied_hosts.as_ref().map_or_else(Vec::new, |denied| denied.value.clone()),
         credentials: credentials(sandbox),
     }
 }

@@ -76,9 +76,7 @@ const INTERCEPTION: &str = "2026-04-21";
 /// Checks the compatibility date: an egress policy is enforced only if traffic is intercepted. Environments inherit the
 /// date of the top level.
 fn check_date(inputs: &Inputs, level: &Level, findings: &mut Findings) {
-    let policy = inputs.sandboxes.list.iter().any(|sandbox| {
-        sandbox.attributes.allowed_hosts.is_some() || sandbox.attributes.denied_hosts.is_some()
-    });
+    let policy = inputs.sandboxes.list.iter().any(|sandbox| sandbox.attributes.has_egress_policy());
     let date = level.scope.get("compatibility_date").and_then(|date| date.as_str());
     if !policy || (level.scope.environment.is_some() && date.is_none()) {
         return;

@@ -4,9 +4,10 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use koze_protocol::{is_credential_header, is_unreserved_word};
+use koze_protocol::{is_aws_name, is_credential_header, is_unreserved_word};
 use sha2::{Digest as _, Sha256};
 
+use super::decide::RequestHead;
 use super::host::Host;
 use super::mask::to_hex;
 use super::policy::Policy;
@@ -65,6 +66,13 @@ pub enum Placement {
         /// The name of the parameter.
         key: String,
     },
+    /// The signature of AWS (Signature Version 4) in `Authorization`. The value is `ACCESS_KEY_ID:SECRET_ACCESS_KEY`.
+    Sigv4 {
+        /// The region: `eu-central-1`.
+        region: String,
+        /// The service, as AWS names it in signatures: `s3`.
+        service: String,
+    },
 }
 
 impl fmt::Display for Placement {
@@ -74,22 +82,8 @@ impl fmt::Display for Placement {
             Placement::Basic { user } => write!(f, "`Authorization: Basic` with the user `{user}`"),
             Placement::Header { name } => write!(f, "the header `{name}`"),
             Placement::Query { key } => write!(f, "the parameter `{key}` of the query"),
-        }
-    }
-}
-
-impl Placement {
-    /// Returns the header and the target of a request with this placeholder in its place.
-    pub fn example(&self, target: &str, placeholder: &str) -> (Option<(String, String)>, String) {
-        let header = |name: &str, value: String| (Some((name.to_owned(), value)), target.to_owned());
-        match self {
-            Placement::Bearer | Placement::Basic { .. } => {
-                header("authorization", format!("Bearer {placeholder}"))
-            }
-            Placement::Header { name } => header(name, placeholder.to_owned()),
-            Placement::Query { key } => {
-                let and = if target.contains('?') { '&' } else { '?' };
-                (None, format!("{target}{and}{key}={placeholder}"))
+            Placement::Sigv4 { region, service } => {
+                write!(f, "the signature of AWS for `{service}` in `{region}`")
             }
         }
     }
@@ -115,6 +109,8 @@ impl Declared {
             Placement::Basic { user } if !is_unreserved_word(user) => return invalid("user", user),
             Placement::Header { name } if !is_credential_header(name) => return invalid("header", name),
             Placement::Query { key } if !is_unreserved_word(key) => return invalid("parameter", key),
+            Placement::Sigv4 { region, .. } if !is_aws_name(region) => return invalid("region", region),
+            Placement::Sigv4 { service, .. } if !is_aws_name(service) => return invalid("service", service),
             _ => {}
         }
         Ok(Declared { credential: credential.clone(), rule: Rule::parse(&credential.host)? })
@@ -124,11 +120,16 @@ impl Declared {
     pub(super) fn covers(&self, host: &Host, port: u16) -> bool {
         self.rule.names(host) && self.rule.port().unwrap_or(HTTPS) == port
     }
+
+    /// Returns whether it is for a request, whose path is in its normal form.
+    pub(super) fn is_for(&self, head: &RequestHead<'_>, path: Option<&str>) -> bool {
+        head.tls && self.covers(head.host, head.port) && self.rule.matches_request(head.method, path)
+    }
 }
 
-/// Returns the environment variables of a sandbox with these keys: the placeholders, and a configuration with which git sends those of `basic`
-/// to their hosts, because it would ask for a password otherwise. A host with `*.` or a path is left out, because such a header would go to
-/// other hosts or paths, too.
+/// Returns the environment variables of a sandbox with these keys: the placeholders, those that AWS's programs read, and a configuration
+/// with which git sends those of `basic` to their hosts, because it would ask for a password otherwise. A host with `*.` or a path is left
+/// out, because such a header would go to other hosts or paths, too.
 pub fn environment(policy: &Policy, keys: &[Key]) -> Vec<(String, String)> {
     let header = |(declared, key): (&Declared, &Key)| {
         let Placement::Basic { user } = &declared.credential.placement else { return None };
@@ -147,7 +148,25 @@ pub fn environment(policy: &Policy, keys: &[Key]) -> Vec<(String, String)> {
         all.push((format!("GIT_CONFIG_KEY_{at}"), key));
         all.push((format!("GIT_CONFIG_VALUE_{at}"), value));
     }
+    all.extend(aws_environment(policy, keys));
     all
+}
+
+/// Returns the variables with the first credential of AWS.
+fn aws_environment(policy: &Policy, keys: &[Key]) -> Vec<(String, String)> {
+    let first = policy.declared_keys(keys).find_map(|(declared, key)| match &declared.credential.placement {
+        Placement::Sigv4 { region, .. } => Some((&key.placeholder, region)),
+        _ => None,
+    });
+    let Some((placeholder, region)) = first else { return Vec::new() };
+    [
+        ("AWS_ACCESS_KEY_ID", placeholder),
+        ("AWS_SECRET_ACCESS_KEY", placeholder),
+        ("AWS_REGION", region),
+        ("AWS_DEFAULT_REGION", region),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.clone()))
+    .into()
 }
 
 fn is_variable(text: &str) -> bool {

@@ -4,10 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 
-use super::credential::{Declared, Key, Placement};
+use super::credential::{Credential, Declared, Key, Placement};
 use super::host::Host;
 use super::path::normalize_path;
 use super::policy::{Policy, Refused};
+use super::sigv4::{AccessKey, BODY_HASH, Signature, Unsigned};
 
 /// The fewest characters of a value. A shorter one occurs in ordinary text, so that responses could not be masked.
 pub const MIN_VALUE: usize = 8;
@@ -30,6 +31,16 @@ pub struct RequestHead<'a> {
     pub target: &'a str,
     /// The headers, with lowercase names.
     pub headers: Vec<(&'a str, &'a [u8])>,
+    /// The SHA-256 of the body in hexadecimal, if it has been read.
+    pub body_sha256: Option<&'a str>,
+}
+
+impl<'a> RequestHead<'a> {
+    /// Returns the first value of a header, if it is text.
+    pub(super) fn header(&self, name: &str) -> Option<&'a str> {
+        let (_, value) = self.headers.iter().find(|(known, _)| *known == name)?;
+        std::str::from_utf8(value).ok().map(str::trim)
+    }
 }
 
 /// What happens to a request.
@@ -42,6 +53,8 @@ pub enum Decision {
     },
     /// It is not forwarded.
     Deny(Refused),
+    /// Its signature covers its body, so it is decided about once more with [`RequestHead::body_sha256`].
+    ReadBody,
     /// It is forwarded with changes.
     Replace {
         /// The rule that allows it.
@@ -74,10 +87,7 @@ impl Policy {
         let mut headers: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut credentials = Vec::new();
         for (declared, key) in self.declared_keys(keys) {
-            let is_for_request = head.tls
-                && declared.covers(head.host, head.port)
-                && declared.rule.matches_request(head.method, path.as_deref());
-            if !is_for_request {
+            if !declared.is_for(head, path.as_deref()) {
                 continue;
             }
             let mut is_used = false;
@@ -85,6 +95,15 @@ impl Policy {
                 if let Some(replaced) = replace_parameter(&target, parameter, key)? {
                     target = replaced;
                     is_used = true;
+                }
+            } else if let Placement::Sigv4 { region, service } = &declared.credential.placement {
+                match replace_signature(head, (region, service), key)? {
+                    Signed::Again(at, header) => {
+                        headers.push((at, header.into_bytes()));
+                        is_used = true;
+                    }
+                    Signed::NeedsBody => return Ok(Decision::ReadBody),
+                    Signed::Not => {}
                 }
             } else {
                 for (at, (name, value)) in head.headers.iter().enumerate() {
@@ -104,6 +123,13 @@ impl Policy {
         } else {
             Decision::Replace { rule, credentials, target, headers }
         })
+    }
+
+    /// Returns the credentials that a request may carry.
+    pub fn credentials_for<'a>(&'a self, head: &RequestHead<'_>) -> impl Iterator<Item = &'a Credential> {
+        let path = normalize_path(head.target);
+        let is_for = move |declared: &&Declared| declared.is_for(head, path.as_deref());
+        self.credentials.iter().filter(is_for).map(|declared| &declared.credential)
     }
 
     /// Returns the credentials with their keys.
@@ -201,6 +227,64 @@ fn replace_header(
             }
         }
         _ => Ok(None),
+    }
+}
+
+/// Whether a request has the signature of AWS.
+enum Signed {
+    /// It was signed with the placeholder: the position of the header, and its new value.
+    Again(usize, String),
+    /// It was, and its body is needed.
+    NeedsBody,
+    /// It was not signed, or with another key.
+    Not,
+}
+
+/// Signs a request again, if it was signed with the placeholder.
+fn replace_signature(head: &RequestHead<'_>, scope: (&str, &str), key: &Key) -> Result<Signed, Refused> {
+    let Some(at) = head.headers.iter().position(|(name, _)| *name == "authorization") else {
+        return Ok(Signed::Not);
+    };
+    let text = std::str::from_utf8(head.headers[at].1).unwrap_or_default();
+    let Some(signature) = Signature::parse(text).filter(|signature| signature.key_id == key.placeholder)
+    else {
+        return Ok(Signed::Not);
+    };
+    let name = &key.name;
+    let refuse =
+        |rule: &str, text: String| Err(Refused { rule: format!("credentials: {name} {rule}"), text });
+    let Some(access_key) = AccessKey::parse(value_of(key)?) else {
+        let text = format!(
+            "the value of the credential `{name}` is not `ACCESS_KEY_ID:SECRET_ACCESS_KEY`, without a session token: the user must set it again"
+        );
+        return refuse("is not an access key", text);
+    };
+    let (region, service) = scope;
+    match signature.sign_again(head, scope, &key.placeholder, access_key) {
+        Ok(header) => Ok(Signed::Again(at, header)),
+        Err(Unsigned::NeedsBody) => Ok(Signed::NeedsBody),
+        Err(Unsigned::OtherScope) => {
+            let text = format!(
+                "this request is signed for `{}` in `{}`, but the credential `{name}` is for `{service}` in `{region}`",
+                signature.service.escape_debug(),
+                signature.region.escape_debug()
+            );
+            refuse("is for another region or service", text)
+        }
+        Err(Unsigned::SignedPieces) => {
+            let text = format!(
+                "each piece of this request's body is signed, and koze can only sign whole requests with `{name}`: let the program send \
+                 `{BODY_HASH}: UNSIGNED-PAYLOAD`, as AWS's SDKs do over HTTPS"
+            );
+            refuse("cannot sign pieces of a body", text)
+        }
+        Err(Unsigned::WrongSignature) => {
+            let text = format!(
+                "the signature of this request is not that of the placeholder of `{name}`: the program must use it as the access key ID and \
+                 as the secret access key, and sign `x-amz-date`"
+            );
+            refuse("did not sign this request", text)
+        }
     }
 }
 

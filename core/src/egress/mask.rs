@@ -59,14 +59,17 @@ impl Mask {
     /// Creates the mask for responses of a port of a host: the values of the credentials that are for it.
     pub fn of_host(policy: &Policy, host: &Host, port: u16, keys: &[Key]) -> Self {
         let covering = policy.declared_keys(keys).filter(|(declared, _)| declared.covers(host, port));
-        Mask::new(covering.filter_map(|(declared, key)| {
-            let user = match &declared.credential.placement {
-                Placement::Basic { user } => Some(user.as_str()),
-                _ => None,
+        let values = covering.flat_map(|(declared, key)| {
+            let value = key.value.as_deref().unwrap_or_default();
+            let (separator, user) = match &declared.credential.placement {
+                Placement::Basic { user } => (None, Some(user.as_str())),
+                // Between the two parts of an access key.
+                Placement::Sigv4 { .. } => (Some(':'), None),
+                _ => (None, None),
             };
-            let value = key.value.as_deref().filter(|value| value.chars().count() >= super::MIN_VALUE)?;
-            Some((value, user))
-        }))
+            value.split(move |c| Some(c) == separator).map(move |value| (value, user))
+        });
+        Mask::new(values.filter(|(value, _)| value.chars().count() >= super::MIN_VALUE))
     }
 
     /// Returns whether there is nothing to mask.

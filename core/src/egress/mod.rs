@@ -7,6 +7,7 @@
 //! | `policy` | the policy: which host, and which request, is allowed |
 //! | `credential` | the credentials of a profile |
 //! | `decide` | what happens to a request: it is allowed, denied, or gets values in place of placeholders |
+//! | `sigv4` | the signature of AWS |
 //! | `mask` | removes values from responses |
 
 mod address;
@@ -17,6 +18,7 @@ mod mask;
 mod path;
 mod policy;
 mod rule;
+mod sigv4;
 
 pub use self::address::is_open;
 pub use self::credential::{Credential, Key, Placement, environment, placeholder};

@@ -36,7 +36,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// The body of a response.
+/// A body that is forwarded.
 pub(crate) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// Work to do on a connection after its last response, if that turned it into a tunnel.
@@ -194,10 +194,19 @@ pub(super) fn pass_on(response: Response<Incoming>, keep: impl Send + 'static) -
     response.map(|body| Held { body, _keep: keep }.boxed_unsync())
 }
 
+/// Returns a body of these bytes.
+pub(super) fn full_body(bytes: Bytes) -> Body {
+    Full::from(bytes).map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
+/// Returns an empty body.
+pub(super) fn empty_body() -> Body {
+    full_body(Bytes::new())
+}
+
 /// Returns a response without a body.
 pub(crate) fn empty_response(status: StatusCode) -> Response<Body> {
-    let mut response =
-        Response::new(Full::default().map_err(|never: Infallible| match never {}).boxed_unsync());
+    let mut response = Response::new(empty_body());
     *response.status_mut() = status;
     response
 }
@@ -215,8 +224,7 @@ impl Refusal {
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {
-        let body = Full::from(format!("koze: {}\n", self.text)).map_err(|never| match never {});
-        let mut response = Response::new(body.boxed_unsync());
+        let mut response = Response::new(full_body(format!("koze: {}\n", self.text).into()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

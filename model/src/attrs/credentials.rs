@@ -1,6 +1,6 @@
 //! The key `credentials(..)`: secrets that a sandbox's requests carry, and that the sandbox does not have.
 
-use koze_protocol::{is_credential_header, is_unreserved_word};
+use koze_protocol::{is_aws_name, is_credential_header, is_unreserved_word};
 use proc_macro2::Span;
 use syn::Meta;
 use syn::spanned::Spanned as _;
@@ -33,10 +33,20 @@ pub enum Placement {
     Header(String),
     /// A parameter of the query.
     Query(String),
+    /// The signature of AWS.
+    Sigv4 {
+        /// The region.
+        region: String,
+        /// The service, as in signatures.
+        service: String,
+    },
 }
 
 /// The keys of a credential.
-const KEYS: [&str; 4] = ["host", "basic", "header", "query"];
+const KEYS: [&str; 5] = ["host", "basic", "header", "query", "sigv4"];
+
+/// What `sigv4` takes, in words.
+const SIGV4_FORM: &str = "a region and a service: `sigv4(region = \"eu-central-1\", service = \"s3\")`";
 
 /// What a credential takes, in words.
 const FORM: &str = "names with a host each, in parentheses: `API_KEY(host = \"api.example.com\")`";
@@ -62,51 +72,79 @@ pub(super) fn credentials(meta: &Meta, report: &mut Report) -> Option<Spanned<Ve
 
 fn credential(name: String, span: Span, meta: &Meta, report: &mut Report) -> Option<Credential> {
     let mut host = None;
-    let mut placement: Option<Spanned<Placement>> = None;
+    let mut placement = None;
     for (key, key_span, entry) in entries(&name, meta, report)? {
-        let (is_valid, expected): (fn(&str) -> bool, &str) = match key.as_str() {
-            "host" => (is_request, HOST),
-            "basic" | "query" => (is_unreserved_word, "1 to 64 letters, digits, `-`, `.`, `_` and `~`"),
-            "header" => (
-                is_credential_header,
-                "the name of a header in lower case that describes neither the message nor the connection, such as `x-api-key`",
-            ),
-            _ => {
-                unknown(&key, &name, &KEYS, key_span, report);
-                continue;
-            }
-        };
-        let text = literal::text(&key, &entry, report)?;
-        if !is_valid(&text.value) {
-            return literal::bad_value(&key, &text.value, expected, text.span, report);
+        if key == "host" {
+            host = Some(word(&key, &entry, is_request, HOST, report)?);
+            continue;
         }
-        let new = match key.as_str() {
-            "host" => {
-                host = Some(text);
-                continue;
-            }
-            "basic" => Placement::Basic(text.value),
-            "header" => Placement::Header(text.value),
-            _ => Placement::Query(text.value),
-        };
+        if !KEYS.contains(&key.as_str()) {
+            unknown(&key, &name, &KEYS, key_span, report);
+            continue;
+        }
+        let new = parse_placement(&key, &entry, report)?;
         if placement.is_some() {
             let rule = Rule::Exclusive {
                 key,
                 other: "the former key".to_owned(),
-                why: "a credential goes in one place of a request: keep one of `basic`, `header` and `query`"
+                why: "a credential goes in one place of a request: keep one of `basic`, `header`, `query` and `sigv4`"
                     .to_owned(),
             };
             report.add(rule, key_span);
             return None;
         }
-        placement = Some(Spanned::new(new, key_span));
+        placement = Some(new);
     }
     let Some(host) = host else { return literal::bad_form("credentials", FORM, span, report) };
-    Some(Credential {
-        name,
-        host,
-        placement: placement.map_or(Placement::Bearer, |placement| placement.value),
+    Some(Credential { name, host, placement: placement.unwrap_or(Placement::Bearer) })
+}
+
+/// Parses `basic = "user"`, `header = "x-api-key"`, `query = "key"` or `sigv4(..)`.
+fn parse_placement(key: &str, meta: &Meta, report: &mut Report) -> Option<Placement> {
+    const WORD: &str = "1 to 64 letters, digits, `-`, `.`, `_` and `~`";
+    const HEADER: &str = "the name of a header in lower case that describes neither the message nor the connection, such as `x-api-key`";
+    Some(match key {
+        "basic" => Placement::Basic(word(key, meta, is_unreserved_word, WORD, report)?.value),
+        "header" => Placement::Header(word(key, meta, is_credential_header, HEADER, report)?.value),
+        "query" => Placement::Query(word(key, meta, is_unreserved_word, WORD, report)?.value),
+        _ => return sigv4(key, meta, report),
     })
+}
+
+/// Parses `sigv4(region = "eu-central-1", service = "s3")`.
+fn sigv4(key: &str, meta: &Meta, report: &mut Report) -> Option<Placement> {
+    let (mut region, mut service) = (None, None);
+    for (name, span, entry) in entries(key, meta, report)? {
+        let field = match name.as_str() {
+            "region" => &mut region,
+            "service" => &mut service,
+            _ => {
+                unknown(&name, key, &["region", "service"], span, report);
+                continue;
+            }
+        };
+        let expected = "1 to 64 lowercase letters, digits and `-`";
+        *field = Some(word(&name, &entry, is_aws_name, expected, report)?.value);
+    }
+    let (Some(region), Some(service)) = (region, service) else {
+        return literal::bad_form(key, SIGV4_FORM, meta.path().span(), report);
+    };
+    Some(Placement::Sigv4 { region, service })
+}
+
+/// Parses `key = "text"`, whose text must be valid.
+fn word(
+    key: &str,
+    meta: &Meta,
+    is_valid: fn(&str) -> bool,
+    expected: &str,
+    report: &mut Report,
+) -> Option<Spanned<String>> {
+    let text = literal::text(key, meta, report)?;
+    if is_valid(&text.value) {
+        return Some(text);
+    }
+    literal::bad_value(key, &text.value, expected, text.span, report)
 }
 
 /// The form of a credential's host, in words.

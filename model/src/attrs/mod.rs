@@ -250,18 +250,31 @@ impl Attributes {
 }
 
 impl Attributes {
-    /// Checks that the sandbox may reach the hosts of its credentials, and that no variable takes the place of one.
-    fn check_credentials(&self, report: &mut Report) {
+    /// Returns the hosts that the sandbox may reach, or `None` if there is no such list: those of `allowed_hosts`, and those of
+    /// credentials. A host that `allowed_hosts` names is not added, because its entry may be narrower.
+    pub fn allowlist(&self) -> Option<Vec<String>> {
+        let hosts = self.credentials.iter().flat_map(|all| &all.value).map(|one| &one.host.value);
         let has_internet = self.internet.as_ref().is_some_and(|internet| internet.value);
-        for Credential { name, host, .. } in self.credentials.iter().flat_map(|all| &all.value) {
-            let is_allowed = match &self.allowed_hosts {
-                Some(allowed) => allowed.value.iter().any(|entry| credentials::allows(entry, &host.value)),
-                None => has_internet,
-            };
-            if !is_allowed {
-                let expected = "a host that `allowed_hosts` lists, with the same port: add it there, too";
-                literal::bad_value::<()>("host", &host.value, expected, host.span, report);
+        if self.allowed_hosts.is_none() && (has_internet || self.credentials.is_none()) {
+            return None;
+        }
+        let mut list = self.allowed_hosts.as_ref().map_or_else(Vec::new, |allowed| allowed.value.clone());
+        for host in hosts {
+            if !list.iter().any(|entry| credentials::allows(entry, host)) {
+                list.push(host.clone());
             }
+        }
+        Some(list)
+    }
+
+    /// Returns whether the traffic of the sandbox has to be intercepted.
+    pub fn has_egress_policy(&self) -> bool {
+        self.allowed_hosts.is_some() || self.denied_hosts.is_some() || self.credentials.is_some()
+    }
+
+    /// Checks that no variable takes the place of a credential's placeholder.
+    fn check_credentials(&self, report: &mut Report) {
+        for Credential { name, host, .. } in self.credentials.iter().flat_map(|all| &all.value) {
             if self.env_vars.iter().any(|(variable, _)| variable == name) {
                 let expected =
                     "names that `env_vars` does not have: the variable with this name holds a placeholder";

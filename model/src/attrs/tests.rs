@@ -312,11 +312,38 @@ fn backends_of_containers_are_checked() {
 }
 
 #[test]
+fn hosts_of_credentials_are_allowed() {
+    for (text, expected) in [
+        ("credentials(A(host = \"a.example\"))", Some(vec!["a.example"])),
+        ("internet = true, credentials(A(host = \"a.example\"))", None),
+        ("allowed_hosts = [\"b.example\"]", Some(vec!["b.example"])),
+        (
+            "allowed_hosts = [\"b.example\"], credentials(A(host = \"GET a.example/v1\"))",
+            Some(vec!["b.example", "GET a.example/v1"]),
+        ),
+        // Its entry is narrower.
+        (
+            "allowed_hosts = [\"GET a.example/v1\"], credentials(A(host = \"a.example\"))",
+            Some(vec!["GET a.example/v1"]),
+        ),
+        (
+            "allowed_hosts = [\"a.example\", \"*.a.example\"], credentials(A(host = \"a.example:8443\"))",
+            Some(vec!["a.example", "*.a.example", "a.example:8443"]),
+        ),
+    ] {
+        let allowlist = read(text).unwrap().allowlist();
+        let allowlist = allowlist.as_ref().map(|list| list.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(allowlist, expected, "{text}");
+    }
+}
+
+#[test]
 fn credentials_have_a_host_and_a_place() {
     let attributes = read(
         "allowed_hosts = [\"api.example.com:8443\", \"*.example.org\", \"GET a.example/v1/**\"], credentials( \
          A(host = \"GET api.example.com:8443/v1/**\"), B(host = \"x.example.org\", basic = \"user\"), \
-         C(host = \"a.example\", header = \"x-api-key\"), D(host = \"a.example\", query = \"key\"))",
+         C(host = \"a.example\", header = \"x-api-key\"), D(host = \"a.example\", query = \"key\"), \
+         E(host = \"*.s3.example\", sigv4(region = \"eu-1\", service = \"s3\")))",
     )
     .unwrap();
     let placements = attributes.credentials.unwrap().value.into_iter().map(|one| (one.name, one.placement));
@@ -325,6 +352,7 @@ fn credentials_have_a_host_and_a_place() {
         ("B".to_owned(), Placement::Basic("user".to_owned())),
         ("C".to_owned(), Placement::Header("x-api-key".to_owned())),
         ("D".to_owned(), Placement::Query("key".to_owned())),
+        ("E".to_owned(), Placement::Sigv4 { region: "eu-1".to_owned(), service: "s3".to_owned() }),
     ];
     assert_eq!(placements.collect::<Vec<_>>(), expected);
     for (text, code) in [
@@ -337,14 +365,13 @@ fn credentials_have_a_host_and_a_place() {
         ("internet = true, credentials(A(host = \"a.example\", header = \"Host\"))", "K013"),
         ("internet = true, credentials(A(host = \"a.example\", header = \"content-length\"))", "K013"),
         ("internet = true, credentials(A(host = \"a.example\", basic = \"a\", query = \"b\"))", "K014"),
-        ("internet = true, credentials(A(host = \"a.example\", sigv4(region = \"eu\")))", "K010"),
+        ("internet = true, credentials(A(host = \"a.example\", sigv4(region = \"eu\")))", "K012"),
+        ("internet = true, credentials(A(host = \"a.example\", sigv5 = \"eu\"))", "K010"),
         ("internet = true, credentials(A(host = \"a.example\"), A(host = \"b.example\"))", "K011"),
         ("internet = true, env_vars(A = \"1\"), credentials(A(host = \"a.example\"))", "K013"),
-        // The sandbox could not reach the host.
-        ("credentials(A(host = \"a.example\"))", "K013"),
-        ("allowed_hosts = [\"b.example\"], credentials(A(host = \"a.example\"))", "K013"),
-        ("allowed_hosts = [\"a.example\"], credentials(A(host = \"a.example:8443\"))", "K013"),
-        ("allowed_hosts = [\"*.a.example\"], credentials(A(host = \"a.example\"))", "K013"),
+        ("credentials(A(host = \"a.example\", sigv4(region = \"eu\", service = \"S3\")))", "K013"),
+        ("credentials(A(host = \"a.example\", sigv4(region = \"eu\", zone = \"a\")))", "K010"),
+        ("credentials(A(host = \"a.example\", sigv4 = \"eu\"))", "K012"),
     ] {
         assert!(first_error(text).starts_with(code), "{text}: {}", first_error(text));
     }

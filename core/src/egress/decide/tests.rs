@@ -70,7 +70,8 @@ fn decide(request: &str, headers: &[(String, String)]) -> Decision {
         return Decision::Deny(refused);
     }
     let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-    policy.decide(&RequestHead { tls, host: &host, port, method, target, headers }, &keys())
+    policy
+        .decide(&RequestHead { tls, host: &host, port, method, target, headers, body_sha256: None }, &keys())
 }
 
 #[test]
@@ -85,6 +86,7 @@ fn the_table_of_cases() {
         let decision = decide(&fill(case["request"].as_str().unwrap()), &headers);
         let result = match &decision {
             Decision::Allow { .. } => "allow",
+            Decision::ReadBody => "read_body",
             Decision::Deny(refused) => {
                 let part = case["part"].as_str().unwrap_or("?");
                 assert!(refused.text.contains(part), "{case}: {}", refused.text);
@@ -116,7 +118,9 @@ fn a_value_that_cannot_be_in_a_header_is_refused() {
         let host = Host::parse("api.example.com").unwrap();
         let header = format!("Bearer {}", placeholder("API_KEY"));
         let headers = vec![("authorization", header.as_bytes())];
-        let head = RequestHead { tls: true, host: &host, port: 443, method: "GET", target: "/", headers };
+        let (method, target) = ("GET", "/");
+        let head =
+            RequestHead { tls: true, host: &host, port: 443, method, target, headers, body_sha256: None };
         let Decision::Deny(refused) = policy().decide(&head, &keys) else { panic!("{value}") };
         assert!(refused.text.contains(part) && !refused.text.contains(value), "{}", refused.text);
     }

@@ -5,16 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::StatusCode;
-use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{Request, Uri};
 use rustls::pki_types::ServerName;
+use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
-use super::super::http::Refusal;
+use super::super::http::{self, Body, Refusal};
 use super::authority::Authority;
 use super::reach::Reach;
 use koze_core::egress::{Decision, Host, Key, Mask, Policy, Refused, RequestHead, environment};
@@ -40,6 +42,8 @@ const TRUST: [&str; 9] = [
     "CARGO_HTTP_CAINFO",
     "AWS_CA_BUNDLE",
 ];
+/// How many bytes of a body are read because a signature covers it.
+const MAX_SIGNED_BODY: usize = 16 << 20;
 /// The timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(15);
 
@@ -152,13 +156,14 @@ impl Passed {
     }
 }
 
-/// Decides about a request, and replaces placeholders in it. Its hop-by-hop headers are removed, and its host is checked.
-pub(super) fn decide(
+/// Decides about a request, and replaces placeholders in it. Its hop-by-hop headers are removed, and its host is checked. A body that a
+/// signature covers is read.
+pub(super) async fn decide(
     reach: &Reach,
     tls: bool,
     host: &Host,
     port: u16,
-    request: &mut Request<Incoming>,
+    request: &mut Request<Body>,
 ) -> std::result::Result<Passed, Refused> {
     if !reach.policy.inspects_any() {
         return Ok(Passed::default());
@@ -170,18 +175,27 @@ pub(super) fn decide(
         })?;
     let keys = keys.unwrap_or_default();
     let mask = if tls { Mask::of_host(&reach.policy, host, port, &keys) } else { Mask::default() };
-    let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned();
-    let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let head = RequestHead {
-        tls,
-        host,
-        port,
-        method: request.method().as_str(),
-        target: &target,
-        headers: headers.collect(),
+    let judge = |request: &Request<Body>, body_sha256: Option<&str>| {
+        let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let head = RequestHead {
+            tls,
+            host,
+            port,
+            method: request.method().as_str(),
+            target: request.uri().path_and_query().map_or("/", |target| target.as_str()),
+            headers: headers.collect(),
+            body_sha256,
+        };
+        reach.policy.decide(&head, &keys)
     };
-    let (rule, credentials, target, headers) = match reach.policy.decide(&head, &keys) {
+    let mut decision = judge(request, None);
+    if decision == Decision::ReadBody {
+        let hash = read_body(request).await?;
+        decision = judge(request, Some(&hash));
+    }
+    let (rule, credentials, target, headers) = match decision {
         Decision::Deny(refused) => return Err(refused),
+        Decision::ReadBody => unreachable!("the body has been read"),
         Decision::Allow { rule } => (rule, Vec::new(), None, Vec::new()),
         Decision::Replace { rule, credentials, target, headers } => {
             (rule, credentials, Some(target), headers)
@@ -205,4 +219,25 @@ pub(super) fn decide(
         request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
     Ok(Passed { rule, credentials, mask })
+}
+
+/// Reads the body of a request, which is forwarded all the same. Returns its SHA-256.
+async fn read_body(request: &mut Request<Body>) -> std::result::Result<String, Refused> {
+    let body = std::mem::replace(request.body_mut(), http::empty_body());
+    let read = Limited::new(body, MAX_SIGNED_BODY).collect().await.map_err(|error| {
+        let rule = "credentials: the body cannot be read".to_owned();
+        let text = if error.is::<LengthLimitError>() {
+            format!(
+                "the signature of this request covers its body, which has more than {} MiB: koze cannot sign it again",
+                MAX_SIGNED_BODY >> 20
+            )
+        } else {
+            "the body of this request broke off".to_owned()
+        };
+        Refused { rule, text }
+    })?;
+    let bytes = read.to_bytes();
+    let hash = HEXLOWER.encode(&Sha256::digest(&bytes));
+    *request.body_mut() = http::full_body(bytes);
+    Ok(hash)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::Authority;
@@ -117,8 +118,9 @@ async fn forward_request(reach: &Reach, mut request: Request<Incoming>) -> Resul
     http::for_the_next(&mut request);
     request.headers_mut().insert(header::HOST, host);
     *request.uri_mut() = path;
+    let mut request = request.map(BodyExt::boxed_unsync);
     // Without TLS, nothing is replaced, so that the response needs no mask.
-    if let Err(refused) = inspection::decide(reach, false, &checked, port, &mut request) {
+    if let Err(refused) = inspection::decide(reach, false, &checked, port, &mut request).await {
         let mut entry = entry;
         reach.journal.refuse(&mut entry, &refused.rule).await;
         return Err(Refusal::new(StatusCode::FORBIDDEN, refused.text));

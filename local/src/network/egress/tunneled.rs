@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::Authority;
@@ -38,7 +39,7 @@ enum Link {
     /// Nothing was sent yet.
     New(Idle<TcpStream>),
     /// It takes requests, unless the server has closed it between two of them.
-    Open(Server<Incoming>),
+    Open(Server<Body>),
     /// The server has closed it.
     Closed,
 }
@@ -98,6 +99,7 @@ impl Requests {
         let wanted = http::upgrade_protocol(request.headers()).filter(keeps_hosts);
         http::for_the_next(&mut request);
         request.headers_mut().insert(header::HOST, host);
+        let mut request = request.map(BodyExt::boxed_unsync);
         let passed = self.decide(&inner, &mut request).await?;
         if let Some(wanted) = &wanted {
             http::set_upgrade(request.headers_mut(), wanted.clone());
@@ -171,8 +173,8 @@ impl Requests {
     }
 
     /// Decides about a request, and replaces placeholders in it.
-    async fn decide(&self, inner: &Host, request: &mut Request<Incoming>) -> Result<Passed, Refusal> {
-        let passed = match inspection::decide(&self.reach, self.tls, inner, self.port, request) {
+    async fn decide(&self, inner: &Host, request: &mut Request<Body>) -> Result<Passed, Refusal> {
+        let passed = match inspection::decide(&self.reach, self.tls, inner, self.port, request).await {
             Ok(passed) => passed,
             Err(refused) => return Err(self.refuse(inner, refused).await),
         };
@@ -200,7 +202,7 @@ impl Requests {
     }
 
     /// Sends a request. Connects again if the server has closed the connection.
-    async fn send(&self, mut request: Request<Incoming>) -> Result<Response<Incoming>, Refusal> {
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, Refusal> {
         let failed = |error: &hyper::Error| {
             let text = format!("{} {}", self.host, http::no_answer(error));
             Refusal::new(StatusCode::BAD_GATEWAY, text)

@@ -28,6 +28,9 @@
  * @property {{ target: string, headers: [string, string][], credentials: string[], masks: boolean }} [sent]
  */
 
+/** How many bytes of a body are read because a signature covers it. */
+const MAX_SIGNED_BODY = 16 << 20;
+
 export class Requests {
   #judge;
   #policies;
@@ -68,7 +71,8 @@ export class Requests {
     let isStreamed = false;
     try {
       const url = new URL(request.url);
-      const { denied, sent } = this.#decide(number, url, request);
+      const { request: read, decided } = await this.#decide(number, url, request);
+      const { denied, sent } = decided;
       if (denied) {
         console.warn(`koze: egress refused, by ${denied.rule}: ${denied.text}`);
         // First, so that the sandbox knows it when the program fails.
@@ -77,7 +81,7 @@ export class Requests {
       }
       if (!sent) throw new Error("the Rust Worker decided nothing: run `koze build`, then build it again");
       // The program follows redirects itself, so that the new host is checked, too.
-      const passed = new Request(url.origin + sent.target, new Request(request, { redirect: "manual" }));
+      const passed = new Request(url.origin + sent.target, new Request(read, { redirect: "manual" }));
       for (const [name, value] of sent.headers) passed.headers.set(name, value);
       if (!sent.masks) return await fetch(passed);
       // A compressed response could not be masked.
@@ -97,8 +101,9 @@ export class Requests {
     }
   }
 
-  /** @param {number} number @param {URL} url @param {Request} request @returns {Decided} */
-  #decide(number, url, { method, headers }) {
+  /** Decides about a request. Returns it as well, because its body may have been read. @param {number} number @param {URL} url @param {Request} request */
+  async #decide(number, url, request) {
+    const { method, headers } = request;
     const isTls = url.protocol === "https:";
     const head = {
       tls: isTls,
@@ -108,7 +113,15 @@ export class Requests {
       target: url.pathname + url.search,
       headers: [...headers],
     };
-    return JSON.parse(this.#judge.decide(number, JSON.stringify(head)));
+    const judge = (/** @type {object} */ more) => /** @type {Decided | "read_body"} */ (JSON.parse(this.#judge.decide(number, JSON.stringify({ ...head, ...more }))));
+    const decided = judge({});
+    if (decided !== "read_body") return { request, decided };
+    const body = await readBody(request);
+    if (!body) return { request, decided: tooLong(url.host) };
+    const again = judge({ body_sha256: toHex(await crypto.subtle.digest("SHA-256", body)) });
+    if (again === "read_body") throw new Error("the Rust Worker wants to read the body of a request twice");
+    const hasBody = method !== "GET" && method !== "HEAD";
+    return { request: hasBody ? new Request(request, { body }) : request, decided: again };
   }
 
   /** Removes the values of credentials from headers. @param {number} number @param {Headers} headers */
@@ -143,6 +156,29 @@ export class Requests {
     const values = declared.names.map((name) => [name, bindings[name]]).filter(([, value]) => typeof value === "string");
     return this.#judge.open(declared.policy, sandbox, JSON.stringify(Object.fromEntries(values)));
   }
+}
+
+/** Returns the body of a request, unless it is too long. @param {Request} request */
+async function readBody(request) {
+  const pieces = [];
+  let length = 0;
+  for await (const piece of request.body ?? []) {
+    length += piece.length;
+    if (length > MAX_SIGNED_BODY) return undefined;
+    pieces.push(piece);
+  }
+  return new Blob(pieces).arrayBuffer();
+}
+
+/** @param {ArrayBuffer} bytes */
+function toHex(bytes) {
+  return [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** @param {string} host @returns {Decided} */
+function tooLong(host) {
+  const text = `the signature of this request to ${host} covers its body, which has more than 16 MiB: koze cannot sign it again`;
+  return { denied: { rule: "credentials: the body cannot be read", text } };
 }
 
 /** @param {Response} response */
