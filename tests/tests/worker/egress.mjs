@@ -3,6 +3,7 @@
 // REQUESTS is the module for policies with methods, paths or credentials.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -109,6 +110,8 @@ class Judge {
   }
   decide(number, text) {
     const head = JSON.parse(text);
+    // What a signature covers is decided about twice.
+    if (head.target.startsWith("/signed") && !head.body_sha256) return JSON.stringify("read_body");
     asked.push({ ...head, values: this.#open.get(number).values });
     if (head.target === "/no") return JSON.stringify({ denied: { rule: "a rule", text: "not this one" } });
     const isPlain = head.target === "/plain";
@@ -150,6 +153,7 @@ const answers = {
     }),
   "/none?replaced": () => new Response(null, { status: 204, headers: { "x-echo": "secret" } }),
   "/cut?replaced": () => new Response(new ReadableStream({ pull: (out) => out.error(new Error("cut")) })),
+  "/signed?replaced": (request) => new Response(request.body),
   "/gzip?replaced": () => new Response("compressed", { headers: { "content-encoding": "gzip" } }),
 };
 const env = { KEY: "secret", OTHER: { get: () => "a binding that is not a text" } };
@@ -159,12 +163,12 @@ for (const Gate of [KozeEgress, ContainerProxy]) {
   globalThis.fetch = async (request) => {
     fetched.push([request.method, request.redirect, request.headers.get("authorization"), request.headers.get("accept-encoding")]);
     const { pathname, search } = new URL(request.url);
-    return answers[pathname + search]();
+    return answers[pathname + search](request);
   };
   const gate = new Gate({ exports, props: { internet: true, enableInternet: true, ...place } });
   Object.assign(gate, { env, requests });
-  const send = (target, method = "GET") =>
-    gate.fetch(new Request(`https://a.example:8443${target}`, { method, headers: { authorization: "Bearer placeholder" }, body: method === "POST" ? "body" : undefined, duplex: "half" }));
+  const send = (target, method = "GET", body = "body") =>
+    gate.fetch(new Request(`https://a.example:8443${target}`, { method, headers: { authorization: "Bearer placeholder" }, body: method === "POST" ? body : undefined, duplex: "half" }));
 
   const refused = await send("/no");
   assert.deepEqual([refused.status, await refused.text()], [403, "not this one\n"]);
@@ -179,7 +183,14 @@ for (const Gate of [KozeEgress, ContainerProxy]) {
   assert.equal(compressed.status, 502);
   assert.match(await compressed.text(), /^a\.example:8443 compressed/);
   await assert.rejects((await send("/cut")).text(), /cut/);
+  assert.equal(await (await send("/signed", "POST", "signed body")).text(), "signed body");
+  assert.equal(asked.at(-1).body_sha256, createHash("sha256").update("signed body").digest("hex"));
+  assert.equal(await (await send("/signed")).text(), "");
+  assert.equal(asked.at(-1).body_sha256, createHash("sha256").update("").digest("hex"));
   assert.equal(freed, asked.length);
+  const long = await send("/signed", "POST", new Uint8Array((16 << 20) + 1));
+  assert.deepEqual([long.status, freed], [403, asked.length + 1]);
+  assert.match(await long.text(), /more than 16 MiB/);
   const [head] = asked;
   assert.deepEqual([head.tls, head.host, head.port, head.method, head.target, head.values], [true, "a.example", 8443, "GET", "/no", { KEY: "secret" }]);
   assert.ok(head.headers.some(([name, value]) => name === "authorization" && value === "Bearer placeholder"));
@@ -189,5 +200,5 @@ for (const Gate of [KozeEgress, ContainerProxy]) {
   const other = new Gate({ exports, props: { ...place, internet: false, enableInternet: false, className: "OtherSandbox" } });
   Object.assign(other, { env, requests });
   assert.equal((await other.fetch(new Request("http://a.example/no"))).status, 403);
-  assert.equal(asked.length, 6);
+  assert.equal(asked.length, 8);
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::provider::{Profile, Size};
 
 const PLACEHOLDER_PREFIX: &str = "koze_cred_";
-const NAMES: [&str; 5] = ["API_KEY", "GIT", "MAPS", "STORE", "UNSET"];
+const NAMES: [&str; 6] = ["API_KEY", "GIT", "MAPS", "STORE", "AWS", "UNSET"];
 
 fn cases() -> Value {
     serde_json::from_str(include_str!("../cases.json")).unwrap()
@@ -33,7 +33,8 @@ fn placeholder(name: &str) -> String {
 }
 
 fn value(name: &str) -> String {
-    format!("value-of-{name}-itself")
+    // An access key has two parts.
+    format!("value{}of-{name}-itself", if name == "AWS" { "_of_a_key:" } else { "-" })
 }
 
 fn keys() -> Vec<Key> {
@@ -104,7 +105,7 @@ fn the_table_of_cases() {
         assert_eq!(result, case["result"], "{case}: {decision:?}");
         // Errors are read by models.
         if let Decision::Deny(refused) = decision {
-            assert!(!refused.text.contains("value-of") && !refused.rule.contains("value-of"), "{refused:?}");
+            assert!(!refused.text.contains("-itself") && !refused.rule.contains("-itself"), "{refused:?}");
         }
     }
 }
@@ -186,7 +187,7 @@ proptest! {
     fn a_value_goes_only_where_it_is_declared(
         host in prop::sample::select(vec![
             "api.example.com", "git.example.com", "maps.example.com", "a.store.example.com", "store.example.com",
-            "other.example.com", "registry.example.com", "secret.store.example.com",
+            "other.example.com", "registry.example.com", "aws.example.com", "secret.store.example.com",
         ]),
         port in prop::sample::select(vec!["", ":443", ":80", ":8443"]),
         tls in any::<bool>(),
