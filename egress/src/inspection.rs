@@ -14,18 +14,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
-use super::super::http::Refusal;
 use super::authority::Authority;
 use super::reach::Reach;
+use crate::http::Refusal;
 use koze_core::egress::{Decision, Host, Key, Mask, Policy, Refused, RequestHead, environment};
 use koze_core::error::Result;
 use koze_state::Secrets;
 
 /// The file in a sandbox with the certificates that its programs trust, without the leading slash.
-pub(in super::super::super) const BUNDLE: &str = "var/lib/koze/certificates.pem";
+pub const BUNDLE: &str = "var/lib/koze/certificates.pem";
 /// The files of the system with the certificates that programs trust, without the leading slash: those of Debian and Alpine, and of
 /// Fedora.
-pub(in super::super::super) const TRUST_STORES: [&str; 2] =
+pub const TRUST_STORES: [&str; 2] =
     ["etc/ssl/certs/ca-certificates.crt", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"];
 /// The variables that programs read the name of such a file from: OpenSSL, Go and Deno's and Rust's TLS; Node; Python's requests; pip; curl;
 /// git; Deno; Cargo; the AWS command line.
@@ -45,7 +45,7 @@ const HANDSHAKE: Duration = Duration::from_secs(15);
 
 /// What the proxy of a sandbox needs to read requests.
 #[derive(Debug)]
-pub(in super::super::super) struct Inspection {
+pub struct Inspection {
     authority: Arc<Authority>,
     /// The credentials by name, with their placeholders.
     placeholders: Vec<(String, String)>,
@@ -54,7 +54,7 @@ pub(in super::super::super) struct Inspection {
 
 impl Inspection {
     /// Creates it for a sandbox with this key.
-    pub(in super::super::super) fn new(
+    pub fn new(
         authority: Arc<Authority>,
         sandbox: &str,
         policy: &Policy,
@@ -66,12 +66,12 @@ impl Inspection {
     }
 
     /// Returns the file with the certificates that programs trust.
-    pub(in super::super::super) fn bundle(&self) -> &Path {
+    pub fn bundle(&self) -> &Path {
         self.authority.bundle()
     }
 
     /// Returns the environment variables of programs: the placeholders, and which certificates to trust.
-    pub(in super::super::super) fn environment(&self, policy: &Policy) -> Vec<(String, String)> {
+    pub fn environment(&self, policy: &Policy) -> Vec<(String, String)> {
         let mut all = environment(policy, &self.keys_with(|_| None));
         all.extend(TRUST.map(|name| (name.to_owned(), format!("/{BUNDLE}"))));
         all
@@ -95,7 +95,7 @@ impl Inspection {
     }
 
     /// Ends the TLS of a program that wants to connect to a host.
-    pub(super) async fn accept<C>(
+    pub(crate) async fn accept<C>(
         &self,
         client: C,
         host: &Host,
@@ -112,7 +112,7 @@ impl Inspection {
     }
 
     /// Begins TLS with a host, and verifies its certificate.
-    pub(super) async fn connect<S>(
+    pub(crate) async fn connect<S>(
         &self,
         server: S,
         host: &Host,
@@ -135,25 +135,25 @@ impl Inspection {
 
 /// What was decided about a request that is forwarded.
 #[derive(Debug, Default)]
-pub(super) struct Passed {
+pub(crate) struct Passed {
     /// The rule that allows it. Empty if only its host was checked.
-    pub(super) rule: String,
+    pub(crate) rule: String,
     /// The names of the credentials whose values are in it.
-    pub(super) credentials: Vec<String>,
+    pub(crate) credentials: Vec<String>,
     /// The values that must not be in the response.
-    pub(super) mask: Mask,
+    pub(crate) mask: Mask,
 }
 
 impl Passed {
     /// Returns the rule for the journal. Without credentials, it is that of the connection.
-    pub(super) fn journal_rule(&self) -> Option<String> {
+    pub(crate) fn journal_rule(&self) -> Option<String> {
         (!self.credentials.is_empty())
             .then(|| format!("{}; credentials: {}", self.rule, self.credentials.join(", ")))
     }
 }
 
 /// Decides about a request, and replaces placeholders in it. Its hop-by-hop headers are removed, and its host is checked.
-pub(super) fn decide(
+pub(crate) fn decide(
     reach: &Reach,
     tls: bool,
     host: &Host,
