@@ -98,8 +98,25 @@ pub enum Request {
     ResizeProcess(ResizeProcess),
     /// Wait for the end of a process. [`Done::Exit`].
     WaitProcess(WaitProcess),
+    /// Listen on a port of 127.0.0.1 in the container, for [`Accept`](Self::Accept), as long as the guest runs. Returns
+    /// [`Done::Nothing`].
+    Listen(Port),
+    /// Wait for a program that connects to such a port. Stream 1: what the program sends. Stream 0: what it receives. Stream 2
+    /// has no bytes, and ends once the program has connected. The end of a stream ends this direction only; the call
+    /// is answered when both have ended. Returns [`Done::Nothing`].
+    Accept(Port),
+    /// Connect to a server on a port of 127.0.0.1 or `::1` in the container. The streams are those of
+    /// [`Accept`](Self::Accept): stream 1 comes from the server. Returns [`Done::Nothing`].
+    Connect(Port),
     /// Kill every process but the guest. Returns [`Done::Nothing`].
     KillAll {},
+}
+
+/// A port of the container's loopback interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// From 1 to 65535.
+    pub port: u16,
 }
 
 /// The answer to a call.

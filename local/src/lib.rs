@@ -103,11 +103,7 @@ use self::host::registry::Registry;
 pub use self::host::trees;
 use self::host::{owner, removal};
 use self::launch::Task;
-#[doc(hidden)]
-pub use self::network::egress::Internet;
-use self::network::egress::{self, Authority};
 use self::network::fetch::Fetching;
-use self::network::preview::Previews;
 use self::provider::list_infos;
 pub use self::sandbox::LocalSandbox;
 use self::sandbox::ahead::{self, Ahead};
@@ -130,6 +126,10 @@ use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::journal::CallRecord;
 use koze_core::provider::{Info, Profile, Settings};
 use koze_core::workspace::OpenLimits;
+use koze_egress::Authority;
+#[doc(hidden)]
+pub use koze_egress::Internet;
+use koze_egress::preview::Previews;
 use koze_state::{CallJournal, Stores};
 pub use koze_state::{
     CallsQuery, Connections, Measured, Proof, Reached, SandboxLimits, SecretInfo, Secrets, Surveyed,
@@ -338,7 +338,7 @@ impl Local {
             .map_err(unusable)?;
         if shared.registry.exposed()? {
             // Serve existing URLs again. If that fails, the next `expose` reports it.
-            let _ = shared.previews.serve(&shared);
+            let _ = network::preview::serve_previews(&shared);
         }
         Ok(Local(shared, OpenLimits::default(), None))
     }
@@ -426,7 +426,7 @@ impl Local {
     /// # Errors
     /// If the registry cannot be used, or a profile has invalid hosts.
     pub async fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
-        egress::check_all(profiles)?;
+        koze_egress::check_all(profiles)?;
         let (shared, session, profiles) = (Arc::clone(&self.0), session.clone(), profiles.clone());
         engine::run_to_completion(async move {
             let registry = Arc::clone(&shared.registry);

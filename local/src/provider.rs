@@ -10,7 +10,6 @@ use crate::host::layout::Own;
 use crate::host::registry::Registry;
 use crate::host::{claim, layout};
 use crate::layers::Layer;
-use crate::network::egress;
 use crate::sandbox::Cancelled;
 use crate::sandbox::image;
 use crate::sandbox::inner::Inner;
@@ -86,7 +85,7 @@ impl Provider for Local {
     }
 
     async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<LocalSandbox>> {
-        egress::check_profile(&settings.profile)?;
+        koze_egress::check_profile(&settings.profile)?;
         let (shared, id, settings) = (Arc::clone(&self.0), id.clone(), settings.clone());
         engine::run_to_completion(async move {
             let registry = Arc::clone(&shared.registry);
@@ -158,7 +157,7 @@ impl Provider for Local {
         store: &LocalStore,
         key: &Key,
     ) -> Result<Option<Opened<LocalSandbox>>> {
-        egress::check_profile(&settings.profile)?;
+        koze_egress::check_profile(&settings.profile)?;
         let (Some(own), true) = (layout::find_own(dir), self.0.overlays.load(Ordering::Relaxed)) else {
             return Ok(None);
         };

@@ -17,7 +17,7 @@ use super::wire::Wire;
 use super::work;
 
 /// The maximum number of calls of a connection that run at once.
-const MAX_RUNNING: usize = 64;
+const MAX_RUNNING: usize = 128;
 /// The maximum number of calls that may wait to run, canceled ones included.
 const MAX_WAITING: usize = 1024;
 

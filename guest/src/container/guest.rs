@@ -10,6 +10,7 @@ use super::memory::Kills;
 use super::pool::Pool;
 use super::process::Processes;
 use super::programs::Programs;
+use super::tunnel::Listeners;
 use crate::message::{Code, Fault};
 
 /// The state that all threads share.
@@ -22,6 +23,7 @@ pub(super) struct Guest {
     pub(super) pool: Pool,
     pub(super) connections: Mutex<VecDeque<Arc<Link>>>,
     pub(super) writer: Mutex<()>,
+    pub(super) listeners: Listeners,
     pub(super) proc: bool,
 }
 

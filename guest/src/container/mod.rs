@@ -5,7 +5,8 @@
 //! - the first thread reaps processes and handles the signals that stop the container;
 //! - one thread holds the connections that have not authenticated yet (`accept`);
 //! - one thread drains the output of background programs (`drain`), and one reads that of processes (`process`);
-//! - the others serve one connection or work on one call each (`pool`). Everything that takes long runs there.
+//! - the others serve one connection or work on one call each (`pool`). Everything that takes long runs there. A call that is a
+//!   connection of a program has a second one (`tunnel`).
 //!
 //! In a container that a host runs through a container engine, the host holds the guest's standard input and output, and they
 //! are the only connection (`wire`): there is no port, no network and no token.
@@ -38,6 +39,7 @@ mod staging;
 pub mod streams;
 pub mod table;
 mod token;
+mod tunnel;
 mod wakeup;
 mod wire;
 mod work;
@@ -66,6 +68,7 @@ use self::pool::Pool;
 use self::process::Processes;
 use self::programs::{Programs, Running};
 use self::token::Token;
+use self::tunnel::Listeners;
 use self::wakeup::Wakeup;
 use self::wire::Stdio;
 use crate::process::Streams;
@@ -201,6 +204,7 @@ fn run_guest(start: Start) -> Result<(), Failed> {
             pool: Pool::new().map_err(at(threads))?,
             connections: Mutex::default(),
             writer: Mutex::default(),
+            listeners: Listeners::default(),
             proc,
         }))
     };

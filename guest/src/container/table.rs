@@ -127,7 +127,9 @@ impl Table {
                 | Request::Edit(_)
                 | Request::Unpack(_)
                 | Request::Extract(_)
-                | Request::WriteProcess(_))
+                | Request::WriteProcess(_)
+                | Request::Accept(_)
+                | Request::Connect(_))
                 | Err(_)
         );
         let streams = Arc::new(Streams::new(takes));

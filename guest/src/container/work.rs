@@ -17,9 +17,10 @@ use super::environment;
 use super::exec::run_program;
 use super::frame::PIECE;
 use super::guest::Guest;
-use super::request::{self, Done, Exited, Listed, Request, Size};
+use super::request::{self, Done, Exited, Listed, Port, Request, Size};
 use super::staging::Staging;
 use super::streams::Stopped;
+use super::tunnel;
 use crate::files::{self, Made};
 use crate::message::{Code, Fault, Place};
 use crate::place::fault;
@@ -82,6 +83,9 @@ fn execute_operation(guest: &Guest, call: &Call, request: Request, held: Held) -
         Request::SignalProcess(what) => guest.processes.signal(&guest.programs, &what)?,
         Request::ResizeProcess(what) => guest.processes.resize(&what)?,
         Request::WaitProcess(what) => guest.processes.wait(&guest.programs, call, &what)?,
+        Request::Listen(Port { port }) => guest.listeners.listen(port).map(nothing)?,
+        Request::Accept(Port { port }) => tunnel::accept_connection(guest, call, port)?,
+        Request::Connect(Port { port }) => tunnel::connect_to_server(call, port)?,
         // The thread that read the request has already done it.
         Request::KillAll {} => Done::Nothing {},
     })

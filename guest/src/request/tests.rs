@@ -98,6 +98,9 @@ fn requests_as_they_are_written() {
                 call: None,
             }),
         ),
+        (r#"{"listen": {"port": 3128}}"#, Request::Listen(Port { port: 3128 })),
+        (r#"{"accept": {"port": 3128}}"#, Request::Accept(Port { port: 3128 })),
+        (r#"{"connect": {"port": 80}}"#, Request::Connect(Port { port: 80 })),
         (r#"{"kill_all": {}}"#, Request::KillAll {}),
     ] {
         assert_eq!(from_str::<Request>(text).unwrap(), request, "{text}");

@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 use super::Turn;
 use super::pipes::Common;
 use crate::engine::engine;
-use crate::network::egress::Refusals;
 use crate::sandbox::inner::Use;
 use koze_core::error::Result;
 use koze_core::script::{Refusal, Wire};
+use koze_egress::Refusals;
 
 /// Returns why the programs of the browser's sandbox were killed, if they were.
 type Judged = Box<dyn Fn() -> Option<String> + Send + Sync>;

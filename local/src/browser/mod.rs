@@ -23,8 +23,6 @@ use tokio::time::timeout;
 use self::connection::Connection;
 use self::pipes::Pipes;
 use self::program::{Chromium, has_certutil};
-use crate::network::authorities;
-use crate::network::egress::Internet;
 use crate::network::preview::OwnPreviews;
 use crate::sandbox::inner::{BrowserRole, Inner};
 use crate::{Shared, engine};
@@ -33,6 +31,7 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::SessionId;
 use koze_core::provider::{Profile, Settings, Size};
 use koze_core::script::Egress;
+use koze_egress::{Internet, authorities};
 
 /// The memory of a browser, including its files.
 const SIZE: Size = Size { memory_mib: 2048, disk_mb: 1000 };
@@ -75,7 +74,7 @@ type Turn = OwnedMutexGuard<Option<Pipes>>;
 struct Browser {
     sandbox: Arc<Inner>,
     egress: Egress,
-    refusals: Arc<super::network::egress::Refusals>,
+    refusals: Arc<koze_egress::Refusals>,
     previews: Arc<OwnPreviews>,
     internet: Arc<Internet>,
     turn: Arc<AsyncMutex<Option<Pipes>>>,

@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 
 use super::connection::Connection;
 use crate::engine::engine;
-use crate::network::egress::Refusals;
 use crate::sandbox::inner::Use;
 use crate::sandbox::running::Running;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::MAX_MESSAGE;
+use koze_egress::Refusals;
 
 /// The maximum number of buffered messages. When the buffer is full, the browser waits.
 const WAITING: usize = 64;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use data_encoding::BASE64;
 use rustls::pki_types::CertificateDer;
 
-use crate::network::egress;
 use koze_core::error::{Code, Error, Result};
 
 /// The paths of Chromium in distributions, and whether it needs an argument to run headless. koze uses the first one that
@@ -119,7 +118,7 @@ impl Chromium {
     /// Returns the command that starts it and lets it trust authorities. No part of it comes from a model.
     pub(super) fn command(&self, authorities: &[CertificateDer<'_>]) -> Vec<String> {
         let authorities: Vec<String> = authorities.iter().map(|authority| BASE64.encode(authority)).collect();
-        let proxy = format!("--proxy-server=http://127.0.0.1:{}", egress::PORT);
+        let proxy = format!("--proxy-server=http://127.0.0.1:{}", koze_egress::PORT);
         let files = format!("--user-data-dir={FILES}");
         let headless = self.has_windows.then(|| "--headless".to_owned());
         ["/bin/sh", "-c", SHELL, self.program]

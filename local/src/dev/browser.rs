@@ -21,12 +21,12 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use super::frame::Answer;
 use super::reply::to_empty_answer;
 use super::{Shared, bad_request, header_text};
-use crate::network::http::{self, After, Body, Refusal};
 use koze_core::contract::Failure;
 use koze_core::error::Error;
 use koze_core::id::SessionId;
 use koze_core::provider::ScriptProvider as _;
 use koze_core::script::{Egress, MAX_MESSAGE, Wire};
+use koze_egress::http::{self, After, Body, Refusal};
 
 /// The methods of the generated class `KozeScripts`.
 pub(super) const CONNECT: &str = "kozeBrowser";

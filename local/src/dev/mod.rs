@@ -29,11 +29,13 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::task::JoinHandle;
 
+use koze_egress::accept::{self, MAX_CONNECTIONS};
+use koze_egress::http::{self, After, Body, Refusal};
+use koze_egress::preview::{Came, Port};
+
 use crate::engine::engine;
 use crate::host::token::create_token;
-use crate::network::accept;
-use crate::network::http::{self, After, Body, Refusal};
-use crate::network::preview::{Came, Port};
+use crate::network::preview::SandboxServer;
 use crate::{Local, LocalSandbox};
 use koze_core::Profiles;
 use koze_core::contract::LARGEST_PIECE;
@@ -91,7 +93,7 @@ impl Objects {
             Arc::new(Shared { provider, session, token: create_token()?, classes: RwLock::default() });
         let served = Arc::clone(&shared);
         let serving =
-            engine.spawn(accept::serve_each(listener, move |stream, proof| {
+            engine.spawn(accept::serve_each(listener, MAX_CONNECTIONS, move |stream, proof| {
                 let shared = Arc::clone(&served);
                 http::serve_connection(stream, move |request, after| {
                     let (shared, proof) = (Arc::clone(&shared), proof.clone());
@@ -208,8 +210,7 @@ impl Shared {
         for name in ["koze-token", "koze-object", "koze-port"] {
             headers.remove(name);
         }
-        let using = sandbox.using();
-        Port { sandbox, using, number: port }.pass(request, came, after).await
+        Port::new(SandboxServer::new(sandbox, port)).pass(request, came, after).await
     }
 
     /// Parses the name of an object. Returns `None` if the project has no such class.

@@ -16,12 +16,12 @@ use super::reply::{parse_input, to_answer, to_failure, unopened_failure};
 use super::{Object, Shared, framed_response, header_text};
 use crate::LocalSandbox;
 use crate::errors::unexpected_answer;
-use crate::network::http::Body;
 use crate::sandbox::archive;
 use crate::sandbox::transfer::{self, Outcome};
 use koze_core::archive::Contents;
 use koze_core::contract::{Extracted, Failure, Pack, Path, Unpack, Unpacked};
 use koze_core::error::{Code, Error};
+use koze_egress::http::Body;
 
 /// The header with the rest of an operation's input: percent-encoded JSON.
 const INPUT: &str = "koze-input";

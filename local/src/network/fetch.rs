@@ -16,11 +16,10 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::authorities;
+use koze_egress::http::{self, Refusal};
+use koze_egress::{Internet, LOOKUPS, Reach, authorities, code_of_status};
 use koze_state::EgressJournal;
 
-use super::egress::{Internet, LOOKUPS, Reach, code_of_status};
-use super::http::{self, Refusal};
 use crate::engine;
 use koze_core::SessionId;
 use koze_core::egress::Policy;

@@ -1,29 +1,39 @@
 //! Traffic in and out of a sandbox's network, which has only a loopback interface: the guest creates sockets there and
-//! passes them to the host.
+//! passes them to the host. The proxy and the previews are those of [`koze_egress`].
 
-pub(super) mod accept;
-pub(super) mod authorities;
-pub(super) mod egress;
 pub(super) mod fetch;
-pub(super) mod http;
-mod idle;
 pub(super) mod preview;
-mod tunnel;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use koze_egress::Reach;
+use koze_egress::accept::MAX_CONNECTIONS;
 use koze_guest::message::Request;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::engine::engine;
 use crate::errors::unexpected_answer;
 use crate::sandbox::running::Running;
 use koze_core::error::{Code, Error, Result};
 
 /// How long a server in a sandbox may take to accept a connection.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Starts the proxy of a sandbox. It stops with the sandbox.
+pub(super) async fn start_proxy(running: &Running, reach: Reach) -> Result<()> {
+    let listener = listen_in_sandbox(running, koze_egress::PORT).await?;
+    let ended = running.end_of();
+    engine()?.spawn(async move {
+        tokio::select! {
+            () = koze_egress::serve_proxy(listener, MAX_CONNECTIONS, reach) => {}
+            () = ended => {}
+        }
+    });
+    Ok(())
+}
 
 /// Listens in a sandbox. Only programs in the sandbox can connect.
 async fn listen_in_sandbox(running: &Running, port: u16) -> Result<TcpListener> {

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use super::permit::Permit;
 use super::probes::ALLOWED_HOST;
-use crate::network::egress::Internet;
 use crate::weakness::{Weakness, Weaknesses};
 use crate::{Local, LocalSandbox};
 use koze_core::error::Result;
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Profile, Provider, Settings, Size};
 use koze_core::sandbox::{Command, Place};
+use koze_egress::Internet;
 
 /// A state directory, and a provider on it.
 pub(super) struct Stage {

@@ -21,7 +21,7 @@ use crate::host::registry::Registry;
 use crate::host::{layout, owner, removal};
 use crate::launch::BindKind;
 use crate::layers::{Base, Layers};
-use crate::network::egress::{self, Authority, Inspection, Reach, Refusals};
+use crate::network;
 use crate::network::preview::OwnPreviews;
 use crate::weakness::{Weakness, Weaknesses};
 use crate::{Shared, engine, store};
@@ -31,6 +31,7 @@ use koze_core::id::{SandboxName, SessionId};
 use koze_core::provider::Settings;
 use koze_core::sandbox::EndedPrograms;
 use koze_core::script::Egress;
+use koze_egress::{Authority, Inspection, Internet, Reach, Refusals};
 use koze_state::EgressJournal;
 
 /// The name of browsers in the egress journal. No sandbox can have it.
@@ -49,7 +50,7 @@ pub(crate) struct Inner {
     pub(crate) registry: Arc<Registry>,
     ahead: Arc<Ahead>,
     pub(crate) provider: Weak<Shared>,
-    internet: Arc<egress::Internet>,
+    internet: Arc<Internet>,
     pub(crate) weak: Weaknesses,
     pub(crate) state: AsyncMutex<State>,
     /// Serializes writes, because two paths may name one file.
@@ -244,7 +245,7 @@ impl Inner {
             running.set_egress_variables(variables.unwrap_or_default());
             let reach = Reach::new(policy, Arc::clone(&self.internet), journal).with_inspection(inspection);
             let refusals = Arc::clone(&running.judgements.refusals);
-            egress::start_proxy(&running, reach.with_refusals(refusals)).await?;
+            network::start_proxy(&running, reach.with_refusals(refusals)).await?;
         }
         staging::remove_recorded(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
@@ -288,8 +289,8 @@ impl Inner {
         let journal = EgressJournal::new(&self.state_directory, browser.agent.session(), IN_JOURNAL);
         let reach = Reach::new(policy, Arc::clone(&self.internet), journal)
             .with_refusals(Arc::clone(&browser.refusals))
-            .with_previews(Arc::clone(&browser.previews));
-        egress::start_proxy(&running, reach).await?;
+            .with_previews(browser.previews.clone());
+        network::start_proxy(&running, reach).await?;
         Ok(running)
     }
 
@@ -314,7 +315,7 @@ impl Inner {
         if self.weak.has(&Weakness::Environment) {
             env.extend(std::env::vars());
         }
-        env.extend(egress::proxy_environment(&self.settings.profile));
+        env.extend(koze_egress::proxy_environment(&self.settings.profile));
         env.extend_from_slice(running.egress_variables());
         env.extend(self.settings.profile.env.iter().chain(call).cloned());
         env

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cgroup::Kills;
-use crate::network::egress::Refusals;
+use koze_egress::Refusals;
 
 /// The exit code of a killed program.
 const KILLED: i32 = 137;

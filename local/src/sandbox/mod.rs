@@ -52,6 +52,7 @@ use self::running::Running;
 use crate::engine;
 use crate::errors::{destroyed_error, state_failed, unexpected_answer};
 use crate::host::claim::is_claimed;
+use crate::network::preview;
 use koze_core::archive::{Bytes, Contents, Tar};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{
@@ -317,7 +318,7 @@ impl Sandbox for LocalSandbox {
             let gone = || Error::new(Code::Unavailable, "the provider that serves previews is gone");
             let provider = inner.provider.upgrade().ok_or_else(gone)?;
             let token = inner.registry.token(&inner.key)?;
-            provider.previews.url(&provider, port, inner.name.as_str(), &token)
+            preview::expose_port(&provider, port, inner.name.as_str(), &token)
         })
         .await
     }

@@ -10,7 +10,6 @@ use crate::cgroup::{self, Group};
 use crate::filter;
 use crate::host::layout::OWN;
 use crate::launch::{self, Bind, BindKind, Limits, PLAIN_USER, Spec, Task, VisibleGroup};
-use crate::network::egress;
 use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error::Result;
 use koze_core::provider::Settings;
@@ -90,8 +89,8 @@ pub(crate) fn sandbox_spec(
 
 /// Adds the certificates that programs trust where TLS ends in koze's proxy.
 pub(crate) fn bind_certificates(spec: &mut Spec, bundle: &Path) {
-    bind_entry(spec, bundle, egress::BUNDLE.to_owned(), BindKind::File);
-    for store in egress::TRUST_STORES {
+    bind_entry(spec, bundle, koze_egress::BUNDLE.to_owned(), BindKind::File);
+    for store in koze_egress::TRUST_STORES {
         bind_entry(spec, bundle, store.to_owned(), BindKind::Cover);
     }
 }

@@ -10,7 +10,6 @@ use super::budget::Budget;
 use super::usage;
 use crate::cgroup::Memory;
 use crate::host::disk;
-use crate::network::egress;
 use crate::sandbox::inner::Inner;
 use crate::sandbox::running::Running;
 
@@ -61,7 +60,7 @@ fn processor_time(programs: &[u32]) -> Duration {
 fn listening_ports(pid: u32) -> Vec<u16> {
     let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/{pid}/net/{name}")));
     let mut ports: Vec<u16> = tables.iter().flatten().flat_map(|table| parse_ports(table)).collect();
-    ports.retain(|port| *port != egress::PORT);
+    ports.retain(|port| *port != koze_egress::PORT);
     ports.sort_unstable();
     ports.dedup();
     ports

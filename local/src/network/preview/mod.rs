@@ -1,124 +1,93 @@
-//! Previews: ports of sandboxes at subdomains of `localhost`, on one loopback port of this machine.
+//! Previews: which server of a sandbox an address leads to, and how it is reached.
 
-mod address;
-mod forward;
 mod own;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Weak};
 
-use rustix::fs::FlockOperation;
-use tokio::task::JoinHandle;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use hyper::StatusCode;
+use koze_core::error::Result;
+use koze_core::id::SandboxName;
+use koze_egress::http::Refusal;
+use koze_egress::preview::{Address, FindServer, Port, Server, Stream, unavailable_preview, unknown_preview};
 
-use self::address::Address;
-pub(in super::super) use self::forward::{Came, Port};
 pub(in super::super) use self::own::OwnPreviews;
-use super::accept;
 use crate::Shared;
-use crate::engine::engine;
-use koze_core::error::{Code, Error, Result};
+use crate::engine::{self, engine};
+use crate::sandbox::inner::{Inner, Use};
 
-/// How long to wait for a port that another program is about to release.
-const TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The preview server, started with the first preview.
-#[derive(Debug, Default)]
-pub(in super::super) struct Previews(Mutex<Option<Listening>>);
-
+/// Finds the servers of previews in the sandboxes of a state directory.
 #[derive(Debug)]
-struct Listening {
+struct Servers(Weak<Shared>);
+
+impl FindServer for Servers {
+    fn find<'a>(&'a self, address: Address<'a>) -> BoxFuture<'a, std::result::Result<Port, Refusal>> {
+        async move { find_server(&self.0, &address).await.map(Port::new) }.boxed()
+    }
+}
+
+/// A server in a sandbox.
+pub(crate) struct SandboxServer {
+    sandbox: Arc<Inner>,
+    _using: Use,
     port: u16,
-    serving: JoinHandle<()>,
-    /// A lock that is held while this program uses the stored port; `None` if another program does.
-    _remembered: Option<File>,
 }
 
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
-}
-
-impl Previews {
-    /// Returns the URL of a port of a sandbox.
-    pub(in super::super) fn url(
-        &self,
-        shared: &Arc<Shared>,
-        port: u16,
-        name: &str,
-        token: &str,
-    ) -> Result<String> {
-        Ok(Address { port, name, token }.url(self.serve(shared)?))
-    }
-
-    /// Returns the port of the server, if it runs.
-    fn port(&self) -> Option<u16> {
-        let listening = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        listening.as_ref().map(|listening| listening.port)
-    }
-
-    /// Starts the server, and returns its port. Waits for a port that is not free yet.
-    pub(in super::super) fn serve(&self, shared: &Arc<Shared>) -> Result<u16> {
-        let mut listening = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(listening) = &*listening {
-            return Ok(listening.port);
-        }
-        let engine = engine()?;
-        let (listener, remembered) = listen_on_stored_port(&shared.state).map_err(preview_error)?;
-        let port = listener.local_addr().map_err(preview_error)?.port();
-        listener.set_nonblocking(true).map_err(preview_error)?;
-        let registered = engine.enter();
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(preview_error)?;
-        drop(registered);
-        let shared: Weak<Shared> = Arc::downgrade(shared);
-        let serving = engine.spawn(accept::serve_each(listener, move |stream, proof| {
-            forward::serve_browser(stream, proof, shared.clone())
-        }));
-        *listening = Some(Listening { port, serving, _remembered: remembered });
-        Ok(port)
+impl SandboxServer {
+    /// Returns the server on a port of a sandbox.
+    pub(crate) fn new(sandbox: Arc<Inner>, port: u16) -> Self {
+        SandboxServer { _using: sandbox.using(), sandbox, port }
     }
 }
 
-/// Listens on the port that is stored in the state directory, or on a free one, which is then stored. Among several
-/// programs with one state directory, the first uses the stored port, and the others use free ones.
-fn listen_on_stored_port(state: &Path) -> io::Result<(TcpListener, Option<File>)> {
-    let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-    let mut options = OpenOptions::new();
-    let mut file =
-        options.read(true).write(true).create(true).truncate(false).open(state.join("preview-port"))?;
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return Ok((bind(0)?, None));
+impl Server for SandboxServer {
+    fn sandbox(&self) -> &str {
+        self.sandbox.name.as_str()
     }
-    let mut text = String::new();
-    let remembered = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-    if let Some(listener) = remembered.and_then(|port| bind_with_retries(|| bind(port))) {
-        return Ok((listener, Some(file)));
-    }
-    let listener = bind(0)?;
-    file.set_len(0)?;
-    file.rewind()?;
-    writeln!(file, "{}", listener.local_addr()?.port())?;
-    Ok((listener, Some(file)))
-}
 
-fn bind_with_retries(bind: impl Fn() -> io::Result<TcpListener>) -> Option<TcpListener> {
-    let until = Instant::now() + TIMEOUT;
-    loop {
-        match bind() {
-            Ok(listener) => return Some(listener),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(10));
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn connect(&self) -> BoxFuture<'_, std::result::Result<Box<dyn Stream>, Refusal>> {
+        async move {
+            let waking = Arc::clone(&self.sandbox);
+            // Completes even if the browser disconnects.
+            let running = engine::run_to_completion(async move { waking.wake().await })
+                .await
+                .map_err(unavailable_preview)?;
+            match super::connect_to_sandbox(&running, self.port).await {
+                Ok(stream) => Ok(Box::new(stream) as Box<dyn Stream>),
+                Err(error) => Err(Refusal::new(StatusCode::BAD_GATEWAY, error.message)),
             }
-            Err(_) => return None,
         }
+        .boxed()
     }
 }
 
-fn preview_error(error: io::Error) -> Error {
-    Error::new(Code::Unavailable, format!("previews cannot be served on this machine: {}", error.kind()))
-        .with_source(error)
+/// Returns the URL of a port of a sandbox, and starts the server of previews.
+pub(crate) fn expose_port(shared: &Arc<Shared>, port: u16, name: &str, token: &str) -> Result<String> {
+    Ok(Address { port, name, token }.url(serve_previews(shared)?))
+}
+
+/// Starts the server of previews, and returns its port.
+pub(crate) fn serve_previews(shared: &Arc<Shared>) -> Result<u16> {
+    shared.previews.serve(&shared.state, engine()?, Arc::new(Servers(Arc::downgrade(shared))))
+}
+
+/// Finds the sandbox of an address. Without the token, the response does not even reveal whether the name exists.
+async fn find_server(
+    shared: &Weak<Shared>,
+    address: &Address<'_>,
+) -> std::result::Result<SandboxServer, Refusal> {
+    let shared = shared.upgrade().ok_or_else(unknown_preview)?;
+    let registry = Arc::clone(&shared.registry);
+    let name = SandboxName::new(address.name).map_err(|_| unknown_preview())?;
+    let wanted = (name.clone(), address.token.to_owned());
+    let found = engine::run_blocking(move || registry.exposed_as(wanted.0.as_str(), &wanted.1))
+        .await
+        .map_err(unavailable_preview)?;
+    let (key, settings) = found.ok_or_else(unknown_preview)?;
+    Ok(SandboxServer::new(shared.sandbox(&key, &name, settings), address.port))
 }

@@ -2,13 +2,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use hyper::StatusCode;
-
-use super::super::http::Refusal;
-use super::address::Address;
-use super::forward::{Port, find_port};
-use crate::Shared;
 use koze_core::id::SessionId;
+use koze_egress::OpenPreviews;
+use koze_egress::http::Refusal;
+use koze_egress::preview::{Address, Port};
+
+use super::{SandboxServer, find_server};
+use crate::Shared;
 
 /// The previews of a session. Another session of the same agent may be the next one to use the browser.
 #[derive(Debug)]
@@ -28,19 +31,19 @@ impl OwnPreviews {
     }
 
     /// Returns the session.
-    pub(in super::super) fn session(&self) -> Option<SessionId> {
+    fn session(&self) -> Option<SessionId> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the port of a sandbox that a lowercase host and a port lead to. Returns `None` if they are not those of a preview
+    /// Returns the server of a sandbox that a lowercase host and a port lead to. Returns `None` if they are not those of a preview
     /// of this program.
-    pub(in super::super) async fn find(&self, host: &str, port: u16) -> Option<Result<Port, Refusal>> {
+    async fn find_own(&self, host: &str, port: u16) -> Option<Result<SandboxServer, Refusal>> {
         let address = Address::parse(host)?;
         let is_served = self.shared.upgrade().is_some_and(|shared| shared.previews.port() == Some(port));
         if !is_served {
             return None;
         }
-        let found = find_port(Weak::clone(&self.shared), &address).await;
+        let found = find_server(&self.shared, &address).await;
         Some(match found {
             Ok(found) if self.session().is_some_and(|session| found.sandbox.is_of(&session)) => Ok(found),
             // The same answer, so that it does not reveal which sandboxes other sessions have.
@@ -48,6 +51,16 @@ impl OwnPreviews {
             Err(refusal) if refusal.status == StatusCode::NOT_FOUND => Err(foreign_preview()),
             Err(refusal) => Err(refusal),
         })
+    }
+}
+
+impl OpenPreviews for OwnPreviews {
+    fn find<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Option<Result<Port, Refusal>>> {
+        async move { Some(self.find_own(host, port).await?.map(Port::new)) }.boxed()
+    }
+
+    fn has_session(&self) -> bool {
+        self.session().is_some()
     }
 }
 

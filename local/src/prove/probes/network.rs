@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::{ALLOWED_HOST, DENIED_HOST, Target, nothing};
-use crate::network::egress::PORT;
+use koze_egress::PORT;
 
 pub(super) fn tcp(target: &Target) -> io::Result<()> {
     let hosts = [Ipv4Addr::LOCALHOST.into(), Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::LOCALHOST.into()];

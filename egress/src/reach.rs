@@ -5,16 +5,17 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hyper::{StatusCode, Uri};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::super::http::Refusal;
-use super::super::preview::{OwnPreviews, Port};
 use super::Internet;
 use super::inspection::Inspection;
 use super::refusals::Refusals;
+use crate::http::Refusal;
+use crate::preview::Port;
 use koze_core::egress::{Host, Policy, Refused, is_open};
 use koze_state::{EgressJournal, Reached};
 
@@ -23,62 +24,74 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of addresses to try for a name.
 const TRIED: usize = 4;
 /// The maximum number of concurrent lookups of a sandbox, or of the scripts of an agent. Each takes a thread, which file operations need too.
-pub(in super::super) const LOOKUPS: usize = 8;
+pub const LOOKUPS: usize = 8;
+
+/// The previews that a client of the proxy may open.
+pub trait OpenPreviews: Send + Sync {
+    /// Returns the port of a sandbox that a lowercase host and a port lead to. Returns `None` if they are not those of a preview of
+    /// this program.
+    fn find<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Option<Result<Port, Refusal>>>;
+
+    /// Returns whether there is a session whose previews can be opened.
+    fn has_session(&self) -> bool;
+}
 
 /// Connects to the hosts that a sandbox or scripts may reach.
-pub(in super::super::super) struct Reach {
-    pub(super) policy: Policy,
-    pub(super) journal: EgressJournal,
+pub struct Reach {
+    pub(crate) policy: Policy,
+    pub(crate) journal: EgressJournal,
     /// Collects the refused requests, if the caller needs them.
-    pub(super) refusals: Option<Arc<Refusals>>,
+    pub(crate) refusals: Option<Arc<Refusals>>,
     /// What is needed to read requests, if the policy wants that.
-    pub(super) inspection: Option<Arc<Inspection>>,
+    pub(crate) inspection: Option<Arc<Inspection>>,
     /// The previews that it may open in addition.
-    previews: Option<Arc<OwnPreviews>>,
+    previews: Option<Arc<dyn OpenPreviews>>,
     internet: Arc<Internet>,
     lookups: Arc<Semaphore>,
 }
 
 /// A connection to a host.
-pub(in super::super) struct Connected {
-    pub(in super::super) stream: TcpStream,
-    pub(super) host: Host,
+pub struct Connected {
+    /// The connection.
+    pub stream: TcpStream,
+    pub(crate) host: Host,
     /// Its journal entry.
-    pub(super) entry: Reached,
+    pub(crate) entry: Reached,
 }
 
 impl Reach {
-    pub(in super::super::super) fn new(
-        policy: Policy,
-        internet: Arc<Internet>,
-        journal: EgressJournal,
-    ) -> Self {
+    /// Creates it for a policy. Attempts are recorded in the journal.
+    pub fn new(policy: Policy, internet: Arc<Internet>, journal: EgressJournal) -> Self {
         let lookups = Arc::new(Semaphore::new(LOOKUPS));
         Reach { policy, journal, refusals: None, inspection: None, previews: None, internet, lookups }
     }
 
     /// Shares the limit of lookups with others.
-    pub(in super::super) fn with_lookups(self, lookups: Arc<Semaphore>) -> Self {
+    #[must_use]
+    pub fn with_lookups(self, lookups: Arc<Semaphore>) -> Self {
         Reach { lookups, ..self }
     }
 
     /// Sets what gets the requests that are refused.
-    pub(in super::super::super) fn with_refusals(self, refusals: Arc<Refusals>) -> Self {
+    #[must_use]
+    pub fn with_refusals(self, refusals: Arc<Refusals>) -> Self {
         Reach { refusals: Some(refusals), ..self }
     }
 
     /// Sets what is needed to read requests.
-    pub(in super::super::super) fn with_inspection(self, inspection: Option<Arc<Inspection>>) -> Self {
+    #[must_use]
+    pub fn with_inspection(self, inspection: Option<Arc<Inspection>>) -> Self {
         Reach { inspection, ..self }
     }
 
     /// Sets the previews that may be opened, whatever the policy allows.
-    pub(in super::super::super) fn with_previews(self, previews: Arc<OwnPreviews>) -> Self {
+    #[must_use]
+    pub fn with_previews(self, previews: Arc<dyn OpenPreviews>) -> Self {
         Reach { previews: Some(previews), ..self }
     }
 
     /// Returns the port of a sandbox that a URL leads to, if it is that of a preview.
-    pub(super) async fn preview(&self, url: &Uri) -> Option<Result<Port, Refusal>> {
+    pub(crate) async fn preview(&self, url: &Uri) -> Option<Result<Port, Refusal>> {
         let (name, port) = (url.host()?.to_ascii_lowercase(), url.port_u16()?);
         let found = self.previews.as_ref()?.find(&name, port).await?;
         let denied = self.policy.judge_denied(&Host::Name(name), port).err();
@@ -86,7 +99,10 @@ impl Reach {
     }
 
     /// Connects to a host if the policy allows it.
-    pub(in super::super) async fn connect(&self, host: &str, port: u16) -> Result<Connected, Refusal> {
+    ///
+    /// # Errors
+    /// Why the host is refused, or cannot be reached.
+    pub async fn connect(&self, host: &str, port: u16) -> Result<Connected, Refusal> {
         let Some(host) = Host::parse(host) else {
             let text = format!(
                 "`{}` is neither a hostname nor an address; an IPv4 address has four decimal numbers",
@@ -149,7 +165,7 @@ impl Reach {
         let mut text = format!(
             "{host} is not on the internet: {all} cannot reach private or local networks, and no entry of `allowed_hosts` changes that"
         );
-        if self.previews.as_ref().is_some_and(|previews| previews.session().is_some()) {
+        if self.previews.as_ref().is_some_and(|previews| previews.has_session()) {
             text += ". To open a server in a sandbox of this session, use the URL that `browse` returns";
         }
         Refused { rule: "not on the internet".to_owned(), text }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split
 const HALF: Duration = Duration::from_mins(10);
 
 /// Copies until both directions have ended. The end of one direction is forwarded, and the other continues for a while.
-pub(super) async fn join_streams<A, B>(one: A, other: B)
+pub(crate) async fn join_streams<A, B>(one: A, other: B)
 where
     A: AsyncRead + AsyncWrite,
     B: AsyncRead + AsyncWrite,

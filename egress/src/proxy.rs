@@ -3,28 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::super::http::{self, After, Body, Refusal};
-use super::super::idle::Idle;
-use super::super::preview::{Came, Port};
 use super::inspection;
 use super::listening::Tunnel;
 use super::reach::{Connected, Reach};
+use crate::http::{self, After, Body, Refusal};
+use crate::idle::Idle;
+use crate::preview::{Came, Port};
 use koze_state::Proof;
 
 /// The idle timeout of a connection.
-pub(super) const IDLE: Duration = Duration::from_mins(10);
+pub(crate) const IDLE: Duration = Duration::from_mins(10);
 
 /// Serves a connection of a program in the sandbox.
-pub(super) async fn serve_program(stream: TcpStream, proof: Proof, reach: Arc<Reach>) {
+pub(crate) async fn serve_program<S>(stream: S, proof: Proof, reach: Arc<Reach>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     http::serve_connection(Idle::new(stream, IDLE), |request, after| {
         // Only programs in the sandbox can connect, so any request counts as proof.
         proof.give();
@@ -73,17 +75,7 @@ async fn open_tunnel(
 }
 
 /// Forwards a request to a sandbox, or those in a tunnel to it.
-///
-/// Boxed, because this may wake the sandbox, which starts a proxy: the type of its future would contain itself.
-fn forward_to_preview(
-    port: Port,
-    request: Request<Incoming>,
-    after: After,
-) -> BoxFuture<'static, Result<Response<Body>, Refusal>> {
-    Box::pin(pass_to_port(port, request, after))
-}
-
-async fn pass_to_port(
+async fn forward_to_preview(
     port: Port,
     mut request: Request<Incoming>,
     after: After,
@@ -134,13 +126,13 @@ async fn forward_request(reach: &Reach, mut request: Request<Incoming>) -> Resul
 }
 
 /// Returns the value of the `Host` header, a URL's host and port without user information, and the port.
-pub(super) fn host_and_port(authority: &Authority) -> Option<(HeaderValue, u16)> {
+pub(crate) fn host_and_port(authority: &Authority) -> Option<(HeaderValue, u16)> {
     let text = authority.as_str();
     let host = text.rsplit_once('@').map_or(text, |(_, host)| host);
     let port = if host == authority.host() { 80 } else { authority.port_u16()? };
     Some((HeaderValue::from_str(host).ok()?, port))
 }
 
-pub(super) fn bad_request(text: &str) -> Refusal {
+pub(crate) fn bad_request(text: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, text)
 }

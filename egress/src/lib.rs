@@ -1,36 +1,60 @@
-//! Egress: an HTTP proxy in this program, which a sandbox can reach only at a port of its own loopback interface.
+//! The network of sandboxes, whatever runs them: an egress proxy with a policy, and previews. It works on every Unix.
+//!
+//! **The proxy** serves byte streams that a host has accepted from the programs of a sandbox. It resolves a name once, and connects
+//! to an address that it has checked. It rejects denied hosts, hosts that are not allowed, private, loopback, link-local, multicast
+//! and metadata addresses, and the addresses of this machine. For hosts with a credential, a method or a path in the policy, TLS ends
+//! in the proxy, which replaces placeholders in requests and masks values in responses.
+//!
+//! **Previews** are ports of sandboxes at subdomains of `localhost`, on one loopback port of this machine.
+//!
+//! | module | job |
+//! |---|---|
+//! | `proxy` | the proxy: `CONNECT`, and requests with an absolute URL |
+//! | `reach` | resolves names, checks addresses, and connects |
+//! | `listening`, `tunneled` | tunnels: what their client requests is checked, by its first bytes and by each request |
+//! | `hello`, `plain` | parse the first bytes of a client |
+//! | `inspection`, `masked` | requests that are read: placeholders are replaced, and values in responses are masked |
+//! | `authority`, `authorities` | the certificate authority of the proxy, and those that this machine trusts |
+//! | `refusals` | the requests that the proxy refused |
+//! | `preview` | previews: the listener, and how requests are forwarded |
+//! | `accept` | accepts connections within a budget |
+//! | `http`, `tunnel`, `idle` | HTTP for both; tunnels; idle timeouts |
 
+#![cfg(unix)]
+
+pub mod accept;
+pub mod authorities;
 mod authority;
 mod hello;
+pub mod http;
+mod idle;
 mod inspection;
 mod listening;
 mod masked;
 mod plain;
+pub mod preview;
 mod proxy;
 mod reach;
 mod refusals;
+mod tunnel;
 mod tunneled;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(in super::super) use self::authority::Authority;
-pub(in super::super) use self::inspection::{BUNDLE, Inspection, TRUST_STORES};
-pub(super) use self::reach::LOOKUPS;
-pub(in super::super) use self::reach::Reach;
-pub(in super::super) use self::refusals::Refusals;
-pub(super) use self::refusals::code_of_status;
-use super::accept;
-use crate::engine::engine;
-use crate::sandbox::running::Running;
 use koze_core::Profiles;
 use koze_core::egress::Policy;
 use koze_core::error::Result;
 use koze_core::provider::Profile;
 
+pub use self::authority::Authority;
+pub use self::inspection::{BUNDLE, Inspection, TRUST_STORES};
+pub use self::reach::{Connected, LOOKUPS, OpenPreviews, Reach};
+pub use self::refusals::{Refusals, code_of_status};
+
 /// The port of the proxy in a sandbox.
-pub(in super::super) const PORT: u16 = 3128;
+pub const PORT: u16 = 3128;
 
 /// The internet of a test: servers on this machine. By default, it is empty, and names and addresses are the real ones.
 #[doc(hidden)]
@@ -68,33 +92,34 @@ impl Internet {
 }
 
 /// Validates the hosts of a profile.
-pub(in super::super) fn check_profile(profile: &Profile) -> Result<()> {
+///
+/// # Errors
+/// [`InvalidInput`](koze_core::Code::InvalidInput) if one is not valid.
+pub fn check_profile(profile: &Profile) -> Result<()> {
     Policy::of(profile).map(drop)
 }
 
 /// Validates the hosts of all profiles, and of scripts.
-pub(in super::super) fn check_all(profiles: &Profiles) -> Result<()> {
+///
+/// # Errors
+/// As [`check_profile`].
+pub fn check_all(profiles: &Profiles) -> Result<()> {
     profiles.list().iter().try_for_each(check_profile)?;
     profiles.script_egress().map_or(Ok(()), |egress| Policy::of_scripts(egress).map(drop))
 }
 
-/// Starts the proxy of a sandbox. It stops with the sandbox.
-pub(in super::super) async fn start_proxy(running: &Running, reach: Reach) -> Result<()> {
-    let listener = super::listen_in_sandbox(running, PORT).await?;
+/// Serves the programs of a sandbox that connect to the listener. Dropping the future closes all connections.
+pub async fn serve_proxy<L: accept::Listen>(listener: L, max_connections: usize, reach: Reach) {
     let reach = Arc::new(reach);
-    let ended = running.end_of();
-    engine()?.spawn(async move {
-        tokio::select! {
-            () = accept::serve_each(listener, |stream, proof| proxy::serve_program(stream, proof, Arc::clone(&reach))) => {}
-            () = ended => {}
-        }
-    });
-    Ok(())
+    accept::serve_each(listener, max_connections, |stream, proof| {
+        proxy::serve_program(stream, proof, Arc::clone(&reach))
+    })
+    .await;
 }
 
 /// Returns the environment variables for the proxy. Tools differ in the spelling that they read. Without a network, they tell package
 /// managers to fail at once, instead of trying again for half a minute.
-pub(in super::super) fn proxy_environment(profile: &Profile) -> Vec<(String, String)> {
+pub fn proxy_environment(profile: &Profile) -> Vec<(String, String)> {
     if !matches!(Policy::of(profile), Ok(Some(_))) {
         let retries = ["PIP_RETRIES", "npm_config_fetch_retries", "UV_HTTP_RETRIES"];
         return retries.map(|name| (name.to_owned(), "0".to_owned())).into();

@@ -21,8 +21,8 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ClientConfig, ServerConfig};
 use sha2::{Digest as _, Sha256};
 
-use super::super::authorities;
 use super::Internet;
+use crate::authorities;
 use koze_core::egress::placeholder;
 use koze_core::error::{Code, Error, Result};
 
@@ -36,7 +36,7 @@ const BUNDLE: &str = "egress-certificates.pem";
 const MAX_CERTIFICATES: usize = 256;
 
 /// A certificate authority, and the TLS settings of the proxies that use it.
-pub(in super::super::super) struct Authority {
+pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     /// The secret from which placeholders are derived.
     seed: [u8; 32],
@@ -55,7 +55,10 @@ impl std::fmt::Debug for Authority {
 
 impl Authority {
     /// Opens the authority of a state directory, and creates it if it is missing. This reads and writes files.
-    pub(in super::super::super) fn open(state: &Path, internet: &Internet) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Code::PermissionDenied`] if its key is not private, and [`Code::Unavailable`] if its files cannot be used.
+    pub fn open(state: &Path, internet: &Internet) -> Result<Self> {
         let key = open_key(state)?;
         let seed = Sha256::digest(key.serialize_der()).into();
         let params = authority_params();
@@ -74,22 +77,22 @@ impl Authority {
     }
 
     /// Returns the file with the certificates that programs in sandboxes trust.
-    pub(in super::super::super) fn bundle(&self) -> &Path {
+    pub fn bundle(&self) -> &Path {
         &self.bundle
     }
 
     /// Returns the TLS settings for connections to hosts.
-    pub(super) fn upstream(&self) -> Arc<ClientConfig> {
+    pub(crate) fn upstream(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.upstream)
     }
 
     /// Returns the placeholder of a credential in a sandbox.
-    pub(super) fn placeholder(&self, sandbox: &str, name: &str) -> String {
+    pub(crate) fn placeholder(&self, sandbox: &str, name: &str) -> String {
         placeholder(&self.seed, sandbox, name)
     }
 
     /// Returns the TLS settings of a server with this host.
-    pub(super) fn server(&self, host: &str) -> Result<Arc<ServerConfig>> {
+    pub(crate) fn server(&self, host: &str) -> Result<Arc<ServerConfig>> {
         let mut known = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = known.get(host) {
             return Ok(Arc::clone(config));

@@ -16,18 +16,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
-use super::super::http::{self, Body, Refusal};
 use super::authority::Authority;
 use super::reach::Reach;
+use crate::http::{self, Body, Refusal};
 use koze_core::egress::{Decision, Host, Key, Mask, Policy, Refused, RequestHead, environment};
 use koze_core::error::Result;
 use koze_state::Secrets;
 
 /// The file in a sandbox with the certificates that its programs trust, without the leading slash.
-pub(in super::super::super) const BUNDLE: &str = "var/lib/koze/certificates.pem";
+pub const BUNDLE: &str = "var/lib/koze/certificates.pem";
 /// The files of the system with the certificates that programs trust, without the leading slash: those of Debian and Alpine, and of
 /// Fedora.
-pub(in super::super::super) const TRUST_STORES: [&str; 2] =
+pub const TRUST_STORES: [&str; 2] =
     ["etc/ssl/certs/ca-certificates.crt", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"];
 /// The variables that programs read the name of such a file from: OpenSSL, Go and Deno's and Rust's TLS; Node; Python's requests; pip; curl;
 /// git; Deno; Cargo; the AWS command line.
@@ -49,7 +49,7 @@ const HANDSHAKE: Duration = Duration::from_secs(15);
 
 /// What the proxy of a sandbox needs to read requests.
 #[derive(Debug)]
-pub(in super::super::super) struct Inspection {
+pub struct Inspection {
     authority: Arc<Authority>,
     /// The credentials by name, with their placeholders.
     placeholders: Vec<(String, String)>,
@@ -58,7 +58,7 @@ pub(in super::super::super) struct Inspection {
 
 impl Inspection {
     /// Creates it for a sandbox with this key.
-    pub(in super::super::super) fn new(
+    pub fn new(
         authority: Arc<Authority>,
         sandbox: &str,
         policy: &Policy,
@@ -70,12 +70,12 @@ impl Inspection {
     }
 
     /// Returns the file with the certificates that programs trust.
-    pub(in super::super::super) fn bundle(&self) -> &Path {
+    pub fn bundle(&self) -> &Path {
         self.authority.bundle()
     }
 
     /// Returns the environment variables of programs: the placeholders, and which certificates to trust.
-    pub(in super::super::super) fn environment(&self, policy: &Policy) -> Vec<(String, String)> {
+    pub fn environment(&self, policy: &Policy) -> Vec<(String, String)> {
         let mut all = environment(policy, &self.keys_with(|_| None));
         all.extend(TRUST.map(|name| (name.to_owned(), format!("/{BUNDLE}"))));
         all
@@ -99,7 +99,7 @@ impl Inspection {
     }
 
     /// Ends the TLS of a program that wants to connect to a host.
-    pub(super) async fn accept<C>(
+    pub(crate) async fn accept<C>(
         &self,
         client: C,
         host: &Host,
@@ -116,7 +116,7 @@ impl Inspection {
     }
 
     /// Begins TLS with a host, and verifies its certificate.
-    pub(super) async fn connect<S>(
+    pub(crate) async fn connect<S>(
         &self,
         server: S,
         host: &Host,
@@ -139,18 +139,18 @@ impl Inspection {
 
 /// What was decided about a request that is forwarded.
 #[derive(Debug, Default)]
-pub(super) struct Passed {
+pub(crate) struct Passed {
     /// The rule that allows it. Empty if only its host was checked.
-    pub(super) rule: String,
+    pub(crate) rule: String,
     /// The names of the credentials whose values are in it.
-    pub(super) credentials: Vec<String>,
+    pub(crate) credentials: Vec<String>,
     /// The values that must not be in the response.
-    pub(super) mask: Mask,
+    pub(crate) mask: Mask,
 }
 
 impl Passed {
     /// Returns the rule for the journal. Without credentials, it is that of the connection.
-    pub(super) fn journal_rule(&self) -> Option<String> {
+    pub(crate) fn journal_rule(&self) -> Option<String> {
         (!self.credentials.is_empty())
             .then(|| format!("{}; credentials: {}", self.rule, self.credentials.join(", ")))
     }
@@ -158,7 +158,7 @@ impl Passed {
 
 /// Decides about a request, and replaces placeholders in it. Its hop-by-hop headers are removed, and its host is checked. A body that a
 /// signature covers is read.
-pub(super) async fn decide(
+pub(crate) async fn decide(
     reach: &Reach,
     tls: bool,
     host: &Host,

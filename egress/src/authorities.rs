@@ -5,11 +5,14 @@ use std::sync::Arc;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::egress::Internet;
+use crate::Internet;
 use koze_core::error::{Code, Error, Result};
 
 /// Returns the TLS settings for connections to servers, which trust Mozilla's authorities, and those of this machine.
-pub(in super::super) fn client_config(internet: &Internet) -> Result<Arc<ClientConfig>> {
+///
+/// # Errors
+/// [`Code::Internal`] if TLS cannot be configured.
+pub fn client_config(internet: &Internet) -> Result<Arc<ClientConfig>> {
     let failed = |error| Error::new(Code::Internal, "TLS cannot be configured").with_source(error);
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     roots.add_parsable_certificates(added_authorities(internet));
@@ -22,7 +25,7 @@ pub(in super::super) fn client_config(internet: &Internet) -> Result<Arc<ClientC
 
 /// Returns the authorities of this machine's store, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`, that are not Mozilla's. What cannot be read
 /// is trusted by no program of this machine either.
-pub(in super::super) fn added_authorities(internet: &Internet) -> Vec<CertificateDer<'static>> {
+pub fn added_authorities(internet: &Internet) -> Vec<CertificateDer<'static>> {
     let mut all = rustls_native_certs::load_native_certs().certs;
     all.extend(internet.roots.iter().map(|root| CertificateDer::from(root.clone())));
     all.retain(is_added);

@@ -1,34 +1,58 @@
 //! Forwards requests of browsers to servers in sandboxes.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::super::http::{self, After, Body, Refusal};
-use super::super::tunnel::join_streams;
 use super::address::Address;
-use crate::Shared;
-use crate::engine;
-use crate::sandbox::inner::{Inner, Use};
-use koze_core::error::Code;
-use koze_core::id::SandboxName;
+use crate::http::{self, After, Body, Refusal};
+use crate::tunnel::join_streams;
+use koze_core::error::{Code, Error};
 use koze_state::Proof;
 
+/// A connection to a server in a sandbox.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A server in a sandbox, which stays awake while this exists.
+pub trait Server: Send + Sync {
+    /// Returns the name of the sandbox.
+    fn sandbox(&self) -> &str;
+
+    /// Returns the port.
+    fn port(&self) -> u16;
+
+    /// Connects to the server, and wakes the sandbox if it sleeps. The caller may stop waiting.
+    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Stream>, Refusal>>;
+}
+
+/// Finds the servers of previews.
+pub trait FindServer: Send + Sync {
+    /// Returns the server at an address. Without the right token, the refusal does not even reveal whether the name exists:
+    /// [`unknown_preview`].
+    fn find<'a>(&'a self, address: Address<'a>) -> BoxFuture<'a, Result<Port, Refusal>>;
+}
+
 /// Serves a connection of a browser.
-pub(super) async fn serve_browser(stream: TcpStream, proof: Proof, shared: Weak<Shared>) {
+pub(crate) async fn serve_browser(stream: TcpStream, proof: Proof, servers: Arc<dyn FindServer>) {
     http::serve_connection(stream, |request, after| {
-        let (shared, proof) = (shared.clone(), proof.clone());
-        async move { forward_request(shared, &proof, request, after).await.unwrap_or_else(Refusal::into_response) }
+        let (servers, proof) = (Arc::clone(&servers), proof.clone());
+        async move {
+            forward_request(&*servers, &proof, request, after).await.unwrap_or_else(Refusal::into_response)
+        }
     })
     .await;
 }
 
 async fn forward_request(
-    shared: Weak<Shared>,
+    servers: &dyn FindServer,
     proof: &Proof,
     request: Request<Incoming>,
     after: After,
@@ -36,7 +60,7 @@ async fn forward_request(
     let host = requested_host(&request).ok_or_else(unknown_preview)?;
     let text = host.to_str().map_err(|_| unknown_preview())?.to_ascii_lowercase();
     let address = Address::parse(&text).ok_or_else(unknown_preview)?;
-    let to = find_port(shared, &address).await?;
+    let to = servers.find(address).await?;
     proof.give();
     if request.method() == Method::CONNECT {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this is not a proxy"));
@@ -47,17 +71,15 @@ async fn forward_request(
 
 /// A port of a sandbox. The sandbox stays awake while this exists.
 #[derive(Clone)]
-pub(crate) struct Port {
-    pub(crate) sandbox: Arc<Inner>,
-    pub(crate) using: Use,
-    pub(crate) number: u16,
-}
+pub struct Port(Arc<dyn Server>);
 
 /// The origin of a request: the host it was sent to, and `http` or `https`.
 #[derive(Clone)]
-pub(crate) struct Came {
-    pub(crate) host: HeaderValue,
-    pub(crate) scheme: HeaderValue,
+pub struct Came {
+    /// The value of the header `Host`.
+    pub host: HeaderValue,
+    /// The scheme.
+    pub scheme: HeaderValue,
 }
 
 impl Came {
@@ -69,17 +91,25 @@ impl Came {
 }
 
 impl Port {
+    /// Creates it for a server.
+    pub fn new(server: impl Server + 'static) -> Self {
+        Port(Arc::new(server))
+    }
+
     /// Forwards a request to the server on the port, and returns its response. A WebSocket continues after the
     /// response.
-    pub(crate) async fn pass(
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or does not answer with HTTP/1.1.
+    pub async fn pass(
         self,
         mut request: Request<Incoming>,
         Came { host, scheme }: Came,
         after: After,
     ) -> Result<Response<Body>, Refusal> {
-        let Port { sandbox, using, number: port } = self;
-        let name = sandbox.name.clone();
-        let server = connect_to_port(&sandbox, port).await?;
+        let Port(target) = self;
+        let (name, port) = (target.sandbox().to_owned(), target.port());
+        let server = target.connect().await?;
 
         let wanted = http::upgrade_protocol(request.headers());
         http::for_the_next(&mut request);
@@ -102,7 +132,7 @@ impl Port {
         http::end_to_end(response.headers_mut());
         for_this_host(response.headers_mut());
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(http::pass_on(response, (driver, using)));
+            return Ok(http::pass_on(response, (driver, target)));
         }
         let (Some(browser), Some(granted)) = (browser, granted) else {
             let text = format!(
@@ -116,7 +146,7 @@ impl Port {
             if let (Ok(browser), Ok(server)) = tokio::join!(browser, server) {
                 join_streams(TokioIo::new(browser), TokioIo::new(server)).await;
             }
-            drop((driver, using));
+            drop((driver, target));
         });
         let mut switched = http::empty_response(StatusCode::SWITCHING_PROTOCOLS);
         *switched.headers_mut() = response.headers().clone();
@@ -133,39 +163,16 @@ fn requested_host(request: &Request<Incoming>) -> Option<HeaderValue> {
     all.next().filter(|_| all.next().is_none()).cloned()
 }
 
-/// Finds the sandbox of an address. Without the token, the response does not even reveal whether the name exists.
-pub(super) async fn find_port(shared: Weak<Shared>, address: &Address<'_>) -> Result<Port, Refusal> {
-    let shared = shared.upgrade().ok_or_else(unknown_preview)?;
-    let registry = Arc::clone(&shared.registry);
-    let name = SandboxName::new(address.name).map_err(|_| unknown_preview())?;
-    let wanted = (name.clone(), address.token.to_owned());
-    let found = engine::run_blocking(move || registry.exposed_as(wanted.0.as_str(), &wanted.1))
-        .await
-        .map_err(unavailable_preview)?;
-    let (key, settings) = found.ok_or_else(unknown_preview)?;
-    let sandbox = shared.sandbox(&key, &name, settings);
-    let using = sandbox.using();
-    Ok(Port { sandbox, using, number: address.port })
-}
-
-/// Connects to a port of a sandbox, and wakes the sandbox if it sleeps.
-async fn connect_to_port(sandbox: &Arc<Inner>, port: u16) -> Result<TcpStream, Refusal> {
-    let waking = Arc::clone(sandbox);
-    // Completes even if the browser disconnects.
-    let running =
-        engine::run_to_completion(async move { waking.wake().await }).await.map_err(unavailable_preview)?;
-    let connected = super::super::connect_to_sandbox(&running, port).await;
-    connected.map_err(|error| Refusal::new(StatusCode::BAD_GATEWAY, error.message))
-}
-
-fn unknown_preview() -> Refusal {
+/// The refusal of an address without a sandbox, or with another token.
+pub fn unknown_preview() -> Refusal {
     Refusal::new(
         StatusCode::NOT_FOUND,
         "no sandbox answers here: use the URL exactly as `browse` returned it",
     )
 }
 
-fn unavailable_preview(error: crate::Error) -> Refusal {
+/// Returns the refusal for an error.
+pub fn unavailable_preview(error: Error) -> Refusal {
     match error.code {
         Code::NotFound => unknown_preview(),
         _ => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.message),

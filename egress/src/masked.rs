@@ -10,14 +10,14 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use koze_core::egress::{Mask, StreamMask};
 
-use super::super::http::{Body, Refusal};
 use super::inspection::Passed;
+use crate::http::{Body, Refusal};
 
 /// Masks the head of a response.
 ///
 /// # Errors
 /// If values were sent, and the body is compressed in spite of the request: it may contain them.
-pub(super) fn mask_head<B>(response: &mut Response<B>, passed: &Passed, host: &str) -> Result<(), Refusal> {
+pub(crate) fn mask_head<B>(response: &mut Response<B>, passed: &Passed, host: &str) -> Result<(), Refusal> {
     if passed.mask.is_empty() {
         return Ok(());
     }
@@ -46,7 +46,7 @@ fn mask_headers(headers: &mut HeaderMap, mask: &Mask) {
 }
 
 /// Forwards a response whose head is masked, and masks its body. `keep` is held until its last byte has been sent.
-pub(super) fn pass_masked(
+pub(crate) fn pass_masked(
     response: Response<Incoming>,
     mask: Mask,
     keep: impl Send + 'static,

@@ -4,11 +4,11 @@ use super::plain;
 use koze_core::egress::Host;
 
 /// The maximum number of bytes that are read to recognize what a client speaks.
-pub(super) const MAX_HELLO: usize = 64 << 10;
+pub(crate) const MAX_HELLO: usize = 64 << 10;
 
 /// The first bytes of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Hello {
+pub(crate) enum Hello {
     /// HTTP/1 without TLS.
     Http,
     /// HTTP/2 without TLS.
@@ -24,7 +24,7 @@ pub(super) enum Hello {
 }
 
 /// Parses the first bytes. Returns `None` if more are needed.
-pub(super) fn read_hello(bytes: &[u8]) -> Option<Hello> {
+pub(crate) fn read_hello(bytes: &[u8]) -> Option<Hello> {
     let message = match extract_message(bytes) {
         Message::Whole(message) => message,
         Message::Partial if bytes.len() < MAX_HELLO => return None,

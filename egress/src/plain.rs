@@ -10,7 +10,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 /// A first line is HTTP if it begins with a token and white space, and has a version. This accepts more than servers
 /// do: what only looks like HTTP is parsed strictly later. No request has a control character in its first line, so that
 /// binary protocols are recognized early.
-pub(super) fn read_plain(bytes: &[u8]) -> Option<Hello> {
+pub(crate) fn read_plain(bytes: &[u8]) -> Option<Hello> {
     // Servers skip empty lines in front of a request.
     let first = bytes.iter().position(|byte| !is_space(*byte) && *byte != b'\n').unwrap_or(bytes.len());
     let whole = &bytes[first..];

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::super::idle::Idle;
-use super::super::tunnel::join_streams;
 use super::hello::{self, Hello};
 use super::reach::Reach;
 use super::tunneled::Requests;
+use crate::idle::Idle;
+use crate::tunnel::join_streams;
 use koze_core::egress::{Host, Refused};
 use koze_state::Reached;
 
@@ -24,12 +24,12 @@ const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
 
 /// A tunnel to a host that is allowed.
-pub(super) struct Tunnel {
-    pub(super) reach: Arc<Reach>,
-    pub(super) host: Host,
+pub(crate) struct Tunnel {
+    pub(crate) reach: Arc<Reach>,
+    pub(crate) host: Host,
     /// Its journal entry.
-    pub(super) entry: Reached,
-    pub(super) server: Idle<TcpStream>,
+    pub(crate) entry: Reached,
+    pub(crate) server: Idle<TcpStream>,
 }
 
 impl Tunnel {
@@ -43,7 +43,7 @@ impl Tunnel {
     /// | anything else | refused at the port of HTTP if the policy has an allowlist, forwarded at others |
     ///
     /// If the policy must read the requests to the host, TLS ends here, and all but TLS and HTTP/1 is refused.
-    pub(super) async fn pass<C>(mut self, mut client: C)
+    pub(crate) async fn pass<C>(mut self, mut client: C)
     where
         C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

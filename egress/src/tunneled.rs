@@ -13,18 +13,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-use super::super::http::{self, After, Body, Refusal, Server};
-use super::super::idle::Idle;
-use super::super::tunnel::join_streams;
 use super::inspection::{self, Passed};
 use super::masked;
 use super::proxy::{IDLE, bad_request, host_and_port};
 use super::reach::Reach;
+use crate::http::{self, After, Body, Refusal, Server};
+use crate::idle::Idle;
+use crate::tunnel::join_streams;
 use koze_core::egress::{Host, Refused};
 use koze_state::Reached;
 
 /// The requests within a tunnel to a host.
-pub(super) struct Requests {
+pub(crate) struct Requests {
     reach: Arc<Reach>,
     host: Host,
     port: u16,
@@ -52,14 +52,14 @@ struct Entry {
 }
 
 impl Requests {
-    pub(super) fn new(reach: Arc<Reach>, host: Host, reached: Reached, tls: bool) -> Self {
+    pub(crate) fn new(reach: Arc<Reach>, host: Host, reached: Reached, tls: bool) -> Self {
         let port = reached.port;
         let entry = Mutex::new(Entry { reached, is_used: false });
         Requests { reach, host, port, tls, entry, link: Mutex::new(Link::Closed) }
     }
 
     /// Forwards the requests of a client to the server until the client disconnects.
-    pub(super) async fn serve<C>(self, client: C, server: Idle<TcpStream>)
+    pub(crate) async fn serve<C>(self, client: C, server: Idle<TcpStream>)
     where
         C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

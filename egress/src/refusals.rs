@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use hyper::{StatusCode, Uri};
 
-use super::super::http::Refusal as Answer;
+use crate::http::Refusal as Answer;
 use koze_core::error::Code;
 use koze_core::script::Refusal;
 
@@ -15,7 +15,7 @@ const KEPT: usize = 100;
 
 /// The refused requests, the oldest first.
 #[derive(Debug, Default)]
-pub(in super::super::super) struct Refusals {
+pub struct Refusals {
     last: Mutex<VecDeque<Refusal>>,
     /// How many there were.
     count: AtomicUsize,
@@ -23,7 +23,7 @@ pub(in super::super::super) struct Refusals {
 
 impl Refusals {
     /// Adds a request, with the answer that it got.
-    pub(super) fn add(&self, asked: &Uri, answer: &Answer) {
+    pub(crate) fn add(&self, asked: &Uri, answer: &Answer) {
         let port = asked.port_u16().unwrap_or(if asked.scheme_str() == Some("https") { 443 } else { 80 });
         let host = asked.host().unwrap_or_default().to_owned();
         let refusal =
@@ -37,12 +37,12 @@ impl Refusals {
     }
 
     /// Returns how many there were.
-    pub(in super::super::super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Returns the hosts that the policy refused after the first `count` requests, with their ports.
-    pub(in super::super::super) fn hosts_after(&self, count: usize) -> BTreeSet<String> {
+    pub fn hosts_after(&self, count: usize) -> BTreeSet<String> {
         let all = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let new = self.count().saturating_sub(count);
         let by_policy = all.iter().rev().take(new).filter(|refusal| refusal.code == Code::PermissionDenied);
@@ -50,18 +50,18 @@ impl Refusals {
     }
 
     /// Returns those since the last call of [`clear`](Self::clear).
-    pub(in super::super::super) fn list(&self) -> Vec<Refusal> {
+    pub fn list(&self) -> Vec<Refusal> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// Forgets them.
-    pub(in super::super::super) fn clear(&self) {
+    pub fn clear(&self) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
 /// Returns the code of the error with this status.
-pub(in super::super) fn code_of_status(status: StatusCode) -> Code {
+pub fn code_of_status(status: StatusCode) -> Code {
     match status {
         StatusCode::BAD_REQUEST => Code::InvalidInput,
         StatusCode::FORBIDDEN => Code::PermissionDenied,

@@ -2,15 +2,18 @@
 
 /// The parsed hostname of a preview.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Address<'a> {
-    pub(super) port: u16,
-    pub(super) name: &'a str,
-    pub(super) token: &'a str,
+pub struct Address<'a> {
+    /// The port in the sandbox.
+    pub port: u16,
+    /// The name of the sandbox.
+    pub name: &'a str,
+    /// Its token: who knows it may open the preview.
+    pub token: &'a str,
 }
 
 impl<'a> Address<'a> {
     /// Parses a `Host` header, which may include a port. It must be lowercase, as browsers send it.
-    pub(super) fn parse(host: &'a str) -> Option<Self> {
+    pub fn parse(host: &'a str) -> Option<Self> {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         let label = name.strip_suffix('.').unwrap_or(name).strip_suffix(".localhost")?;
         let (port, rest) = label.split_once('-')?;
@@ -21,7 +24,7 @@ impl<'a> Address<'a> {
 
     /// Returns the URL, given the port of the preview server. Its first label has at most 5 + 1 + 20 + 1 + 32 of the
     /// allowed 63 bytes.
-    pub(super) fn url(&self, listening: u16) -> String {
+    pub fn url(&self, listening: u16) -> String {
         format!("http://{}-{}-{}.localhost:{listening}/", self.port, self.name, self.token)
     }
 }
@@ -29,11 +32,10 @@ impl<'a> Address<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::token::create_token;
 
     #[test]
     fn there_and_back() {
-        let token = create_token().unwrap();
+        let token = "0123456789abcdef".repeat(2);
         let name = "a-b--c0123456789xyz0";
         for port in [1, 8080, u16::MAX] {
             let address = Address { port, name, token: &token };

@@ -37,16 +37,17 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 ];
 
 /// A body that is forwarded.
-pub(crate) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
+pub type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// Work to do on a connection after its last response, if that turned it into a tunnel.
 #[derive(Clone, Default)]
-pub(crate) struct After(Arc<Mutex<Option<Work>>>);
+pub struct After(Arc<Mutex<Option<Work>>>);
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl After {
-    pub(crate) fn set(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Sets the work.
+    pub fn set(&self, work: impl Future<Output = ()> + Send + 'static) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(work));
     }
 
@@ -59,7 +60,7 @@ impl After {
 }
 
 /// Serves a connection until it ends. Dropping the future stops everything that it started.
-pub(crate) async fn serve_connection<I, F>(stream: I, answer: impl Fn(Request<Incoming>, After) -> F)
+pub async fn serve_connection<I, F>(stream: I, answer: impl Fn(Request<Incoming>, After) -> F)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Response<Body>>,
@@ -83,10 +84,10 @@ where
 }
 
 /// The task that drives a connection to a server while it is held.
-pub(super) type Driver = JoinSet<()>;
+pub type Driver = JoinSet<()>;
 
 /// A connection to a server, which forwards one request after another.
-pub(super) struct Server<B> {
+pub(crate) struct Server<B> {
     sender: client::conn::http1::SendRequest<B>,
     driver: Driver,
 }
@@ -97,7 +98,7 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    pub(super) async fn open<I>(stream: I) -> hyper::Result<Self>
+    pub(crate) async fn open<I>(stream: I) -> hyper::Result<Self>
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -114,13 +115,13 @@ where
     }
 
     /// Waits until the last response is complete. Returns whether the server takes another request.
-    pub(super) async fn is_ready(&mut self) -> bool {
+    pub(crate) async fn is_ready(&mut self) -> bool {
         self.sender.ready().await.is_ok()
     }
 
     /// Forwards a request, and returns the head of the response. If nothing of the request was sent because the server
     /// has closed the connection, the request is in the error.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &mut self,
         mut request: Request<B>,
     ) -> Result<Response<Incoming>, TrySendError<Request<B>>> {
@@ -132,7 +133,10 @@ where
 }
 
 /// Forwards a request over a new connection, and returns the head of the response.
-pub(super) async fn forward_request<I, B>(
+///
+/// # Errors
+/// If the server does not answer with HTTP/1.1.
+pub async fn forward_request<I, B>(
     stream: I,
     request: Request<B>,
 ) -> hyper::Result<(Response<Incoming>, Driver)>
@@ -148,7 +152,7 @@ where
 }
 
 /// Removes hop-by-hop headers from a request, and sets the length of its body again.
-pub(super) fn for_the_next(request: &mut Request<Incoming>) {
+pub(crate) fn for_the_next(request: &mut Request<Incoming>) {
     end_to_end(request.headers_mut());
     // For methods that usually have no body, hyper would drop one of unknown length.
     if !request.body().is_end_stream() && !request.headers().contains_key(header::CONTENT_LENGTH) {
@@ -157,7 +161,7 @@ pub(super) fn for_the_next(request: &mut Request<Incoming>) {
 }
 
 /// Removes hop-by-hop headers.
-pub(super) fn end_to_end(headers: &mut HeaderMap) {
+pub(crate) fn end_to_end(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -177,35 +181,35 @@ pub(super) fn end_to_end(headers: &mut HeaderMap) {
 }
 
 /// Returns the protocol of an upgrade.
-pub(super) fn upgrade_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(crate) fn upgrade_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     let tokens = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let asked =
         tokens.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case("upgrade"));
     headers.get(header::UPGRADE).filter(|_| asked).cloned()
 }
 
-pub(super) fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
+pub(crate) fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(header::UPGRADE, protocol);
 }
 
 /// Forwards a response. `keep` is held until its last byte has been sent.
-pub(super) fn pass_on(response: Response<Incoming>, keep: impl Send + 'static) -> Response<Body> {
+pub(crate) fn pass_on(response: Response<Incoming>, keep: impl Send + 'static) -> Response<Body> {
     response.map(|body| Held { body, _keep: keep }.boxed_unsync())
 }
 
 /// Returns a body of these bytes.
-pub(super) fn full_body(bytes: Bytes) -> Body {
+pub(crate) fn full_body(bytes: Bytes) -> Body {
     Full::from(bytes).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
 /// Returns an empty body.
-pub(super) fn empty_body() -> Body {
+pub(crate) fn empty_body() -> Body {
     full_body(Bytes::new())
 }
 
 /// Returns a response without a body.
-pub(crate) fn empty_response(status: StatusCode) -> Response<Body> {
+pub fn empty_response(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(empty_body());
     *response.status_mut() = status;
     response
@@ -213,17 +217,21 @@ pub(crate) fn empty_response(status: StatusCode) -> Response<Body> {
 
 /// An error response with a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
-    pub(crate) text: String,
+pub struct Refusal {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its text.
+    pub text: String,
 }
 
 impl Refusal {
-    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+    /// Creates it.
+    pub fn new(status: StatusCode, text: impl Into<String>) -> Self {
         Refusal { status, text: text.into() }
     }
 
-    pub(crate) fn into_response(self) -> Response<Body> {
+    /// Returns the response.
+    pub fn into_response(self) -> Response<Body> {
         let mut response = Response::new(full_body(format!("koze: {}\n", self.text).into()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
@@ -234,7 +242,7 @@ impl Refusal {
 }
 
 /// Describes why a response cannot be forwarded.
-pub(super) fn no_answer(error: &hyper::Error) -> &'static str {
+pub fn no_answer(error: &hyper::Error) -> &'static str {
     let timed_out = std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<io::Error>())
         .is_some_and(|error| error.kind() == io::ErrorKind::TimedOut);

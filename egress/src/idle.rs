@@ -9,14 +9,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// A connection that fails after an idle timeout. One task must do both reading and writing.
-pub(super) struct Idle<S> {
+pub(crate) struct Idle<S> {
     stream: S,
     limit: Duration,
     end: Pin<Box<Sleep>>,
 }
 
 impl<S> Idle<S> {
-    pub(super) fn new(stream: S, limit: Duration) -> Self {
+    pub(crate) fn new(stream: S, limit: Duration) -> Self {
         Idle { stream, limit, end: Box::pin(sleep(limit)) }
     }
 
