@@ -14,6 +14,7 @@
 //! | `listening`, `tunneled` | tunnels: what their client requests is checked, by its first bytes and by each request |
 //! | `hello`, `plain` | parse the first bytes of a client |
 //! | `inspection`, `masked` | requests that are read: placeholders are replaced, and values in responses are masked |
+//! | `metered` | counts requests and bytes |
 //! | `authority`, `authorities` | the certificate authority of the proxy, and those that this machine trusts |
 //! | `refusals` | the requests that the proxy refused |
 //! | `preview` | previews: the listener, and how requests are forwarded |
@@ -31,6 +32,7 @@ mod idle;
 mod inspection;
 mod listening;
 mod masked;
+mod metered;
 mod plain;
 pub mod preview;
 mod proxy;
@@ -50,6 +52,7 @@ use koze_core::provider::Profile;
 
 pub use self::authority::Authority;
 pub use self::inspection::{BUNDLE, Inspection, TRUST_STORES};
+pub use self::metered::Metered;
 pub use self::reach::{Connected, LOOKUPS, OpenPreviews, Reach};
 pub use self::refusals::{Refusals, code_of_status};
 

@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::hello::{self, Hello};
+use super::metered::Metered;
 use super::reach::Reach;
 use super::tunneled::Requests;
 use crate::idle::Idle;
@@ -29,7 +30,7 @@ pub(crate) struct Tunnel {
     pub(crate) host: Host,
     /// Its journal entry.
     pub(crate) entry: Reached,
-    pub(crate) server: Idle<TcpStream>,
+    pub(crate) server: Idle<Metered<TcpStream>>,
 }
 
 impl Tunnel {
@@ -67,8 +68,10 @@ impl Tunnel {
         let client = tokio::io::join(Cursor::new(held).chain(rest), back);
         if is_inspected && hello != Hello::Http {
             self.end_tls(client).await;
-        } else if hello == Hello::Http && self.reach.policy.has_lists() {
+        } else if hello == Hello::Http && (self.reach.policy.has_lists() || self.reach.policy.has_limits()) {
             Requests::new(self.reach, self.host, self.entry, false).serve(client, self.server).await;
+        } else if let Err(refused) = self.reach.meter.count_request(&self.host) {
+            self.reach.journal.refuse(&mut self.entry, &refused.rule).await;
         } else {
             join_streams(client, self.server).await;
         }

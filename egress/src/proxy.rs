@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::inspection;
 use super::listening::Tunnel;
+use super::metered;
 use super::reach::{Connected, Reach};
 use crate::http::{self, After, Body, Refusal};
 use crate::idle::Idle;
@@ -116,6 +117,11 @@ async fn forward_request(reach: &Reach, mut request: Request<Incoming>) -> Resul
         let mut entry = entry;
         reach.journal.refuse(&mut entry, &refused.rule).await;
         return Err(Refusal::new(StatusCode::FORBIDDEN, refused.text));
+    }
+    if let Err(refused) = reach.meter.count_request(&checked) {
+        let mut entry = entry;
+        reach.journal.refuse(&mut entry, &refused.rule).await;
+        return Err(metered::too_many(refused));
     }
     let (mut response, driver) =
         http::forward_request(Idle::new(server, IDLE), request).await.map_err(|error| {

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::Internet;
 use super::inspection::Inspection;
+use super::metered::{self, Limited, Meter, Metered};
 use super::refusals::Refusals;
 use crate::http::Refusal;
 use crate::preview::Port;
@@ -38,7 +39,9 @@ pub trait OpenPreviews: Send + Sync {
 
 /// Connects to the hosts that a sandbox or scripts may reach.
 pub struct Reach {
-    pub(crate) policy: Policy,
+    pub(crate) policy: Arc<Policy>,
+    /// What was used of the policy's limits.
+    pub(crate) meter: Arc<Meter>,
     pub(crate) journal: EgressJournal,
     /// Collects the refused requests, if the caller needs them.
     pub(crate) refusals: Option<Arc<Refusals>>,
@@ -53,7 +56,7 @@ pub struct Reach {
 /// A connection to a host.
 pub struct Connected {
     /// The connection.
-    pub stream: TcpStream,
+    pub stream: Metered<TcpStream>,
     pub(crate) host: Host,
     /// Its journal entry.
     pub(crate) entry: Reached,
@@ -63,7 +66,9 @@ impl Reach {
     /// Creates it for a policy. Attempts are recorded in the journal.
     pub fn new(policy: Policy, internet: Arc<Internet>, journal: EgressJournal) -> Self {
         let lookups = Arc::new(Semaphore::new(LOOKUPS));
-        Reach { policy, journal, refusals: None, inspection: None, previews: None, internet, lookups }
+        let policy = Arc::new(policy);
+        let meter = Arc::new(Meter::new(Arc::clone(&policy)));
+        Reach { policy, meter, journal, refusals: None, inspection: None, previews: None, internet, lookups }
     }
 
     /// Shares the limit of lookups with others.
@@ -119,6 +124,10 @@ impl Reach {
             Ok(rule) => entry.rule = rule,
             Err(refused) => return Err(self.refuse(&mut entry, refused).await),
         }
+        if let Err(refused) = self.meter.count_bytes(&host, 0) {
+            self.journal.refuse(&mut entry, &refused.rule).await;
+            return Err(metered::too_many(refused));
+        }
         let unreachable = |why: &str| {
             Refusal::new(StatusCode::BAD_GATEWAY, format!("{host} cannot be reached at port {port}: {why}"))
         };
@@ -150,6 +159,7 @@ impl Reach {
                     let _ = stream.set_nodelay(true);
                     entry.address = Some(address.ip());
                     self.journal.note(&entry).await;
+                    let stream = Metered::new(stream, self.limit_bytes(&host, &entry));
                     return Ok(Connected { stream, host, entry });
                 }
                 Ok(Err(error)) => why = error.kind().to_string(),
@@ -157,6 +167,17 @@ impl Reach {
             }
         }
         Err(unreachable(&why))
+    }
+
+    /// Returns what is needed to count the bytes of a connection, if they are limited.
+    fn limit_bytes(&self, host: &Host, entry: &Reached) -> Option<Limited> {
+        self.policy.limits_bytes().then(|| Limited {
+            meter: Arc::clone(&self.meter),
+            host: host.clone(),
+            journal: self.journal.clone(),
+            refusals: self.refusals.clone(),
+            entry: entry.clone(),
+        })
     }
 
     /// Refuses a host of a private or local network.

@@ -64,7 +64,7 @@ impl Refusals {
 pub fn code_of_status(status: StatusCode) -> Code {
     match status {
         StatusCode::BAD_REQUEST => Code::InvalidInput,
-        StatusCode::FORBIDDEN => Code::PermissionDenied,
+        StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => Code::PermissionDenied,
         _ => Code::Unavailable,
     }
 }

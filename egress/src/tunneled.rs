@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 
 use super::inspection::{self, Passed};
 use super::masked;
+use super::metered::{self, Metered};
 use super::proxy::{IDLE, bad_request, host_and_port};
 use super::reach::Reach;
 use crate::http::{self, After, Body, Refusal, Server};
@@ -37,7 +38,7 @@ pub(crate) struct Requests {
 /// The connection to the server.
 enum Link {
     /// Nothing was sent yet.
-    New(Idle<TcpStream>),
+    New(Idle<Metered<TcpStream>>),
     /// It takes requests, unless the server has closed it between two of them.
     Open(Server<Body>),
     /// The server has closed it.
@@ -59,7 +60,7 @@ impl Requests {
     }
 
     /// Forwards the requests of a client to the server until the client disconnects.
-    pub(crate) async fn serve<C>(self, client: C, server: Idle<TcpStream>)
+    pub(crate) async fn serve<C>(self, client: C, server: Idle<Metered<TcpStream>>)
     where
         C: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -101,6 +102,10 @@ impl Requests {
         request.headers_mut().insert(header::HOST, host);
         let mut request = request.map(BodyExt::boxed_unsync);
         let passed = self.decide(&inner, &mut request).await?;
+        if let Err(refused) = self.reach.meter.count_request(&inner) {
+            self.refuse(&inner, refused.clone()).await;
+            return Err(metered::too_many(refused));
+        }
         if let Some(wanted) = &wanted {
             http::set_upgrade(request.headers_mut(), wanted.clone());
         }

@@ -11,6 +11,7 @@ mod credential;
 pub mod edit;
 mod family;
 mod files;
+mod limit;
 #[cfg(feature = "text")]
 pub mod lines;
 #[cfg(feature = "operation")]
@@ -33,6 +34,7 @@ pub use code::Code;
 pub use credential::{is_aws_name, is_credential_header, is_unreserved_word};
 pub use family::Family;
 pub use files::{Entry, Kind, Misfit, Place, Stat};
+pub use limit::Limit;
 pub use request_pattern::RequestPattern;
 
 #[cfg(feature = "serde")]

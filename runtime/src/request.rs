@@ -1,16 +1,20 @@
-//! What the generated `worker.mjs` asks about the requests of sandboxes whose policy has methods, paths or credentials. It passes JSON.
+//! What the generated `worker.mjs` asks about the requests of sandboxes whose policy has methods, paths, credentials or limits. It passes JSON.
 //!
 //! JavaScript has one object for all requests, and names each by a number. It could not free an object for each: worker-build passes objects
 //! through proxies, which the registry of wasm-bindgen does not recognize.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use koze_core::egress::{
-    Credential, Decision, DeclaredPolicy, Host, Key, Mask, Policy, Refused, RequestHead, StreamMask,
+    Credential, Decision, DeclaredPolicy, Host, Key, Mask, Policy, Refused, RequestHead, StreamMask, Usage,
     environment, placeholder,
 };
 use koze_core::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
+
+/// For how many sandboxes usage is counted.
+const MAX_SANDBOXES: usize = 10_000;
 
 /// The head of a request.
 #[derive(Deserialize)]
@@ -31,7 +35,7 @@ struct Head {
 #[serde(rename_all = "snake_case")]
 enum Decided {
     /// It is answered with this text.
-    Denied { rule: String, text: String },
+    Denied { status: u16, rule: String, text: String },
     /// Its signature covers its body, so it is decided about once more with `body_sha256`.
     ReadBody,
     /// It is sent, with these changes.
@@ -44,6 +48,8 @@ enum Decided {
         credentials: Vec<String>,
         /// Whether the response has to be masked.
         masks: bool,
+        /// Whether the bytes of the request and the response are counted.
+        counts: bool,
     },
 }
 
@@ -52,6 +58,8 @@ enum Decided {
 pub struct SandboxRequests {
     next: u32,
     open: HashMap<u32, SandboxRequest>,
+    /// What sandboxes have used of their limits, by the IDs of their objects.
+    usage: HashMap<String, Usage>,
 }
 
 impl SandboxRequests {
@@ -79,15 +87,74 @@ impl SandboxRequests {
         })
     }
 
+    /// Decides about a request. `now` is the time in milliseconds.
+    ///
+    /// # Errors
+    /// If it is not one of `worker.mjs`.
+    pub fn decide(&mut self, number: u32, head: &str, now: f64) -> Result<String> {
+        let head = parse("a request", head)?;
+        let request = self.get(number)?;
+        let denied = |status, Refused { rule, text }| Decided::Denied { status, rule, text };
+        let decided = match request.judge(head) {
+            Err(refused) => denied(403, refused),
+            Ok(decided @ Decided::Sent { .. }) => match self.count(number, Counted::Request, now)? {
+                Some(refused) => denied(429, refused),
+                None => decided,
+            },
+            Ok(decided) => decided,
+        };
+        Ok(to_json(&decided))
+    }
+
+    /// Counts bytes of a request or its response. Returns why the connection ends here, if they exceed a limit.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn count_bytes(&mut self, number: u32, bytes: u32, now: f64) -> Result<Option<String>> {
+        Ok(self.count(number, Counted::Bytes(bytes.into()), now)?.map(|refused| refused.text))
+    }
+
+    fn count(&mut self, number: u32, counted: Counted, now: f64) -> Result<Option<Refused>> {
+        let request = self.get(number)?;
+        let Some(host) = request.host.clone().filter(|_| request.policy.has_limits()) else {
+            return Ok(None);
+        };
+        let (policy, sandbox) = (request.policy.clone(), request.sandbox.clone());
+        // The isolate has no room for all sandboxes there ever were.
+        if self.usage.len() >= MAX_SANDBOXES && !self.usage.contains_key(&sandbox) {
+            self.usage.clear();
+        }
+        let usage = self.usage.entry(sandbox).or_default();
+        let now = Duration::from_secs_f64(now / 1000.0);
+        let counted = match counted {
+            Counted::Request => policy
+                .count_request(usage, &host, now)
+                .and_then(|()| policy.count_bytes(usage, &host, 0, now)),
+            Counted::Bytes(bytes) => policy.count_bytes(usage, &host, bytes, now),
+        };
+        Ok(counted.err())
+    }
+
     /// Ends a request.
     pub fn close(&mut self, number: u32) {
         self.open.remove(&number);
     }
 }
 
+/// What is counted.
+#[derive(Clone, Copy)]
+enum Counted {
+    Request,
+    Bytes(u64),
+}
+
 /// One request of a sandbox, and its response.
 #[derive(Debug)]
 pub struct SandboxRequest {
+    /// The ID of the sandbox's object.
+    sandbox: String,
+    /// The host, once the request is allowed.
+    host: Option<Host>,
     policy: Policy,
     keys: Vec<Key>,
     mask: Mask,
@@ -107,6 +174,8 @@ impl SandboxRequest {
         let keys = declared.credentials.iter().map(key).collect();
         let mask = Mask::default();
         Ok(SandboxRequest {
+            sandbox: sandbox.to_owned(),
+            host: None,
             policy: Policy::of_declared(&declared)?,
             keys,
             body: StreamMask::new(mask.clone()),
@@ -118,15 +187,6 @@ impl SandboxRequest {
     pub fn environment(&self) -> String {
         let all: BTreeMap<_, _> = environment(&self.policy, &self.keys).into_iter().collect();
         to_json(&all)
-    }
-
-    /// Decides about a request.
-    ///
-    /// # Errors
-    /// If it is not one of `worker.mjs`.
-    pub fn decide(&mut self, head: &str) -> Result<String> {
-        let head = parse("a request", head)?;
-        Ok(to_json(&self.judge(head).unwrap_or_else(|Refused { rule, text }| Decided::Denied { rule, text })))
     }
 
     fn judge(&mut self, head: Head) -> std::result::Result<Decided, Refused> {
@@ -149,12 +209,15 @@ impl SandboxRequest {
             headers: headers.collect(),
             body_sha256: head.body_sha256.as_deref(),
         };
-        let masks = !self.mask.is_empty();
-        match self.policy.decide(&asked, &self.keys) {
+        let (masks, counts) = (!self.mask.is_empty(), self.policy.limits_bytes());
+        let decision = self.policy.decide(&asked, &self.keys);
+        self.host = Some(host);
+        match decision {
             Decision::Deny(refused) => Err(refused),
             Decision::ReadBody => Ok(Decided::ReadBody),
             Decision::Allow { .. } => {
-                Ok(Decided::Sent { target: head.target, headers: Vec::new(), credentials: Vec::new(), masks })
+                let (headers, credentials) = (Vec::new(), Vec::new());
+                Ok(Decided::Sent { target: head.target, headers, credentials, masks, counts })
             }
             Decision::Replace { credentials, target, headers, .. } => {
                 let changed = |(at, value): (usize, Vec<u8>)| {
@@ -162,7 +225,7 @@ impl SandboxRequest {
                     Some((name.clone(), String::from_utf8(value).ok()?))
                 };
                 let headers = headers.into_iter().filter_map(changed).collect();
-                Ok(Decided::Sent { target, headers, credentials, masks })
+                Ok(Decided::Sent { target, headers, credentials, masks, counts })
             }
         }
     }
@@ -207,35 +270,38 @@ mod tests {
 
     const VALUES: &str = r#"{"API_KEY":"value-of-API_KEY-itself","MAPS":"value-of-MAPS-itself"}"#;
 
-    fn request() -> SandboxRequest {
+    fn requests() -> SandboxRequests {
         let cases: Value = serde_json::from_str(include_str!("../../core/src/egress/cases.json")).unwrap();
         let mut policy = cases["policy"].clone();
         policy["internet"] = json!(false);
-        SandboxRequest::new(&policy.to_string(), "1", VALUES).unwrap()
+        let mut requests = SandboxRequests::default();
+        assert_eq!(requests.open(&policy.to_string(), "1", VALUES).unwrap(), 0);
+        requests
     }
 
-    fn decide(request: &mut SandboxRequest, host: &str, target: &str, headers: &Value) -> Value {
+    fn decide(requests: &mut SandboxRequests, host: &str, target: &str, headers: &Value) -> Value {
         let head = json!({
             "tls": true, "host": host, "port": 443, "method": "GET", "target": target, "headers": headers,
         });
-        serde_json::from_str(&request.decide(&head.to_string()).unwrap()).unwrap()
+        serde_json::from_str(&requests.decide(0, &head.to_string(), 0.0).unwrap()).unwrap()
     }
 
     /// The whole table of cases is tested in the core.
     #[test]
     fn placeholders_are_replaced_and_values_masked() {
-        let mut request = request();
-        let environment: Value = serde_json::from_str(&request.environment()).unwrap();
+        let mut requests = requests();
+        let environment: Value = serde_json::from_str(&requests.get(0).unwrap().environment()).unwrap();
         let held = environment["API_KEY"].as_str().unwrap();
         assert!(held.starts_with("koze_cred_"), "{held}");
         assert_eq!(environment["GIT_CONFIG_COUNT"], "1");
         let headers = json!([["accept", "*/*"], ["authorization", format!("Bearer {held}")]]);
-        let decided = decide(&mut request, "api.example.com", "/v1", &headers);
+        let decided = decide(&mut requests, "api.example.com", "/v1", &headers);
         let wanted = json!({ "sent": {
             "target": "/v1", "headers": [["authorization", "Bearer value-of-API_KEY-itself"]],
-            "credentials": ["API_KEY"], "masks": true,
+            "credentials": ["API_KEY"], "masks": true, "counts": false,
         } });
         assert_eq!(decided, wanted);
+        let request = requests.get(0).unwrap();
         assert_eq!(
             request.mask_header("a value-of-API_KEY-itself").unwrap(),
             format!("a {}", "*".repeat(23))
@@ -249,8 +315,8 @@ mod tests {
 
     #[test]
     fn other_requests_are_refused() {
-        let mut request = request();
-        let environment: Value = serde_json::from_str(&request.environment()).unwrap();
+        let mut requests = requests();
+        let environment: Value = serde_json::from_str(&requests.get(0).unwrap().environment()).unwrap();
         let held = environment["API_KEY"].as_str().unwrap();
         let elsewhere = json!([["x-other", held]]);
         for (host, target, headers, part) in [
@@ -261,10 +327,30 @@ mod tests {
             ("0x7f.1", "/", &json!([]), "is not a host"),
             ("git.example.com", "/", &json!([["authorization", "Bearer koze_cred_0"]]), ""),
         ] {
-            let decided = decide(&mut request, host, target, headers);
+            let decided = decide(&mut requests, host, target, headers);
             let text = decided["denied"]["text"].as_str().unwrap_or_default();
             assert!(text.contains(part) && (part.is_empty() == text.is_empty()), "{host}{target}: {decided}");
         }
+    }
+
+    #[test]
+    fn limits_are_those_of_a_sandbox() {
+        let policy = r#"{"internet":true,"allowed_hosts":[],"denied_hosts":[],"credentials":[],"limits":{"requests":"1/m","bytes":"1KB"}}"#;
+        let mut requests = SandboxRequests::default();
+        for sandbox in ["1", "1", "2"] {
+            requests.open(policy, sandbox, "{}").unwrap();
+        }
+        let head = json!({ "tls": false, "host": "a.example", "port": 80, "method": "GET", "target": "/", "headers": [] });
+        let mut decide = |number: u32, now: f64| {
+            let text = requests.decide(number, &head.to_string(), now).unwrap();
+            let decided: Value = serde_json::from_str(&text).unwrap();
+            let bytes = requests.count_bytes(number, 600, now).unwrap();
+            (decided["denied"]["status"].as_u64(), decided["sent"]["counts"].as_bool(), bytes.is_some())
+        };
+        assert_eq!(decide(0, 1e12), (None, Some(true), false));
+        assert_eq!(decide(1, 1e12), (Some(429), None, true));
+        assert_eq!(decide(2, 1e12), (None, Some(true), false));
+        assert_eq!(decide(0, 1e12 + 60_000.0), (Some(429), None, true), "no bytes are left");
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Reached {
 }
 
 /// The journal of the sandboxes of a state directory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct EgressJournal {
     state: PathBuf,
     session: String,

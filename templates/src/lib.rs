@@ -121,7 +121,7 @@ pub const SCRIPT_ENGINE: &[u8] = include_bytes!("../files/script/koze-script.was
 /// The egress policy, `src/generated/koze/egress.mjs`.
 pub const EGRESS: &str = include_str!("../files/generated/koze/egress.mjs");
 
-/// What [`EGRESS`] uses for policies with methods, paths or credentials, `src/generated/koze/requests.mjs`. It calls
+/// What [`EGRESS`] uses for policies with methods, paths, credentials or limits, `src/generated/koze/requests.mjs`. It calls
 /// [`REQUESTS_MODULE`].
 pub const REQUESTS: &str = include_str!("../files/generated/koze/requests.mjs");
 

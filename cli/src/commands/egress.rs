@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use koze_core::Result;
-use koze_core::egress::{Credential, Decision, DeclaredPolicy, Host, Policy, RequestHead};
+use koze_core::egress::{Credential, Decision, DeclaredPolicy, Host, Limits, Policy, RequestHead};
 use koze_core::provider::Profile;
 use serde_json::{Value, json};
 
@@ -89,6 +89,11 @@ fn policy_text(profile: &Profile) -> String {
     profile.denied_hosts.iter().for_each(|host| line("deny", host));
     for Credential { name, host, placement } in &profile.credentials {
         line("credential", &format!("{name} for {host}, in {placement}"));
+    }
+    let Limits { requests, bytes } = &profile.limits;
+    let requests = requests.as_ref().map(|limit| format!("{limit} requests"));
+    for limit in requests.iter().chain(bytes) {
+        line("limit", &format!("{limit} for each host"));
     }
     text
 }

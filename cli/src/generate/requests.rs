@@ -1,4 +1,5 @@
-//! The policies of sandboxes that are about requests, and not only about hosts: with methods, paths or credentials.
+//! The policies of sandboxes that are about requests, and not only about hosts: with methods, paths,
+//! credentials or limits.
 
 use koze_core::egress::Rule;
 use koze_model::Sandbox;
@@ -17,6 +18,7 @@ pub(super) fn reads_requests(sandbox: &Sandbox) -> bool {
     let lists = [&attributes.allowed_hosts, &attributes.denied_hosts];
     let mut entries = lists.into_iter().flatten().flat_map(|list| &list.value);
     attributes.credentials.is_some()
+        || attributes.limits.is_some()
         || entries.any(|entry| Rule::parse(entry).is_ok_and(|rule| rule.is_partial()))
 }
 

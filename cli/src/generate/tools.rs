@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use koze_core::Profiles;
 use koze_core::egress::{Credential, Placement};
 use koze_core::journal::JournalSettings;
-use koze_core::provider::{NamedSize, Profile};
+use koze_core::provider::{Limits, NamedSize, Profile};
 use koze_core::script::Egress;
 use koze_core::tool::dialect::Dialect;
 use koze_core::tool::{All, Catalog, Families, Family};
@@ -140,6 +140,7 @@ fn profile_fill(sandbox: &Sandbox, profile: &Profile, several: bool, default: bo
     part("denied_hosts", "__KOZE_DENIED_HOSTS__", some(join_literals(&profile.denied_hosts)));
     let credentials: Vec<String> = profile.credentials.iter().map(credential_expression).collect();
     part("credentials", "__KOZE_CREDENTIALS__", some(credentials.join(", ")));
+    part("limits", "__KOZE_LIMITS__", (!profile.limits.is_empty()).then(|| limits_fields(&profile.limits)));
     part("env", "__KOZE_ENV__", some(env.join(", ")));
     let tools =
         || profile.tools.iter().map(|one| format!("::koze::tool::Family::{one:?}")).collect::<Vec<_>>();
@@ -171,6 +172,14 @@ fn credential_expression(Credential { name, host, placement }: &Credential) -> S
     format!(
         "::koze::provider::Credential {{ name: {name:?}.into(), host: {host:?}.into(), placement: ::koze::provider::Placement::{placement} }}"
     )
+}
+
+/// Returns the fields of limits.
+fn limits_fields(Limits { requests, bytes }: &Limits) -> String {
+    let text = |limit: &Option<String>| {
+        limit.as_ref().map_or_else(|| "None".to_owned(), |limit| format!("Some({limit:?}.into())"))
+    };
+    format!("requests: {}, bytes: {}", text(requests), text(bytes))
 }
 
 /// Returns the expression for a workspace's configuration. Values that are the default are left out.

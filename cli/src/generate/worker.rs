@@ -259,7 +259,7 @@ fn class_fill(sandbox: &Sandbox) -> Fill {
         part("sleep_after", "__KOZE_SLEEP_AFTER__", json!(sleep.value));
     }
     let allowlist = attributes.allowlist();
-    let no_lists = allowlist.is_none() && attributes.credentials.is_some();
+    let no_lists = allowlist.is_none() && attributes.has_egress_policy();
     if let Some(hosts) = allowlist {
         part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", json!(hosts));
     }

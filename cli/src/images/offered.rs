@@ -1,7 +1,7 @@
 //! The images that agents may name: those of the sandboxes that serve agents.
 
 use koze_core::Profiles;
-use koze_core::egress::{Credential, DeclaredPolicy, Placement};
+use koze_core::egress::{Credential, DeclaredPolicy, Limits, Placement};
 use koze_core::provider::{NamedSize, Profile, Size};
 use koze_core::workspace::{self, CodeConfig, Language, ShellConfig, SnapshotConfig, WorkspaceConfig};
 use koze_model::{Family, Sandbox, Spanned, attrs, instance};
@@ -104,6 +104,11 @@ fn credentials(sandbox: &Sandbox) -> Vec<Credential> {
     sandbox.attributes.credentials.iter().flat_map(|all| &all.value).map(credential).collect()
 }
 
+fn limits(sandbox: &Sandbox) -> Limits {
+    let declared = sandbox.attributes.limits.as_ref().map(|limits| limits.value.clone()).unwrap_or_default();
+    Limits { requests: declared.requests, bytes: declared.bytes }
+}
+
 /// Returns the egress policy of a sandbox.
 pub fn declared_policy(sandbox: &Sandbox) -> DeclaredPolicy {
     let attributes = &sandbox.attributes;
@@ -115,6 +120,7 @@ pub fn declared_policy(sandbox: &Sandbox) -> DeclaredPolicy {
         allowed_hosts: allowlist.unwrap_or_default(),
         denied_hosts: attributes.denied_hosts.as_ref().map_or_else(Vec::new, |denied| denied.value.clone()),
         credentials: credentials(sandbox),
+        limits: limits(sandbox),
     }
 }
 
@@ -122,12 +128,14 @@ pub fn declared_policy(sandbox: &Sandbox) -> DeclaredPolicy {
 pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
     let attributes = &sandbox.attributes;
     let instance::Size { memory_mib, disk_mb } = attributes.size();
-    let DeclaredPolicy { internet, allowed_hosts, denied_hosts, credentials } = declared_policy(sandbox);
+    let DeclaredPolicy { internet, allowed_hosts, denied_hosts, credentials, limits } =
+        declared_policy(sandbox);
     Profile {
         internet,
         allowed_hosts,
         denied_hosts,
         credentials,
+        limits,
         env: attributes.env_vars.clone(),
         sleep_after: attributes.idle(),
         sizes: named_sizes(sandbox),

@@ -8,12 +8,14 @@
 //! | `credential` | the credentials of a profile |
 //! | `decide` | what happens to a request: it is allowed, denied, or gets values in place of placeholders |
 //! | `sigv4` | the signature of AWS |
+//! | `limits` | how much a sandbox may exchange with each host |
 //! | `mask` | removes values from responses |
 
 mod address;
 mod credential;
 mod decide;
 mod host;
+mod limits;
 mod mask;
 mod path;
 mod policy;
@@ -24,6 +26,7 @@ pub use self::address::is_open;
 pub use self::credential::{Credential, Key, Placement, environment, placeholder};
 pub use self::decide::{Decision, MIN_VALUE, RequestHead};
 pub use self::host::Host;
+pub use self::limits::{Limits, Usage};
 pub use self::mask::{Mask, StreamMask};
 pub use self::policy::{DeclaredPolicy, Policy, Refused, Subject};
 pub use self::rule::Rule;

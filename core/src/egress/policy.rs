@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::credential::{Credential, Declared};
 use super::host::Host;
+use super::limits::{self, Limits};
 use super::path::normalize_path;
 use super::rule::Rule;
 use crate::error::{self, Code, Error};
@@ -21,6 +22,9 @@ pub struct DeclaredPolicy {
     pub denied_hosts: Vec<String>,
     /// The credentials of requests.
     pub credentials: Vec<Credential>,
+    /// How much may be exchanged with each host.
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
 }
 
 impl From<&Profile> for DeclaredPolicy {
@@ -30,6 +34,7 @@ impl From<&Profile> for DeclaredPolicy {
             allowed_hosts: profile.allowed_hosts.clone(),
             denied_hosts: profile.denied_hosts.clone(),
             credentials: profile.credentials.clone(),
+            limits: profile.limits.clone(),
         }
     }
 }
@@ -43,6 +48,7 @@ pub struct Policy {
     allowed: Vec<Rule>,
     denied: Vec<Rule>,
     pub(super) credentials: Vec<Declared>,
+    pub(super) limits: limits::Declared,
     /// For the controls of tests: rules are compared with the literal host only, and ports are ignored.
     pub(super) weak: bool,
     subject: &'static Subject,
@@ -88,10 +94,10 @@ impl Policy {
     /// # Errors
     /// As [`Policy::of`].
     pub fn of_declared(declared: &DeclaredPolicy) -> error::Result<Self> {
-        let DeclaredPolicy { internet, allowed_hosts, denied_hosts, credentials } = declared;
+        let DeclaredPolicy { internet, allowed_hosts, denied_hosts, credentials, limits } = declared;
         let policy = Self::new(*internet, allowed_hosts, denied_hosts, &SANDBOX)?;
         let credentials = credentials.iter().map(Declared::parse).collect::<error::Result<_>>()?;
-        Ok(Policy { credentials, ..policy })
+        Ok(Policy { credentials, limits: limits::Declared::parse(limits)?, ..policy })
     }
 
     /// The same for scripts.
@@ -132,6 +138,7 @@ impl Policy {
             allowed: all(allowed)?,
             denied: all(denied)?,
             credentials: Vec::new(),
+            limits: limits::Declared::default(),
             weak: false,
             subject,
         })

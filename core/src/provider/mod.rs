@@ -10,7 +10,7 @@ use koze_protocol::Family;
 
 pub use self::scripts::ScriptProvider;
 use crate::archive::{Contents, Tar};
-pub use crate::egress::{Credential, Placement};
+pub use crate::egress::{Credential, Limits, Placement};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::journal::UnmaskedCall;
@@ -171,6 +171,9 @@ pub struct Profile {
     /// The credentials of its requests. Its sandboxes have placeholders in their place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<Credential>,
+    /// How much its sandboxes may exchange with each host.
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
     /// Its environment variables.
     pub env: Vec<(String, String)>,
     /// The size of its sandboxes.
@@ -218,6 +221,7 @@ impl Profile {
             allowed_hosts: Vec::new(),
             denied_hosts: Vec::new(),
             credentials: Vec::new(),
+            limits: Limits::default(),
             env: Vec::new(),
             size,
             sizes: Vec::new(),

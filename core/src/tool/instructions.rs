@@ -9,7 +9,7 @@ use super::Family;
 use super::programs::Programs;
 use crate::egress::Credential;
 use crate::profiles::Profiles;
-use crate::provider::{Profile, Size};
+use crate::provider::{Limits, Profile, Size};
 use crate::session::SLEEP_AFTER;
 use crate::workspace::config::MAX_DURATION;
 
@@ -54,6 +54,7 @@ pub fn describe(families: &[Family], profiles: &Profiles, host: &Host) -> String
         programs_text(default, host),
         network_text(default),
         credentials_text(default),
+        host_limits_text(default),
         user_text(default, host).to_owned(),
         limits_text(default, families),
         sleep_text(default, &others, host),
@@ -155,6 +156,14 @@ fn credentials_text(profile: &Profile) -> String {
          HTTPS.",
         all.join(", ")
     )
+}
+
+/// Returns how much may be exchanged with each host.
+fn host_limits_text(profile: &Profile) -> String {
+    let Limits { requests, bytes } = &profile.limits;
+    let requests = requests.as_ref().map(|limit| format!("{limit} requests"));
+    let all: Vec<String> = requests.into_iter().chain(bytes.clone()).collect();
+    if all.is_empty() { String::new() } else { format!("Limits for each host: {}.", all.join(", ")) }
 }
 
 /// Returns whether an entry of a list of hosts names a host at the port of HTTPS, as it is or by `*.`.
@@ -330,6 +339,13 @@ mod tests {
         let expected = "Credentials: `$API_KEY` for a.example in `Authorization: Bearer`, `$MAPS` for a.example in the parameter `key` of \
                         the query. Each variable holds a placeholder";
         assert!(text.contains(expected) && text.contains("`pip install` works."), "{text}");
+    }
+
+    #[test]
+    fn limits_are_described() {
+        let limits = Limits { requests: Some("100/m".into()), bytes: Some("50MB".into()) };
+        let text = describe_agent(vec![Profile { limits, ..Profile::new("a", "x:1", SIZE) }], &machine());
+        assert!(text.contains("Limits for each host: 100/m requests, 50MB."), "{text}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use koze_egress::http::{self, Refusal};
-use koze_egress::{Internet, LOOKUPS, Reach, authorities, code_of_status};
+use koze_egress::{Internet, LOOKUPS, Metered, Reach, authorities, code_of_status};
 use koze_state::EgressJournal;
 
 use crate::engine;
@@ -109,10 +109,10 @@ fn refused_error(Refusal { status, text }: Refusal) -> Error {
 
 /// Performs the TLS handshake with the host.
 async fn start_tls(
-    stream: TcpStream,
+    stream: Metered<TcpStream>,
     config: Arc<ClientConfig>,
     host: &str,
-) -> Result<tokio_rustls::client::TlsStream<TcpStream>> {
+) -> Result<tokio_rustls::client::TlsStream<Metered<TcpStream>>> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let name = ServerName::try_from(bare.strip_suffix('.').unwrap_or(bare).to_owned()).map_err(|_| {
         Error::new(Code::InvalidInput, format!("{host} cannot be the name in a TLS certificate: use `http:`"))

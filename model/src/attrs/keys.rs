@@ -74,7 +74,12 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "credentials",
         example: "credentials(API_KEY(host = \"api.example.com\"), GITHUB_TOKEN(host = \"github.com\", basic = \"x-access-token\"))",
-        meaning: "secrets that the sandbox's requests to a host carry, and that the sandbox does not have",
+        meaning: "secrets that the sandbox's requests to a host carry, and that the sandbox does not have; it may reach these hosts",
+    },
+    Key {
+        name: "limits",
+        example: "limits(requests = \"100/m\", bytes = \"50MB\")",
+        meaning: "how many requests the sandbox may send to each host, and how many bytes it may exchange with it",
     },
     Key {
         name: "tools",

@@ -5,6 +5,7 @@
 
 mod credentials;
 pub(crate) mod keys;
+mod limits;
 mod literal;
 mod nested;
 mod workspace;
@@ -27,6 +28,7 @@ use crate::value::Spanned;
 
 pub use credentials::{Credential, Placement};
 pub use keys::{KEYS, Key};
+pub use limits::Limits;
 pub use literal::{HOST_FORM, is_host, is_request};
 pub use nested::{Constraints, Instance, NamedImages, Observability};
 pub use workspace::{Code, NAME_FORM, Shell, Snapshot, Workspace, is_name};
@@ -54,6 +56,7 @@ pub struct Attributes {
     pub allowed_hosts: Option<Spanned<Vec<String>>>,
     pub denied_hosts: Option<Spanned<Vec<String>>>,
     pub credentials: Option<Spanned<Vec<Credential>>>,
+    pub limits: Option<Spanned<Limits>>,
     pub tools: Option<Spanned<Vec<Family>>>,
     pub workspace: Option<Spanned<Workspace>>,
     pub default: Option<Span>,
@@ -142,6 +145,7 @@ impl Attributes {
             "allowed_hosts" => self.allowed_hosts = literal::hosts(self.kind, key, meta, report),
             "denied_hosts" => self.denied_hosts = literal::hosts(self.kind, key, meta, report),
             "credentials" => self.credentials = credentials::credentials(meta, report),
+            "limits" => self.limits = limits::limits(meta, report),
             "tools" => self.tools = literal::tools(meta, report),
             "workspace" => self.workspace = workspace::workspace(meta, report),
             "default" => match meta {
@@ -269,7 +273,10 @@ impl Attributes {
 
     /// Returns whether the traffic of the sandbox has to be intercepted.
     pub fn has_egress_policy(&self) -> bool {
-        self.allowed_hosts.is_some() || self.denied_hosts.is_some() || self.credentials.is_some()
+        self.allowed_hosts.is_some()
+            || self.denied_hosts.is_some()
+            || self.credentials.is_some()
+            || self.limits.is_some()
     }
 
     /// Checks that no variable takes the place of a credential's placeholder.

@@ -35,7 +35,6 @@ fn every_key_accepts_its_example() {
             "entrypoint" => "backend = \"native\", ",
             "images" | "sizes" | "keep_files" | "copy_from" | "ssh" => "backend = \"managed\", ",
             "workspace" => "tools = [\"workspace\"], ",
-            "credentials" => "internet = true, ",
             _ => "",
         };
         let text = format!("{beside}{}", key.example);
@@ -308,6 +307,22 @@ fn backends_of_containers_are_checked() {
     for more in ["image = \"nginx:1.27\"", "max_instances = 2", "constraints(regions = [\"WEUR\"])"] {
         let error = first_error_of_container(&managed(more));
         assert!(error.starts_with("K073"), "{error}");
+    }
+}
+
+#[test]
+fn limits_have_an_amount_and_a_unit() {
+    let limits = read("limits(requests = \"10/s\", bytes = \"1GiB/d\")").unwrap().limits.unwrap().value;
+    assert_eq!((limits.requests.as_deref(), limits.bytes.as_deref()), (Some("10/s"), Some("1GiB/d")));
+    for (text, code) in [
+        ("limits()", "K012"),
+        ("limits = \"10/s\"", "K012"),
+        ("limits(requests = \"10\")", "K013"),
+        ("limits(requests = 10)", "K012"),
+        ("limits(bytes = \"50\")", "K013"),
+        ("limits(connections = \"10/s\")", "K010"),
+    ] {
+        assert!(first_error(text).starts_with(code), "{text}: {}", first_error(text));
     }
 }
 

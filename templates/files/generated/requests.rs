@@ -2,7 +2,7 @@
 #![cfg_attr(rustfmt, rustfmt_skip)]
 #![allow(missing_docs, clippy::all, clippy::pedantic)]
 
-//! The requests of sandboxes whose policy has methods, paths or credentials. `worker.mjs` asks about each of them.
+//! The requests of sandboxes whose policy has methods, paths, credentials or limits. `worker.mjs` asks about each of them.
 
 use ::koze::Error;
 use ::koze::__private::SandboxRequests;
@@ -27,8 +27,13 @@ impl KozeRequests {
         self.0.get(number).map(|request| request.environment()).map_err(to_js)
     }
 
-    pub fn decide(&mut self, number: u32, head: &str) -> Result<String, JsError> {
-        self.0.get(number).and_then(|request| request.decide(head)).map_err(to_js)
+    pub fn decide(&mut self, number: u32, head: &str, now: f64) -> Result<String, JsError> {
+        self.0.decide(number, head, now).map_err(to_js)
+    }
+
+    #[wasm_bindgen(js_name = countBytes)]
+    pub fn count_bytes(&mut self, number: u32, bytes: u32, now: f64) -> Result<Option<String>, JsError> {
+        self.0.count_bytes(number, bytes, now).map_err(to_js)
     }
 
     #[wasm_bindgen(js_name = maskHeader)]

@@ -61,6 +61,9 @@ impl Profile {
                 //#region credentials
                 credentials: [__KOZE_CREDENTIALS__].to_vec(),
                 //#endregion
+                //#region limits
+                limits: ::koze::provider::Limits { __KOZE_LIMITS__ },
+                //#endregion
                 //#region env
                 env: [__KOZE_ENV__].map(|(name, value)| (name.into(), value.into())).to_vec(),
                 //#endregion

@@ -41,7 +41,7 @@ export { KozeScripts } from "./koze/script-object.mjs";
 //#endregion
 //#region requests
 
-/** What decides about each request of the sandboxes whose policy has methods, paths or credentials. */
+/** What decides about each request of the sandboxes whose policy has methods, paths, credentials or limits. */
 const requests = new Requests(/** @type {any} */ (new KozeRequests()), __KOZE_POLICIES__);
 //#endregion
 //#region egress

@@ -98,7 +98,7 @@ assert.deepEqual(reported, [["1", "a.example:22"], ["1", "b.example:443"], ["1",
 
 // With a policy about requests, the Rust Worker decides. A stand-in for it replaces and masks `held`.
 const { Requests } = await import(pathToFileURL(requestsFile));
-let [asked, freed] = [[], 0];
+let [asked, freed, counted] = [[], 0, 0];
 class Judge {
   #open = new Map();
   open(policy, sandbox, values) {
@@ -113,10 +113,15 @@ class Judge {
     // What a signature covers is decided about twice.
     if (head.target.startsWith("/signed") && !head.body_sha256) return JSON.stringify("read_body");
     asked.push({ ...head, values: this.#open.get(number).values });
-    if (head.target === "/no") return JSON.stringify({ denied: { rule: "a rule", text: "not this one" } });
-    const isPlain = head.target === "/plain";
+    if (head.target === "/no") return JSON.stringify({ denied: { status: 429, rule: "a rule", text: "not this one" } });
+    const isPlain = head.target === "/plain" || head.target === "/counted";
     const headers = isPlain ? [] : [["authorization", "Bearer secret"]];
-    return JSON.stringify({ sent: { target: `${head.target}?replaced`, headers, credentials: isPlain ? [] : ["KEY"], masks: !isPlain } });
+    return JSON.stringify({ sent: { target: `${head.target}?replaced`, headers, credentials: isPlain ? [] : ["KEY"], masks: !isPlain, counts: head.target === "/counted" } });
+  }
+  countBytes(number, bytes, now) {
+    assert.ok(this.#open.has(number) && Math.abs(now - Date.now()) < 60_000);
+    counted += bytes;
+    return counted > 20 ? "too many bytes" : undefined;
   }
   maskHeader(_, value) {
     return value.includes("secret") ? value.replace("secret", "******") : undefined;
@@ -154,6 +159,7 @@ const answers = {
   "/none?replaced": () => new Response(null, { status: 204, headers: { "x-echo": "secret" } }),
   "/cut?replaced": () => new Response(new ReadableStream({ pull: (out) => out.error(new Error("cut")) })),
   "/signed?replaced": (request) => new Response(request.body),
+  "/counted?replaced": async (request) => new Response(`${await request.text()}, ten bytes`),
   "/gzip?replaced": () => new Response("compressed", { headers: { "content-encoding": "gzip" } }),
 };
 const env = { KEY: "secret", OTHER: { get: () => "a binding that is not a text" } };
@@ -171,7 +177,7 @@ for (const Gate of [KozeEgress, ContainerProxy]) {
     gate.fetch(new Request(`https://a.example:8443${target}`, { method, headers: { authorization: "Bearer placeholder" }, body: method === "POST" ? body : undefined, duplex: "half" }));
 
   const refused = await send("/no");
-  assert.deepEqual([refused.status, await refused.text()], [403, "not this one\n"]);
+  assert.deepEqual([refused.status, await refused.text()], [429, "not this one\n"]);
   assert.deepEqual(reported, [["1", "a.example:8443"]]);
   assert.equal(await (await send("/plain")).text(), "with a secret");
   const echo = await send("/echo", "POST");
@@ -183,6 +189,11 @@ for (const Gate of [KozeEgress, ContainerProxy]) {
   assert.equal(compressed.status, 502);
   assert.match(await compressed.text(), /^a\.example:8443 compressed/);
   await assert.rejects((await send("/cut")).text(), /cut/);
+  counted = 0;
+  assert.equal(await (await send("/counted", "POST")).text(), "body, ten bytes");
+  assert.equal(counted, 4 + 15);
+  await assert.rejects(send("/counted", "POST"), /too many bytes/);
+  await assert.rejects((await send("/counted")).text(), /too many bytes/);
   assert.equal(await (await send("/signed", "POST", "signed body")).text(), "signed body");
   assert.equal(asked.at(-1).body_sha256, createHash("sha256").update("signed body").digest("hex"));
   assert.equal(await (await send("/signed")).text(), "");
@@ -200,5 +211,5 @@ for (const Gate of [KozeEgress, ContainerProxy]) {
   const other = new Gate({ exports, props: { ...place, internet: false, enableInternet: false, className: "OtherSandbox" } });
   Object.assign(other, { env, requests });
   assert.equal((await other.fetch(new Request("http://a.example/no"))).status, 403);
-  assert.equal(asked.length, 8);
+  assert.equal(asked.length, 11);
 }

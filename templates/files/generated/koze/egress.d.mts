@@ -14,7 +14,7 @@ export declare class ContainerProxy extends WorkerEntrypoint {
   override fetch(request: Request): Promise<Response>;
 }
 
-/** What decides for the classes whose policy has methods, paths or credentials. */
+/** What decides for the classes whose policy has methods, paths, credentials or limits. */
 export interface Requests {
   answer(
     place: { className?: string; containerId?: string },

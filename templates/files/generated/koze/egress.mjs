@@ -7,7 +7,7 @@ import { WorkerEntrypoint } from "cloudflare:workers";
 /** An egress policy. @typedef {{ internet: boolean, allowed?: string[] | undefined, denied?: string[] | undefined }} Policy */
 /** The object of a sandbox: its class and its ID. @typedef {{ className?: string, containerId?: string }} Place */
 /**
- * What decides for the classes whose policy has methods, paths or credentials.
+ * What decides for the classes whose policy has methods, paths, credentials or limits.
  *
  * @typedef {{ answer(place: Place, request: Request, env: unknown, refused: () => Promise<void>): Promise<Response | undefined> }} Requests
  */
