@@ -33,6 +33,9 @@ const PAUSE_CHECK: Duration = Duration::from_secs(5);
 /// How long the guest has to list its processes before it is stopped.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long to wait before a container is started again that stopped at once.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
 /// The process ID of the guest in its container.
 const GUEST_ID: u32 = 1;
 /// How many programs are listed at most.
@@ -200,13 +203,7 @@ impl Inner {
         if let Some((file, path)) = network.certificates() {
             api.upload(&self.container, container::pack_certificates(file, path)?).await?;
         }
-        let streams = api.attach(&self.container).await?;
-        let opening = Connection::begin(streams)?;
-        api.start(&self.container).await?;
-        let connection = match opening.finish().await {
-            Ok(connection) => Arc::new(connection),
-            Err((error, log)) => return Err(self.explain(&api, error, &log).await),
-        };
+        let connection = Arc::new(self.connect(&api).await?);
         let proxy = self.shared.networks.start_proxy(&self.id, &network, &connection).await?;
         let running = Arc::new(Running {
             connection,
@@ -222,6 +219,27 @@ impl Inner {
         *lock(&self.used) = Instant::now();
         runtime::handle()?.spawn(watch(Arc::downgrade(self), Arc::downgrade(&running)));
         Ok(running)
+    }
+
+    /// Starts the container, and connects to its guest. Tries again once: podman may still be cleaning up after a container that has just
+    /// stopped, and then stops the new run, too.
+    async fn connect(&self, api: &Api) -> Result<Connection> {
+        if let Ok(connection) = self.connect_once(api).await {
+            return Ok(connection);
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+        self.check_startable(api).await?;
+        self.connect_once(api).await
+    }
+
+    async fn connect_once(&self, api: &Api) -> Result<Connection> {
+        let streams = api.attach(&self.container).await?;
+        let opening = Connection::begin(streams)?;
+        api.start(&self.container).await?;
+        match opening.finish().await {
+            Ok(connection) => Ok(connection),
+            Err((error, log)) => Err(self.explain(api, error, &log).await),
+        }
     }
 
     /// Checks that the container exists and does not run. One that a killed process left running is killed: its guest serves
