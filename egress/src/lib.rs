@@ -18,6 +18,7 @@
 //! | `authority`, `authorities` | the certificate authority of the proxy, and those that this machine trusts |
 //! | `refusals` | the requests that the proxy refused |
 //! | `preview` | previews: the listener, and how requests are forwarded |
+//! | `token` | random tokens, such as those of previews |
 //! | `accept` | accepts connections within a budget |
 //! | `http`, `tunnel`, `idle` | HTTP for both; tunnels; idle timeouts |
 
@@ -38,6 +39,7 @@ pub mod preview;
 mod proxy;
 mod reach;
 mod refusals;
+mod token;
 mod tunnel;
 mod tunneled;
 
@@ -55,6 +57,7 @@ pub use self::inspection::{BUNDLE, Inspection, TRUST_STORES};
 pub use self::metered::Metered;
 pub use self::reach::{Connected, LOOKUPS, OpenPreviews, Reach};
 pub use self::refusals::{Refusals, code_of_status};
+pub use self::token::create_token;
 
 /// The port of the proxy in a sandbox.
 pub const PORT: u16 = 3128;

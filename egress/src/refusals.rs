@@ -42,11 +42,20 @@ impl Refusals {
     }
 
     /// Returns the hosts that the policy refused after the first `count` requests, with their ports.
-    pub fn hosts_after(&self, count: usize) -> BTreeSet<String> {
+    fn hosts_after(&self, count: usize) -> BTreeSet<String> {
         let all = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let new = self.count().saturating_sub(count);
         let by_policy = all.iter().rev().take(new).filter(|refusal| refusal.code == Code::PermissionDenied);
         by_policy.map(|refusal| format!("{}:{}", refusal.host, refusal.port)).collect()
+    }
+
+    /// Names the hosts that the policy refused after the first `count` requests, if there were any: to a program, this looks like any
+    /// other failure of a proxy.
+    pub fn describe_after(&self, count: usize) -> Option<String> {
+        let hosts: Vec<String> = self.hosts_after(count).into_iter().collect();
+        (!hosts.is_empty()).then(|| {
+            format!("egress_refused: the network policy of the sandbox refused {}", hosts.join(", "))
+        })
     }
 
     /// Returns those since the last call of [`clear`](Self::clear).

@@ -1,6 +1,7 @@
 //! How the container of a sandbox is created.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use bollard::models::{ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, ResourcesUlimits};
 use koze_core::error::{Code, Error, Result};
@@ -126,6 +127,26 @@ pub(crate) fn pack_guest(guest: &[u8], user: &str) -> Result<Vec<u8>> {
     tar.into_inner().map_err(failed)
 }
 
+/// Returns the archive with the file of certificates that programs trust, which is unpacked in a container before it starts.
+///
+/// # Errors
+/// [`Code::Unavailable`] if the file cannot be read.
+pub(crate) fn pack_certificates(file: &Path, path: &str) -> Result<Vec<u8>> {
+    let failed = |error: std::io::Error| {
+        let message = "the certificates of the egress proxy cannot be read";
+        Error::new(Code::Unavailable, message).with_source(error)
+    };
+    let content = std::fs::read(file).map_err(failed)?;
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_size(content.len() as u64);
+    tar.append_data(&mut header, path, &content[..]).map_err(failed)?;
+    tar.into_inner().map_err(failed)
+}
+
 /// Returns the IDs of an image's user: `1000`, `1000:1000`, or a name, whose IDs are guessed unless it is `root`.
 fn parse_user(user: &str) -> (u64, u64) {
     let (name, group) = user.split_once(':').unwrap_or((user, ""));
@@ -159,21 +180,6 @@ pub(crate) fn is_of_guest(architecture: &str) -> bool {
     [ARCHITECTURE, "x86_64"].contains(&architecture)
 }
 
-/// Checks that sandboxes of a profile can run on an engine.
-///
-/// # Errors
-/// [`Code::Unsupported`] for what this provider lacks.
-pub(crate) fn check_profile(profile: &Profile) -> Result<()> {
-    if profile.internet || !profile.allowed_hosts.is_empty() {
-        let message = format!(
-            "the image `{}` declares `internet` or `allowed_hosts`, and sandboxes in containers of an engine have no network yet: run without `--engine` on Linux, or remove them",
-            profile.name
-        );
-        return Err(Error::new(Code::Unsupported, message));
-    }
-    Ok(())
-}
-
 /// Checks that there is a guest for the architecture of an image.
 ///
 /// # Errors
@@ -198,8 +204,6 @@ pub(crate) fn is_of(labels: &HashMap<String, String>, id: &SandboxId, state: &st
 
 #[cfg(test)]
 mod tests {
-    use koze_core::provider::Size;
-
     use super::*;
 
     #[test]
@@ -242,15 +246,5 @@ mod tests {
         check_architecture("python:3.12", "amd64").unwrap();
         let error = check_architecture("python:3.12", "arm64").unwrap_err();
         assert!(error.message.contains("`--platform linux/amd64`"), "{error}");
-    }
-
-    #[test]
-    fn a_network_is_an_error() {
-        let plain = Profile::new("python", "python:3.12", Size { memory_mib: 256, disk_mb: 500 });
-        check_profile(&plain).unwrap();
-        let internet = Profile { internet: true, ..plain.clone() };
-        assert_eq!(check_profile(&internet).unwrap_err().code, Code::Unsupported);
-        let hosts = Profile { allowed_hosts: vec!["pypi.org".to_owned()], ..plain };
-        assert_eq!(check_profile(&hosts).unwrap_err().code, Code::Unsupported);
     }
 }

@@ -12,13 +12,15 @@ use koze_core::journal::UnmaskedCall;
 use koze_core::provider::{Info, Opened, Profile, Provider, ScriptProvider, Settings};
 use koze_core::sandbox::Status;
 use koze_core::script::{
-    Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets, Start, Wire,
+    Calls, Check, Egress, Exchange, Exchanged, Failure, Query, Ran, Secrets as ScriptSecrets, Start, Wire,
 };
 use koze_core::store::Key;
 use koze_core::workspace::OpenLimits;
+use koze_egress::Internet;
+use koze_state::Secrets;
 
 use crate::EngineKind;
-use crate::container;
+use crate::preview;
 use crate::record::Record;
 use crate::runtime;
 use crate::sandbox::EngineSandbox;
@@ -68,6 +70,21 @@ impl<B: Provider> Engine<B> {
         Engine { handle: Arc::new(Handle(Arc::new(shared))), base }
     }
 
+    /// Sets the values of credentials. By default, there are none.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Secrets) -> Self {
+        self.shared().networks.set_secrets(secrets);
+        self
+    }
+
+    /// Sets servers of this machine that sandboxes reach as the internet, for a test.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_internet(self, internet: Internet) -> Self {
+        self.shared().networks.set_internet(internet);
+        self
+    }
+
     /// Returns the provider of everything but sandboxes.
     pub fn base(&self) -> &B {
         &self.base
@@ -90,12 +107,23 @@ impl<B: Provider> Engine<B> {
         result
     }
 
+    /// Serves the previews of the session's directory again, if a port of a sandbox was exposed. If that fails, the next call of
+    /// [`expose`](koze_core::Sandbox::expose) reports it.
+    #[must_use]
+    pub fn with_known_previews(self) -> Self {
+        let records = self.shared().records.list().unwrap_or_default();
+        if records.iter().any(|(_, record)| record.is_exposed()) {
+            let _ = preview::serve_previews(self.shared());
+        }
+        self
+    }
+
     /// Updates the sandboxes of a session to their profiles. One that runs is put to sleep first. The container keeps the size
     /// and the variables that it was created with.
     ///
     /// # Errors
-    /// [`koze_core::Code::Unsupported`] if a profile needs what this provider lacks.
-    pub fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
+    /// [`koze_core::Code::InvalidInput`] if a host of a profile is not valid.
+    pub async fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
         for (id, mut record) in self.shared().records.list()? {
             if id.session != *session {
                 continue;
@@ -108,10 +136,13 @@ impl<B: Provider> Engine<B> {
             if *known == updated {
                 continue;
             }
-            container::check_profile(&updated)?;
+            koze_egress::check_profile(&updated)?;
             *known = updated;
             match self.shared().find_known(&id) {
-                Some(inner) => inner.change_record(|own| own.settings = record.settings)?,
+                Some(inner) => {
+                    EngineSandbox(Arc::clone(&inner)).sleep().await?;
+                    inner.change_record(|own| own.settings = record.settings)?;
+                }
                 None => self.shared().records.write(&id, &record)?,
             }
         }
@@ -198,7 +229,7 @@ impl<B: Provider> Provider for Engine<B> {
     }
 
     async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<EngineSandbox>> {
-        container::check_profile(&settings.profile)?;
+        koze_egress::check_profile(&settings.profile)?;
         let (shared, id, settings) = (Arc::clone(self.shared()), id.clone(), settings.clone());
         runtime::run_to_completion(open(shared, id, settings)).await
     }
@@ -234,7 +265,7 @@ impl<B: Provider> ScriptProvider for Engine<B> {
         self.base.run_script(agent, start, calls).await
     }
 
-    fn script_secrets(&self, agent: &SessionId) -> Result<Secrets> {
+    fn script_secrets(&self, agent: &SessionId) -> Result<ScriptSecrets> {
         self.base.script_secrets(agent)
     }
 

@@ -44,6 +44,9 @@ pub struct Record {
     /// The programs that ended with it, and that no call was told about.
     #[serde(default)]
     pub(crate) ended: Option<EndedPrograms>,
+    /// The token of its previews, once a port was exposed.
+    #[serde(default)]
+    pub(crate) preview_token: Option<String>,
 }
 
 /// A sandbox of a session's directory.
@@ -80,7 +83,13 @@ impl Record {
             is_complete: false,
             staging: Vec::new(),
             ended: None,
+            preview_token: None,
         }
+    }
+
+    /// Returns whether a port of it was exposed.
+    pub fn is_exposed(&self) -> bool {
+        self.preview_token.is_some()
     }
 }
 

@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use data_encoding::HEXLOWER;
 use koze_core::error::Result;
 use koze_core::id::SandboxId;
+use koze_egress::preview::Previews;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 
 use crate::address::EngineKind;
 use crate::api::Api;
 use crate::container::STATE_LABEL;
+use crate::network::Networks;
 use crate::record::{Record, Records};
 use crate::sandbox::inner::Inner;
 
@@ -28,6 +30,8 @@ pub(crate) struct Shared {
     address: Option<String>,
     api: OnceCell<Api>,
     pub(crate) records: Records,
+    pub(crate) networks: Networks,
+    pub(crate) previews: Previews,
     /// The label that tells the containers of this session's directory from all others.
     pub(crate) state: String,
     /// The program of the guest.
@@ -45,6 +49,8 @@ impl Shared {
             address,
             api: OnceCell::new(),
             records: Records::at(dir),
+            networks: Networks::new(dir),
+            previews: Previews::default(),
             state: short_hash(dir.as_os_str().as_encoded_bytes()),
             guest,
             sandboxes: Mutex::default(),

@@ -31,6 +31,12 @@ pub struct Secrets {
     known: Mutex<Option<(Stamp, Values)>>,
 }
 
+impl Clone for Secrets {
+    fn clone(&self) -> Self {
+        Secrets::at(&self.directory)
+    }
+}
+
 /// A secret in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretInfo {

@@ -7,7 +7,7 @@ pub struct Address<'a> {
     pub port: u16,
     /// The name of the sandbox.
     pub name: &'a str,
-    /// Its token: who knows it may open the preview.
+    /// Its token, of which knowledge is the permission to open the preview.
     pub token: &'a str,
 }
 

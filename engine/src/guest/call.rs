@@ -1,7 +1,9 @@
 //! A call of the guest.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use koze_core::error::{Code, Error, Result};
 use koze_guest::calls::{Event, Over};
@@ -55,23 +57,32 @@ impl Call {
         let mut rest = bytes;
         while !rest.is_empty() {
             let credit = match self.connection.shared.calls.credit(self.number) {
-                Ok(credit) => credit as usize,
+                Ok(credit) => credit,
                 Err(Over::Answered) => return Ok(false),
                 Err(Over::Ended(ended)) => return Err(self.connection.ended_error(ended)),
             };
-            let (piece, after) = rest.split_at(rest.len().min(PIECE).min(credit));
-            if piece.is_empty() {
+            if credit == 0 {
                 let event = self.events.recv().await;
                 let event = event.ok_or_else(|| self.over_error())?;
                 self.early.push_back(event);
                 continue;
             }
+            rest = &rest[self.write_piece(rest)..];
+        }
+        Ok(true)
+    }
+
+    /// Writes as many bytes to stream 0 as the guest takes now, at most one piece. Returns their number, which is 0 also after the
+    /// end of the call: [`poll_next`](Self::poll_next) then says why.
+    pub(crate) fn write_piece(&self, bytes: &[u8]) -> usize {
+        let credit = self.connection.shared.calls.credit(self.number).unwrap_or_default() as usize;
+        let piece = &bytes[..bytes.len().min(PIECE).min(credit)];
+        if !piece.is_empty() {
             let length = u32::try_from(piece.len()).unwrap_or(u32::MAX);
             self.connection.shared.calls.use_credit(self.number, length);
             self.connection.send([&data_head(self.number, 0, piece.len())[..], piece].concat());
-            rest = after;
         }
-        Ok(true)
+        piece.len()
     }
 
     /// Ends stream 0. Only then the guest puts a file in place.
@@ -92,13 +103,18 @@ impl Call {
     /// # Errors
     /// If the connection has ended, or the last event was returned.
     pub(crate) async fn next(&mut self) -> Result<Event> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The same for a future that is not `async`.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event>> {
         let event = match self.early.pop_front() {
             Some(event) => Some(event),
-            None => self.events.recv().await,
+            None => ready!(self.events.poll_recv(cx)),
         };
         let event = event.ok_or_else(|| self.over_error())?;
         self.is_over |= matches!(event, Event::Answer(_));
-        Ok(event)
+        Poll::Ready(Ok(event))
     }
 
     /// Collects the output and the answer.

@@ -4,6 +4,8 @@
 //! the limits of the protocol.
 
 mod call;
+mod listener;
+mod tunnel;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +21,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub(crate) use self::call::{Answered, Call, parse_answer};
+pub(crate) use self::listener::GuestListener;
+pub(crate) use self::tunnel::Tunnel;
 use crate::runtime;
 
 /// How long the guest has to answer after the start of its container.

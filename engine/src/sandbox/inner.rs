@@ -1,5 +1,6 @@
 //! The state of one sandbox: asleep, running or destroyed.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,16 +9,19 @@ use std::time::{Duration, Instant};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
 use koze_core::provider::Profile;
-use koze_core::sandbox::{Change, EndedPrograms, Place};
+use koze_core::sandbox::{Change, EndedPrograms, Place, ProcessId};
 use koze_core::time::now;
 use koze_guest::request::Request;
 use koze_protocol::operation;
 use serde::de::IgnoredAny;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+use tokio::task::JoinSet;
 
 use crate::api::{Api, Image};
 use crate::container;
 use crate::guest::{Connection, closed_error};
+use crate::network::Network;
+use crate::preview;
 use crate::record::{Claim, Record};
 use crate::runtime;
 use crate::shared::Shared;
@@ -28,6 +32,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 const PAUSE_CHECK: Duration = Duration::from_secs(5);
 /// How long the guest has to list its processes before it is stopped.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long to wait before a container is started again that stopped at once.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// The process ID of the guest in its container.
 const GUEST_ID: u32 = 1;
@@ -62,6 +69,13 @@ pub(crate) enum State {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) connection: Arc<Connection>,
+    pub(crate) network: Network,
+    /// The permits for connections to its servers.
+    pub(crate) previews: Arc<Semaphore>,
+    /// How many requests were refused before each process started that has not ended.
+    refused_before: Mutex<HashMap<ProcessId, usize>>,
+    /// Ends with it.
+    _proxy: JoinSet<()>,
     api: Api,
     _claim: Claim,
 }
@@ -72,6 +86,19 @@ pub(crate) struct Use(Arc<Inner>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Running {
+    /// Records that a process started when this many requests were refused.
+    pub(crate) fn add_process(&self, id: ProcessId, refused: usize) {
+        lock(&self.refused_before).insert(id, refused);
+    }
+
+    /// Returns why a process with this exit code may have failed, once: the hosts that were refused since it started.
+    pub(crate) fn take_note(&self, id: &ProcessId, exit_code: i32) -> Option<String> {
+        let refused_before = lock(&self.refused_before).remove(id)?;
+        if exit_code == 0 { None } else { self.network.refusals.describe_after(refused_before) }
+    }
 }
 
 impl Inner {
@@ -170,19 +197,49 @@ impl Inner {
     async fn start(self: &Arc<Self>, api: Api) -> Result<Arc<Running>> {
         let claim = self.shared.records.claim(&self.id)?;
         self.check_startable(&api).await?;
-        let streams = api.attach(&self.container).await?;
-        let opening = Connection::begin(streams)?;
-        api.start(&self.container).await?;
-        let connection = match opening.finish().await {
-            Ok(connection) => Arc::new(connection),
-            Err((error, log)) => return Err(self.explain(&api, error, &log).await),
-        };
-        let running = Arc::new(Running { connection, api, _claim: claim });
+        // Cloned, because the lock is not held meanwhile.
+        let profile = self.record().settings.profile.clone();
+        let network = self.shared.networks.prepare(&self.id, &profile).await?;
+        if let Some((file, path)) = network.certificates() {
+            api.upload(&self.container, container::pack_certificates(file, path)?).await?;
+        }
+        let connection = Arc::new(self.connect(&api).await?);
+        let proxy = self.shared.networks.start_proxy(&self.id, &network, &connection).await?;
+        let running = Arc::new(Running {
+            connection,
+            network,
+            previews: Arc::new(Semaphore::new(preview::MAX_CONNECTIONS)),
+            refused_before: Mutex::default(),
+            _proxy: proxy,
+            api,
+            _claim: claim,
+        });
         self.remove_staging(&running).await?;
         self.change_record(|record| record.used = now())?;
         *lock(&self.used) = Instant::now();
         runtime::handle()?.spawn(watch(Arc::downgrade(self), Arc::downgrade(&running)));
         Ok(running)
+    }
+
+    /// Starts the container, and connects to its guest. Tries again once: podman may still be cleaning up after a container that has just
+    /// stopped, and then stops the new run, too.
+    async fn connect(&self, api: &Api) -> Result<Connection> {
+        if let Ok(connection) = self.connect_once(api).await {
+            return Ok(connection);
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+        self.check_startable(api).await?;
+        self.connect_once(api).await
+    }
+
+    async fn connect_once(&self, api: &Api) -> Result<Connection> {
+        let streams = api.attach(&self.container).await?;
+        let opening = Connection::begin(streams)?;
+        api.start(&self.container).await?;
+        match opening.finish().await {
+            Ok(connection) => Ok(connection),
+            Err((error, log)) => Err(self.explain(api, error, &log).await),
+        }
     }
 
     /// Checks that the container exists and does not run. One that a killed process left running is killed: its guest serves

@@ -29,6 +29,7 @@ use self::inner::{Inner, Running, State};
 pub use self::process::EngineProcess;
 pub use self::stream::{Incoming, Outgoing};
 use crate::guest::Answered;
+use crate::preview;
 use crate::runtime;
 
 /// A sandbox in a container. Its container stops when its last handle and its [`Engine`](crate::Engine) are dropped; its files
@@ -38,7 +39,7 @@ pub struct EngineSandbox(pub(crate) Arc<Inner>);
 
 impl EngineSandbox {
     /// Returns the running sandbox, and starts it if necessary, even if the caller stops waiting.
-    async fn wake(&self) -> Result<Arc<Running>> {
+    pub(crate) async fn wake(&self) -> Result<Arc<Running>> {
         if let Some(running) = self.0.running() {
             return Ok(running);
         }
@@ -115,19 +116,27 @@ impl Sandbox for EngineSandbox {
     type Process = EngineProcess;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { exec: true, expose: false }
+        Capabilities { exec: true, expose: true }
     }
 
     async fn exec(&self, command: Command) -> Result<Output> {
+        let _using = self.0.using();
+        let running = self.wake().await?;
+        let refused_before = running.network.refusals.count();
         let request = Request::Exec(operation::Exec {
             argv: command.argv,
             working_dir: command.working_dir,
-            env: command.env,
+            env: running.network.environment(command.env),
             timeout_ms: u32::try_from(millis(command.timeout)).unwrap_or(u32::MAX),
             max_output: u32::try_from(command.max_output).unwrap_or(u32::MAX),
             call: None,
         });
-        let Answered { result, out, err } = self.ask::<Exited>(request).await?;
+        let Answered { result, out, mut err } = self.ask::<Exited>(request).await?;
+        if result.exit_code != 0
+            && let Some(note) = running.network.refusals.describe_after(refused_before)
+        {
+            err.extend_from_slice(format!("\nkoze: {note}\n").as_bytes());
+        }
         Ok(Output { stdout: out, stderr: err, exit_code: result.exit_code, timed_out: result.timed_out })
     }
 
@@ -240,9 +249,11 @@ impl Sandbox for EngineSandbox {
         Some(ended)
     }
 
-    async fn expose(&self, _: u16) -> Result<String> {
-        let message = "sandboxes in containers of an engine have no previews yet: run without `--engine` on Linux, or use `koze dev`";
-        Err(Error::new(Code::Unsupported, message))
+    async fn expose(&self, port: u16) -> Result<String> {
+        if matches!(*self.0.state.lock().await, State::Destroyed) {
+            return Err(inner::destroyed_error());
+        }
+        preview::expose_port(&self.0, port)
     }
 
     async fn status(&self) -> Result<Status> {

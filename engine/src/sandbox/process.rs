@@ -30,8 +30,14 @@ pub struct EngineProcess {
 /// Starts a process.
 pub(super) async fn start(sandbox: &EngineSandbox, program: Program) -> Result<EngineProcess> {
     program.check()?;
+    let _using = sandbox.0.using();
+    let running = sandbox.wake().await?;
+    let refused_before = running.network.refusals.count();
+    let program = Program { env: running.network.environment(program.env), ..program };
     let started = sandbox.ask::<Started>(Request::Start(program.into())).await?;
-    Ok(EngineProcess { sandbox: sandbox.clone(), id: parse_id(started.result.id)? })
+    let id = parse_id(started.result.id)?;
+    running.add_process(id.clone(), refused_before);
+    Ok(EngineProcess { sandbox: sandbox.clone(), id })
 }
 
 /// Finds a process. Starts nothing.
@@ -117,7 +123,15 @@ impl EngineProcess {
             abandoned_signal: abandoned.map(Signal::number),
         });
         let Answered { result, out, .. } = self.ask::<Output>(request).await?;
-        split_output(result, &out)
+        let mut output = split_output(result, &out)?;
+        if let Some(exit) = &output.exit
+            && let Some(note) =
+                self.sandbox.0.running().and_then(|running| running.take_note(&self.id, exit.code))
+        {
+            let bytes = format!("\nkoze: {note}\n").into_bytes();
+            output.chunks.push(Chunk { stream: Stream::Stderr, bytes });
+        }
+        Ok(output)
     }
 
     async fn wait_some(&self, timeout: Duration, abandoned: Option<Signal>) -> Result<Option<Exit>> {

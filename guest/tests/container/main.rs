@@ -17,6 +17,7 @@ mod searches;
 mod stage;
 mod streams;
 mod token;
+mod tunnels;
 mod unauthenticated;
 
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         unauthenticated::TESTS,
         streams::TESTS,
         token::TESTS,
+        tunnels::TESTS,
     ];
     let trial = |(name, test): &Test| {
         let test = *test;

@@ -34,7 +34,6 @@ use koze_egress::http::{self, After, Body, Refusal};
 use koze_egress::preview::{Came, Port};
 
 use crate::engine::engine;
-use crate::host::token::create_token;
 use crate::network::preview::SandboxServer;
 use crate::{Local, LocalSandbox};
 use koze_core::Profiles;
@@ -42,6 +41,7 @@ use koze_core::contract::LARGEST_PIECE;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Profile, Provider};
+use koze_egress::create_token;
 use koze_state::Proof;
 
 /// The maximum size of a request: a piece of a file, and its metadata.

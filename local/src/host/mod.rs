@@ -8,7 +8,6 @@
 //! | `owner` | the host user of each sandbox |
 //! | `disk` | measures how much disk space files use |
 //! | `removal` | removes directories, also after an interruption |
-//! | `token` | random tokens |
 //! | `trees` | files and trees of this machine as streams |
 
 pub(crate) mod claim;
@@ -17,5 +16,4 @@ pub(crate) mod layout;
 pub(crate) mod owner;
 pub(crate) mod registry;
 pub(crate) mod removal;
-pub(crate) mod token;
 pub mod trees;

@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, OptionalExtension, params};
 use subtle::ConstantTimeEq;
 
-use super::token::create_token;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::Settings;
+use koze_egress::create_token;
 
 /// The file of the database.
 const FILE: &str = "sandboxes.db";

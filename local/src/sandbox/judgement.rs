@@ -65,7 +65,7 @@ impl Judgements {
         if exit_code == 0 {
             return None;
         }
-        self.by_kernel_since(before).or_else(|| self.refused_since(before))
+        self.by_kernel_since(before).or_else(|| self.refusals.describe_after(before.refused))
     }
 
     /// Returns why the kernel killed a program after `before`. Of a script, it may have killed only one program.
@@ -73,14 +73,6 @@ impl Judgements {
         let kills = self.kills.as_ref()?;
         self.refresh();
         (self.known.load(Ordering::Relaxed) > before.by_kernel).then(|| kills.reason())
-    }
-
-    /// Names the hosts that were refused after `before`: to a program, this looks like any other failure of a proxy.
-    fn refused_since(&self, before: Before) -> Option<String> {
-        let hosts: Vec<String> = self.refusals.hosts_after(before.refused).into_iter().collect();
-        (!hosts.is_empty()).then(|| {
-            format!("egress_refused: the network policy of the sandbox refused {}", hosts.join(", "))
-        })
     }
 
     /// Returns which programs koze killed after `before`, and why.

@@ -15,7 +15,7 @@ use crate::binary;
 use crate::process::run;
 
 /// The version of the recipe. Increase it when the contents change.
-const RECIPE: u32 = 5;
+const RECIPE: u32 = 6;
 
 /// The programs to include, if this machine has them.
 const PROGRAMS: &[&str] = &[
@@ -31,6 +31,7 @@ const PROGRAMS: &[&str] = &[
     "cmp",
     "comm",
     "cp",
+    "curl",
     "cut",
     "date",
     "dd",
@@ -121,6 +122,7 @@ const TABLES_PARTS: [&str; 4] = ["libxt_REDIRECT.so", "libxt_standard.so", "libx
 const NEEDED: &[&str] = &[
     "awk",
     "bash",
+    "curl",
     "find",
     "grep",
     "iptables-restore",

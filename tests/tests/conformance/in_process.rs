@@ -194,13 +194,7 @@ mod engine {
 
     pub(crate) const ENGINE: Hosted = Hosted {
         name: "engine",
-        lacks: &[
-            Capability::Expose,
-            Capability::Browser,
-            Capability::Big,
-            Capability::ManyFiles,
-            Capability::Limits,
-        ],
+        lacks: &[Capability::Browser, Capability::Big, Capability::ManyFiles, Capability::Limits],
         start,
     };
 

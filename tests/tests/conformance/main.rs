@@ -8,6 +8,8 @@ mod engine;
 #[cfg(target_os = "linux")]
 mod generated;
 mod in_process;
+#[cfg(target_os = "linux")]
+mod network;
 mod operations;
 #[cfg(target_os = "linux")]
 mod plain;
@@ -73,6 +75,8 @@ fn main() -> ExitCode {
             script::trials(),
             #[cfg(target_os = "linux")]
             engine::trials(),
+            #[cfg(target_os = "linux")]
+            network::trials(),
             #[cfg(target_os = "linux")]
             without_namespaces::trials(),
         ]

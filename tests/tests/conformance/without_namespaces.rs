@@ -17,7 +17,6 @@ use crate::in_process::{engine_image, podman};
 pub(crate) const HOST: Hosted = Hosted {
     name: "koze call without namespaces",
     lacks: &[
-        Capability::Expose,
         Capability::Browser,
         Capability::Big,
         Capability::ManyFiles,
@@ -27,7 +26,8 @@ pub(crate) const HOST: Hosted = Hosted {
     start,
 };
 
-const CASES: [&str; 5] = [
+const CASES: [&str; 6] = [
+    "browse_reaches_a_server",
     "files_of_programs_survive_a_restart",
     "output_bytes_stay_bytes",
     "shell_exit_codes_are_the_real_ones",

@@ -41,7 +41,7 @@ fn local_sandboxes_and_containers_name_the_authority_in_the_same_variables() {
 fn local_sandboxes_and_containers_say_the_same() {
     let read = |file: &str| fs_err::read_to_string(root().join(file)).expect(file);
     let worker = read("templates/files/generated/koze/calls.mjs");
-    let local = read("egress/src/lib.rs") + &read("local/src/sandbox/judgement.rs");
+    let local = read("egress/src/lib.rs") + &read("egress/src/refusals.rs");
     for text in [
         "PIP_RETRIES",
         "npm_config_fetch_retries",

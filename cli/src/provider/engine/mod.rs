@@ -40,7 +40,9 @@ pub(crate) fn open_engine(
     secrets: Secrets,
     journal: PathBuf,
 ) -> Result<impl MachineProvider + use<>> {
-    Ok(Engine::new(kind, dir, koze_templates::GUEST, open_base(dir, secrets, journal)?))
+    let base = open_base(dir, secrets.clone(), journal)?;
+    let engine = Engine::new(kind, dir, koze_templates::GUEST, base).with_secrets(secrets);
+    Ok(engine.with_known_previews())
 }
 
 /// Returns whether the directory of a session has sandboxes in containers.
@@ -77,7 +79,7 @@ pub(super) fn survey_containers(dir: &Path) -> Result<Vec<Surveyed>> {
             status: if is_running { Status::Running } else { Status::Sleeping },
             used: seconds(record.used),
             created: Some(seconds(record.created)),
-            is_exposed: false,
+            is_exposed: record.is_exposed(),
             // Nothing of this machine is mounted.
             mounts: vec![("/".to_owned(), true)],
             limits,
@@ -89,7 +91,7 @@ pub(super) fn survey_containers(dir: &Path) -> Result<Vec<Surveyed>> {
 
 impl MachineProvider for Engine<Base> {
     async fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
-        Engine::refresh(self, session, profiles)
+        Engine::refresh(self, session, profiles).await
     }
 
     /// Reports which sandboxes run. What their programs use is known to the engine only.

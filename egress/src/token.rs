@@ -1,25 +1,21 @@
 //! Random tokens, of which knowledge is the permission to use something.
 
-use std::fmt::Write;
-
-use rustix::rand::{GetRandomFlags, getrandom};
-
+use data_encoding::HEXLOWER;
 use koze_core::error::{Code, Error, Result};
 
 /// The length of a token in bytes.
 const TOKEN: usize = 16;
 
 /// Creates a token: 128 random bits in hexadecimal.
-pub(crate) fn create_token() -> Result<String> {
+///
+/// # Errors
+/// [`Code::Internal`] if the system has no source of random numbers.
+pub fn create_token() -> Result<String> {
     let mut bytes = [0; TOKEN];
-    let filled = getrandom(&mut bytes[..], GetRandomFlags::empty());
-    if filled != Ok(TOKEN) {
-        return Err(Error::new(Code::Internal, "the system has no source of random numbers"));
-    }
-    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::new(Code::Internal, "the system has no source of random numbers").with_source(error)
+    })?;
+    Ok(HEXLOWER.encode(&bytes))
 }
 
 #[cfg(test)]
