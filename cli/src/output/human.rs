@@ -91,6 +91,15 @@ fn render_table(build: &Build, environments: bool) -> String {
         for (name, image) in sandbox.environments.iter().filter(|_| environments) {
             let _ = writeln!(text, "    env.{name}  {image}");
         }
+        let secrets: Vec<&str> =
+            sandbox.credentials().iter().map(|credential| credential.name.as_str()).collect();
+        if !secrets.is_empty() {
+            let _ = writeln!(
+                text,
+                "    needs the secrets {}: run `wrangler secret put NAME` for each, and `koze secret set NAME` for this machine",
+                secrets.join(", ")
+            );
+        }
     }
     text.extend(describe_scripts(build));
     text

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use koze_core::provider::Profile;
+use koze_core::provider::{Credential, Profile};
 use koze_model::image::{self, ImageSource};
 use koze_model::{Backend, Kind, Sandbox};
 use serde_json::{Map, Value};
@@ -44,6 +44,11 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// Returns the credentials of its requests, which are the same for all its images.
+    pub fn credentials(&self) -> &[Credential] {
+        self.provided.first().map_or(&[], |profile| &profile.credentials)
+    }
+
     /// Returns whether koze's guest is in its image.
     pub fn has_guest(&self) -> bool {
         self.kind == Kind::Sandbox && self.backend.has_own_guest()
