@@ -45,8 +45,8 @@ fn many() {
 fn more_than_are_worked_on() {
     let stage = Stage::new();
     let client = stage.client();
-    let sleeping: Vec<_> = (0..64).map(|_| client.open(&exec(&["sleep", "9882"]))).collect();
-    assert!(until(|| stage.others().len() == 64), "{}", stage.others().len());
+    let sleeping: Vec<_> = (0..128).map(|_| client.open(&exec(&["sleep", "9882"]))).collect();
+    assert!(until(|| stage.others().len() == 128), "{}", stage.others().len());
     let threads = stage.threads();
     // These wait without starting and without threads. A request to kill all programs does not wait.
     let waiting: Vec<_> = (0..500).map(|_| client.open(&exec(&["true"]))).collect();
@@ -57,7 +57,7 @@ fn more_than_are_worked_on() {
     given_up.end();
     given_up.cancel();
     assert_eq!(waiting[0].wait(Duration::from_millis(300)), None);
-    assert_eq!((stage.others().len(), stage.threads() <= threads), (64, true));
+    assert_eq!((stage.others().len(), stage.threads() <= threads), (128, true));
     sleeping[0].cancel();
     for call in waiting {
         assert_eq!(call.outcome().ok()["exit_code"], 0);
