@@ -13,6 +13,10 @@ pub struct Ui {
     #[arg(long, default_value_t = 0)]
     pub port: u16,
 
+    /// Changes nothing: no terminals, no writes
+    #[arg(long)]
+    pub read_only: bool,
+
     /// The wrangler configuration [default: the file wrangler would read]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

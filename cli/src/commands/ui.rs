@@ -21,23 +21,25 @@ pub(super) fn run(args: &args::Ui) -> Result<ExitCode, ExitCode> {
     let project = Project::new(args.default_session(), args.offer())?;
     let offers = Offers::new(move || project.now());
     let runtime = local_session::start_runtime()?;
-    let done = runtime.block_on(serve(args.port, state, offers));
+    let done = runtime.block_on(serve(args, state, offers));
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS).map_err(|why| show::failure(&why))
 }
 
 /// Serves until Ctrl-C or SIGTERM.
-async fn serve(port: u16, state: State, offers: Offers) -> Result<(), String> {
+async fn serve(args: &args::Ui, state: State, offers: Offers) -> Result<(), String> {
     let unheard = |error| format!("signals cannot be received: {error}");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unheard)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(unheard)?;
     let place = state.dir().display().to_string();
-    let server = UiServer::bind(port, Tenant::of_state(state, MAX_SESSIONS, offers)).await?;
+    let server =
+        UiServer::bind(args.port, Tenant::of_state(state, MAX_SESSIONS, offers), args.read_only).await?;
     show::err(&format!(
         "koze ui: {}\n\
          koze ui: open this URL in a browser on this machine. It contains a secret, and works until Ctrl-C\n\
-         koze ui: the page shows the sandboxes in {place}, and changes nothing\n",
-        server.url()
+         koze ui: the page shows the sandboxes in {place}{}\n",
+        server.url(),
+        if args.read_only { ", and changes nothing" } else { "" }
     ));
     tokio::select! {
         () = server.serve() => {}

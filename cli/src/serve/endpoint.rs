@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use super::answer::{Answer, json_text, no_content, refuse, refuse_error, refuse_method, refused, text};
 use super::origins::Origins;
 use super::tenants::Tenant;
-use super::{calls, files, log, machine, mcp, sandboxes};
+use super::{calls, files, log, machine, mcp, sandboxes, terminal};
 use crate::provider::{Proof, find_programs};
 
 /// The HTTP endpoint.
@@ -120,6 +120,10 @@ impl Endpoint {
             .await),
             Route::Sandboxes { session, path } => {
                 sandboxes::answer(&open(&session).map_err(refuse_error)?, path, query, request).await
+            }
+            Route::Terminal { session, sandbox } => {
+                let opened = open(&session).map_err(refuse_error)?;
+                terminal::answer(opened, &tenant.terminals, &sandbox, &query, request).await
             }
             Route::Log { session } => {
                 log::answer(&open(&session).map_err(refuse_error)?, &query).await.map_err(refuse_error)

@@ -46,6 +46,13 @@ pub enum Route {
         /// The session.
         session: String,
     },
+    /// A terminal in a sandbox, as a WebSocket.
+    Terminal {
+        /// The session.
+        session: String,
+        /// The name of the sandbox.
+        sandbox: String,
+    },
     /// The sandboxes and their processes: see [the module](super).
     Sandboxes {
         /// The session.
@@ -96,6 +103,10 @@ pub fn find_route(method: &str, path: &str, query: Option<&str>) -> Result<(Rout
         let access = Access::of(method)?;
         let (session, sandbox, path) = (decoded(session)?, decoded(sandbox)?, decoded(&file.join("/"))?);
         return Ok((Route::File { session, sandbox, path, access }, query));
+    }
+    if let ["sessions", session, "sandboxes", sandbox, "terminal"] = parts[..] {
+        check_method("GET", method)?;
+        return Ok((Route::Terminal { session: decoded(session)?, sandbox: decoded(sandbox)? }, query));
     }
     if let ["sessions", session, "sandboxes", path @ ..] = &parts[..] {
         return Ok((sandboxes(session, path)?, query));
@@ -165,6 +176,9 @@ mod tests {
         assert_eq!(route("GET", "/sessions"), Ok(Route::Sessions));
         assert_eq!(route("POST", "/sessions"), Err(405));
         assert_eq!(route("GET", "/sessions/a%2Fb/egress"), Ok(Route::Egress { session: "a/b".into() }));
+        let terminal = Route::Terminal { session: "a/b".into(), sandbox: "c d".into() };
+        assert_eq!(route("GET", "/sessions/a%2Fb/sandboxes/c%20d/terminal"), Ok(terminal));
+        assert_eq!(route("POST", "/sessions/a/sandboxes/b/terminal"), Err(405));
         assert_eq!(route("GET", "/mcp"), Ok(Route::Mcp), "some hosts have a stream to listen to");
         assert_eq!(route("POST", "/sessions/a/tools/shell"), call("a", "shell"));
         assert_eq!(route("POST", "/sessions/a%2Fb%20%C3%BC/tools/x"), call("a/b ü", "x"));

@@ -163,6 +163,10 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             let message = "a Worker has no list of its sessions and no egress journal: this route is served by `koze serve`";
             Err(Error::new(Code::Unsupported, message).into())
         }
+        Route::Terminal { .. } => {
+            let message = "a Worker has no terminals: this route is served by `koze serve`. Start a process with `terminal` instead, or run `koze shell --url`";
+            Err(Error::new(Code::Unsupported, message).into())
+        }
         Route::Mcp => {
             check_method("POST", request.method().as_ref())?;
             mcp::check_version(&request)?;

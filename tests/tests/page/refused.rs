@@ -57,7 +57,7 @@ fn sign_in(ui: &Ui) -> String {
 #[test]
 fn only_the_signed_in_page_reads() {
     let host = project();
-    let ui = Ui::start(&host, &[]);
+    let ui = Ui::start(&host, &["--read-only"]);
     let cookie = sign_in(&ui);
     let own = ("Host", ui.host());
     let signed_in = ("Cookie", cookie.as_str());
@@ -95,10 +95,11 @@ fn only_the_signed_in_page_reads() {
     // The page changes nothing, and serves no other routes.
     let sandboxes = "/sessions/default/sandboxes";
     for (request, status) in [
-        (format!("POST {sandboxes}"), 405),
-        (format!("DELETE {sandboxes}/default"), 405),
-        (format!("PUT {sandboxes}/default/files/home/user/x"), 405),
-        ("POST /sessions/default/tools/shell".to_owned(), 405),
+        (format!("POST {sandboxes}"), 403),
+        (format!("DELETE {sandboxes}/default"), 403),
+        (format!("PUT {sandboxes}/default/files/home/user/x"), 403),
+        (format!("GET {sandboxes}/default/terminal"), 403),
+        ("POST /sessions/default/tools/shell".to_owned(), 403),
         ("POST /sessions".to_owned(), 405),
         ("GET /tools".to_owned(), 404),
         ("POST /mcp".to_owned(), 404),
@@ -125,7 +126,18 @@ fn every_response_is_confined() {
     let ui = Ui::start(&host, &[]);
     let cookie = sign_in(&ui);
     let headers = [("Host", ui.host()), ("Cookie", cookie.as_str())];
-    for path in ["/", "/app.js", "/app.css", "/icon.svg", "/sessions", "/sessions/default/log", "/missing"] {
+    for path in [
+        "/",
+        "/app.js",
+        "/app.css",
+        "/xterm.js",
+        "/xterm.css",
+        "/icon.svg",
+        "/page",
+        "/sessions",
+        "/sessions/default/log",
+        "/missing",
+    ] {
         let response = send(&ui, &format!("GET {path}"), &headers);
         let policy = response.header("content-security-policy").expect("a policy");
         assert!(policy.starts_with("default-src 'none'; "), "{path}: {policy}");
