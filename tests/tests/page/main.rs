@@ -61,6 +61,16 @@ fn a_lost_connection_resumes_without_a_gap() {
 }
 
 #[test]
+fn a_terminal_in_the_page() {
+    drive("terminal.mjs");
+}
+
+#[test]
+fn files_and_processes_are_changed() {
+    drive("writes.mjs");
+}
+
+#[test]
 fn a_hundred_thousand_calls_are_listed() {
     drive("many.mjs");
 }
