@@ -10,14 +10,14 @@ use crate::server::{Ui, project};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A response.
-struct Response {
-    status: u16,
+pub(crate) struct Response {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Response {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (given, value) = line.split_once(": ")?;
             given.eq_ignore_ascii_case(name).then_some(value)
@@ -26,14 +26,19 @@ impl Response {
 }
 
 /// Sends a request with these headers, and no others.
-fn send(ui: &Ui, request: &str, headers: &[(&str, &str)]) -> Response {
+pub(crate) fn send(ui: &Ui, request: &str, headers: &[(&str, &str)]) -> Response {
+    send_body(ui, request, headers, "")
+}
+
+/// The same with a body.
+pub(crate) fn send_body(ui: &Ui, request: &str, headers: &[(&str, &str)], body: &str) -> Response {
     let mut stream = TcpStream::connect(("127.0.0.1", ui.port())).expect("a connection");
     stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
-    let mut text = format!("{request} HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n");
+    let mut text = format!("{request} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     for (name, value) in headers {
         let _ = write!(text, "{name}: {value}\r\n");
     }
-    stream.write_all(format!("{text}\r\n").as_bytes()).expect("a request");
+    stream.write_all(format!("{text}\r\n{body}").as_bytes()).expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("a response");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
@@ -42,7 +47,7 @@ fn send(ui: &Ui, request: &str, headers: &[(&str, &str)]) -> Response {
 }
 
 /// Returns the cookie of a browser that has signed in.
-fn sign_in(ui: &Ui) -> String {
+pub(crate) fn sign_in(ui: &Ui) -> String {
     let bearer = format!("Bearer {}", ui.token());
     let origin = format!("http://{}", ui.host());
     let headers = [("Host", ui.host()), ("Origin", origin.as_str()), ("Authorization", bearer.as_str())];

@@ -13,6 +13,8 @@ pub(super) enum Effect {
     Read,
     /// It changes a sandbox.
     Write,
+    /// It opens a terminal, in which anything can be changed.
+    Terminal,
     /// Nothing that the page needs.
     Other,
 }
@@ -34,7 +36,8 @@ fn effect(route: &Route, method: &str) -> Effect {
         | Route::Egress { .. }
         | Route::Log { .. }
         | Route::File { access: Access::Read | Access::Describe, .. } => Effect::Read,
-        Route::File { access: Access::Write, .. } | Route::Terminal { .. } => Effect::Write,
+        Route::File { access: Access::Write, .. } => Effect::Write,
+        Route::Terminal { .. } => Effect::Terminal,
         Route::Sandboxes { path, .. } => {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             match (path.as_slice(), method) {
@@ -83,7 +86,7 @@ mod tests {
             ("DELETE", "/sessions/s/sandboxes/a/files/x", Ok(Effect::Write)),
             ("POST", "/sessions/s/sandboxes/a/processes/1/stdin?close=true", Ok(Effect::Write)),
             ("POST", "/sessions/s/sandboxes/a/processes/1/signal", Ok(Effect::Write)),
-            ("GET", "/sessions/s/sandboxes/a/terminal", Ok(Effect::Write)),
+            ("GET", "/sessions/s/sandboxes/a/terminal", Ok(Effect::Terminal)),
             ("PUT", "/sessions/s/sandboxes/a/files/x?archive=tar", Ok(Effect::Other)),
             ("POST", "/sessions/s/sandboxes", Ok(Effect::Other)),
             ("POST", "/sessions/s/sandboxes/a/processes", Ok(Effect::Other)),

@@ -6,12 +6,14 @@
 //! | `access` | decides which routes the page may use |
 //! | `headers` | the headers that confine the page and what it reads |
 //! | `assets` | the files of the page, which `cargo xtask ui` builds |
+//! | `remote` | passes requests on to a server, for `--url` |
 //! | `sockets` | the addresses to listen on |
 
 mod access;
 mod assets;
 mod guard;
 mod headers;
+mod remote;
 mod sockets;
 
 use std::collections::HashMap;
@@ -25,6 +27,7 @@ use tokio::net::TcpListener;
 
 use self::access::Effect;
 use self::guard::Guard;
+pub(crate) use self::remote::Remote;
 use super::answer::{Answer, json_text, no_content, refuse, refuse_method, refused};
 use super::endpoint::Endpoint;
 use super::origins::Origins;
@@ -40,8 +43,22 @@ pub(crate) struct UiServer {
 /// The page, and what it shows.
 struct Site {
     guard: Guard,
-    endpoint: Endpoint,
+    source: Source,
     is_read_only: bool,
+}
+
+/// Where the sandboxes of the page are.
+enum Source {
+    Machine(Endpoint),
+    Server(Remote),
+}
+
+/// The sandboxes that a page shows.
+pub(crate) enum Sandboxes {
+    /// Those of this machine.
+    Machine(Tenant),
+    /// Those of a server.
+    Server(Remote),
 }
 
 /// What the page can do, as its route `page` answers.
@@ -49,6 +66,8 @@ struct Site {
 struct Page {
     /// Whether it changes nothing.
     read_only: bool,
+    /// Whether it has terminals. Those of a server are not passed on.
+    terminals: bool,
 }
 
 impl UiServer {
@@ -56,12 +75,17 @@ impl UiServer {
     ///
     /// # Errors
     /// Returns a message about the port, or that there are no random numbers.
-    pub(crate) async fn bind(port: u16, tenant: Tenant, is_read_only: bool) -> Result<Self, String> {
+    pub(crate) async fn bind(port: u16, sandboxes: Sandboxes, is_read_only: bool) -> Result<Self, String> {
         let (listeners, port) = sockets::bind_loopback(port).await?;
         let guard = Guard::new(port)?;
-        let tenants = HashMap::from([(TENANT.to_owned(), tenant)]);
-        let endpoint = Endpoint::new(guard.tokens(), tenants, Origins::new(&[])?, false);
-        Ok(UiServer { listeners, site: Arc::new(Site { guard, endpoint, is_read_only }) })
+        let source = match sandboxes {
+            Sandboxes::Machine(tenant) => {
+                let tenants = HashMap::from([(TENANT.to_owned(), tenant)]);
+                Source::Machine(Endpoint::new(guard.tokens(), tenants, Origins::new(&[])?, false))
+            }
+            Sandboxes::Server(remote) => Source::Server(remote),
+        };
+        Ok(UiServer { listeners, site: Arc::new(Site { guard, source, is_read_only }) })
     }
 
     /// Returns the URL of the page, with the token that signs in a browser.
@@ -132,7 +156,10 @@ impl Site {
             refusal
         } else {
             proof.give();
-            self.endpoint.answer_tenant(TENANT, request).await
+            match &self.source {
+                Source::Machine(endpoint) => endpoint.answer_tenant(TENANT, request).await,
+                Source::Server(remote) => remote.answer(request).await,
+            }
         };
         headers::confine_data(answer.headers_mut());
         answer
@@ -146,7 +173,8 @@ impl Site {
         if request.method() != Method::GET {
             return refuse_method("GET");
         }
-        let page = Page { read_only: self.is_read_only };
+        let has_terminals = !self.is_read_only && matches!(self.source, Source::Machine(_));
+        let page = Page { read_only: self.is_read_only, terminals: has_terminals };
         json_text(StatusCode::OK, serde_json::to_vec(&page).expect("it is plain data"))
     }
 
@@ -164,10 +192,13 @@ impl Site {
         }
         let why = match access::classify(request) {
             Ok(Effect::Read) => return None,
-            Ok(Effect::Write) if self.is_read_only => {
+            Ok(Effect::Write | Effect::Terminal) if self.is_read_only => {
                 "this page changes nothing: start `koze ui` without --read-only"
             }
-            Ok(Effect::Write) => access::check_writer(request.headers()).err()?,
+            Ok(Effect::Terminal) if matches!(self.source, Source::Server(_)) => {
+                "terminals of a server are not passed on: use `koze shell --url`"
+            }
+            Ok(Effect::Write | Effect::Terminal) => access::check_writer(request.headers()).err()?,
             Ok(Effect::Other) => "the page needs no such request: `koze serve` serves all routes",
             Err(refusal) => return Some(refuse(refusal)),
         };
