@@ -113,7 +113,7 @@ function SessionView({ place, session }: { place: Route; session: Session }) {
 }
 
 function View({ place, session }: { place: Route; session: Session }) {
-  const { terminals: hasTerminals } = useStore(page);
+  const { read_only: isReadOnly } = useStore(page);
   // Browsers resolve these in the path of a URL.
   if (session.name === "." || session.name === "..") {
     return (
@@ -130,7 +130,7 @@ function View({ place, session }: { place: Route; session: Session }) {
     case "processes":
       return <Processes session={session} rest={place.rest} />;
     case "terminal":
-      if (!hasTerminals) return <Empty title="No terminals"><p>This page was started with <code>--read-only</code> or <code>--url</code>, and has none.</p></Empty>;
+      if (isReadOnly) return <Empty title="No terminals"><p>This page was started with <code>--read-only</code>, and changes nothing.</p></Empty>;
       return <TerminalView session={session} rest={place.rest} />;
     case "egress":
       return <EgressView session={session.name} />;

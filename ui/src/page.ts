@@ -7,10 +7,9 @@ import { Store } from "./store";
 
 export interface Page {
   read_only: boolean;
-  terminals: boolean;
 }
 
-export const page = new Store<Page>({ read_only: true, terminals: false });
+export const page = new Store<Page>({ read_only: true });
 
 /** Asks once. */
 export function watchPage(): () => void {
@@ -24,6 +23,6 @@ export function watchPage(): () => void {
 }
 
 /** Returns the views of a session. */
-export function tabsOf({ terminals: hasTerminals }: Page): readonly Tab[] {
-  return hasTerminals ? TABS : TABS.filter((tab) => tab !== "terminal");
+export function tabsOf({ read_only: isReadOnly }: Page): readonly Tab[] {
+  return isReadOnly ? TABS.filter((tab) => tab !== "terminal") : TABS;
 }

@@ -16,15 +16,22 @@ use crate::serve::ui::{Remote, Sandboxes, UiServer};
 const MAX_SESSIONS: usize = 64;
 
 pub(super) fn run(args: &args::Ui) -> Result<ExitCode, ExitCode> {
+    let mut shells = None;
     let (place, sandboxes) = match &args.remote.url {
         Some(url) => {
             let client = remote::find_client("ui", url).map_err(|why| show::usage(&why))?;
-            (url.clone(), Sandboxes::Server(Remote::new(client, args.session.clone())))
+            let remote = Remote::new(client, args.session.clone());
+            shells = Some(remote.shells());
+            (url.clone(), Sandboxes::Server(remote))
         }
         None => find_machine(args)?,
     };
     let runtime = local_session::start_runtime()?;
     let done = runtime.block_on(serve(args, &place, sandboxes));
+    if let Some(shells) = shells {
+        // On this machine, their supervisors kill them.
+        shells.kill_all();
+    }
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS).map_err(|why| show::failure(&why))
 }

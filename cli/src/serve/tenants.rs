@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use koze_core::{Code, Error, Result};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-use tokio::sync::Semaphore;
 
-use super::terminal::MAX_TERMINALS;
+use super::terminal::Terminals;
 use crate::mcp::offers::Offers;
 use crate::mcp::supervised::Supervised;
 use crate::session::{self, Client, State};
@@ -21,8 +20,7 @@ pub(crate) struct Tenant {
     sessions: Sessions,
     /// The clients of the older protocol, by the session of sandboxes that they use. Those of another tenant cannot be reached.
     clients: Mutex<HashMap<String, Arc<LocalSessionManager>>>,
-    /// The room for open terminals.
-    pub(super) terminals: Arc<Semaphore>,
+    pub(super) terminals: Terminals,
 }
 
 /// The sessions of a tenant.
@@ -58,8 +56,7 @@ impl Tenant {
     }
 
     fn new(offers: Offers, sessions: Sessions) -> Self {
-        let terminals = Arc::new(Semaphore::new(MAX_TERMINALS));
-        Tenant { offers, sessions, clients: Mutex::default(), terminals }
+        Tenant { offers, sessions, clients: Mutex::default(), terminals: Terminals::new() }
     }
 
     /// Returns the session of clients that name none.

@@ -7,8 +7,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use koze_tests::Sandboxes;
+use koze_tests::{Sandboxes, eventually};
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::{Error, HandshakeError, Message, WebSocket, client};
 
 use crate::drive_page;
 use crate::refused::{Response, send, send_body, sign_in};
@@ -89,10 +92,7 @@ fn the_requests_of_the_page_are_passed_on() {
     let browser = Browser::new(&ui);
     let sessions = json_of(&browser.ask("GET /sessions", &[], ""));
     assert_eq!(sessions["sessions"][0]["sandboxes"][0]["name"], "default", "{sessions}");
-    assert_eq!(
-        json_of(&browser.ask("GET /page", &[], "")),
-        json!({ "read_only": false, "terminals": false })
-    );
+    assert_eq!(json_of(&browser.ask("GET /page", &[], "")), json!({ "read_only": false }));
 
     // Files, with their ranges and conditions.
     let sandbox = "/sessions/default/sandboxes/default";
@@ -115,7 +115,6 @@ fn the_requests_of_the_page_are_passed_on() {
 
     // Only what the page needs, and only from the page.
     for request in [
-        format!("GET {sandbox}/terminal"),
         format!("DELETE {sandbox}"),
         "POST /sessions/default/tools/shell".to_owned(),
         "GET /tools".to_owned(),
@@ -131,7 +130,10 @@ fn the_requests_of_the_page_are_passed_on() {
     assert_eq!(send(&ui, &write, &without_origin).status, 403);
     assert_eq!(send(&ui, "GET /sessions", &[("Host", ui.host())]).status, 401);
     let read_only = page_of(&host, &server.url, TOKEN, &["--read-only"]);
-    assert_eq!(Browser::new(&read_only).ask(&write, &[], "x").status, 403);
+    for request in [&write, &format!("GET {sandbox}/terminal")] {
+        assert_eq!(Browser::new(&read_only).ask(request, &[], "x").status, 403, "{request}");
+    }
+    assert_eq!(browser.ask(&format!("GET {sandbox}/terminal"), &[], "").status, 426);
     assert_eq!(host.shell("ls"), "d\n");
 
     // Another token is no reason to sign in again.
@@ -215,4 +217,51 @@ fn the_page_shows_the_sandboxes_of_a_server() {
     let server = Serve::start(&host);
     let ui = page_of(&host, &server.url, TOKEN, &[]);
     drive_page("remote.mjs", &host, &ui);
+}
+
+/// Returns the status of a request for a terminal, or the socket.
+fn open_terminal(ui: &Ui, headers: &[(&'static str, &str)]) -> Result<WebSocket<TcpStream>, u16> {
+    let path = "/sessions/default/sandboxes/default/terminal";
+    let mut request = format!("ws://{}{path}", ui.host()).into_client_request().expect("a request");
+    for (name, value) in headers {
+        request.headers_mut().insert(*name, HeaderValue::from_str(value).expect("a header"));
+    }
+    let stream = TcpStream::connect(("127.0.0.1", ui.port())).expect("it listens");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    match client(request, stream) {
+        Ok((socket, _)) => Ok(socket),
+        Err(HandshakeError::Failure(Error::Http(response))) => Err(response.status().as_u16()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn terminals_are_opened_by_the_page_only_and_end_with_koze() {
+    let host = project();
+    host.shell("true");
+    let server = Serve::start(&host);
+    let pages = [page_of(&host, &server.url, TOKEN, &[]), Ui::start(&host, &[])];
+    for (page, seconds) in pages.into_iter().zip(["595", "596"]) {
+        let browser = Browser::new(&page);
+        let (cookie, origin) = (("cookie", browser.cookie.as_str()), ("origin", browser.origin.as_str()));
+        let other = format!("http://localhost:{}", page.port());
+        for (headers, status) in [
+            (&[origin][..], 401),
+            (&[cookie], 403),
+            (&[cookie, ("origin", "http://evil.example")], 403),
+            (&[cookie, ("origin", &other)], 403),
+            (&[cookie, ("origin", "null")], 403),
+            (&[cookie, origin, ("sec-fetch-site", "same-site")], 403),
+        ] {
+            assert_eq!(open_terminal(&page, headers).err(), Some(status), "{headers:?}");
+        }
+        let mut socket =
+            open_terminal(&page, &[cookie, origin, ("sec-fetch-site", "same-origin")]).expect("a socket");
+        socket.send(Message::binary(format!("sleep {seconds}\n").into_bytes())).expect("it is sent");
+        let running = || host.shell(&format!("ps ax | grep -c '[s]leep {seconds}'; true")).trim().to_owned();
+        eventually("the program runs", || running() == "1");
+        drop(browser);
+        assert_eq!(page.stop().0, Some(0));
+        eventually("the shell ends with koze", || running() == "0");
+    }
 }

@@ -7,6 +7,7 @@
 //! | `headers` | the headers that confine the page and what it reads |
 //! | `assets` | the files of the page, which `cargo xtask ui` builds |
 //! | `remote` | passes requests on to a server, for `--url` |
+//! | `shell` | shells in the sandboxes of a server |
 //! | `sockets` | the addresses to listen on |
 
 mod access;
@@ -14,6 +15,7 @@ mod assets;
 mod guard;
 mod headers;
 mod remote;
+mod shell;
 mod sockets;
 
 use std::collections::HashMap;
@@ -66,8 +68,6 @@ pub(crate) enum Sandboxes {
 struct Page {
     /// Whether it changes nothing.
     read_only: bool,
-    /// Whether it has terminals. Those of a server are not passed on.
-    terminals: bool,
 }
 
 impl UiServer {
@@ -156,8 +156,10 @@ impl Site {
             refusal
         } else {
             proof.give();
+            let is_terminal = matches!(access::classify(&request), Ok(Effect::Terminal));
             match &self.source {
                 Source::Machine(endpoint) => endpoint.answer_tenant(TENANT, request).await,
+                Source::Server(remote) if is_terminal => remote.open_terminal(request).await,
                 Source::Server(remote) => remote.answer(request).await,
             }
         };
@@ -173,8 +175,7 @@ impl Site {
         if request.method() != Method::GET {
             return refuse_method("GET");
         }
-        let has_terminals = !self.is_read_only && matches!(self.source, Source::Machine(_));
-        let page = Page { read_only: self.is_read_only, terminals: has_terminals };
+        let page = Page { read_only: self.is_read_only };
         json_text(StatusCode::OK, serde_json::to_vec(&page).expect("it is plain data"))
     }
 
@@ -194,9 +195,6 @@ impl Site {
             Ok(Effect::Read) => return None,
             Ok(Effect::Write | Effect::Terminal) if self.is_read_only => {
                 "this page changes nothing: start `koze ui` without --read-only"
-            }
-            Ok(Effect::Terminal) if matches!(self.source, Source::Server(_)) => {
-                "terminals of a server are not passed on: use `koze shell --url`"
             }
             Ok(Effect::Write | Effect::Terminal) => access::check_writer(request.headers()).err()?,
             Ok(Effect::Other) => "the page needs no such request: `koze serve` serves all routes",

@@ -11,12 +11,14 @@ use hyper::header::{
 };
 use hyper::{Request, Response, StatusCode};
 use koze_client::{Client, Forwarded};
-use koze_core::http::{SandboxEntry, SessionEntry, SessionList, SessionSandbox};
+use koze_core::http::{Route, SandboxEntry, SessionEntry, SessionList, SessionSandbox, find_route};
 use koze_core::{Code, Error, Result};
 use tokio::sync::mpsc;
 
-use super::super::answer::{Answer, Body, json_text, refuse_error, refused};
+use super::super::answer::{Answer, Body, json_text, refuse, refuse_error, refused};
 use super::super::body::read_body;
+use super::super::terminal::Terminals;
+use super::shell::RemoteShells;
 
 /// The headers of requests that the page needs.
 const REQUEST_HEADERS: [HeaderName; 6] =
@@ -34,11 +36,37 @@ pub(crate) struct Remote {
     client: Client,
     /// The session that the page shows of a server without a list of its sessions, as a Worker.
     session: String,
+    terminals: Terminals,
+    shells: RemoteShells,
 }
 
 impl Remote {
     pub(crate) fn new(client: Client, session: String) -> Self {
-        Remote { client, session }
+        Remote { client, session, terminals: Terminals::new(), shells: RemoteShells::default() }
+    }
+
+    /// Returns the open shells.
+    pub(crate) fn shells(&self) -> RemoteShells {
+        self.shells.clone()
+    }
+
+    /// Opens a shell in a sandbox of the server, and answers with the handshake of the WebSocket.
+    pub(super) async fn open_terminal(&self, request: Request<Incoming>) -> Answer {
+        let uri = request.uri();
+        let (session, sandbox, query) = match find_route(request.method().as_str(), uri.path(), uri.query()) {
+            Ok((Route::Terminal { session, sandbox }, query)) => (session, sandbox, query),
+            Ok(_) => unreachable!("the request is one for a terminal"),
+            Err(refusal) => return refuse(refusal),
+        };
+        let handshake = match self.terminals.read_request(&query, request) {
+            Ok(handshake) => handshake,
+            Err(answer) => return *answer,
+        };
+        let (session, shells, size) = (self.client.session(session), self.shells.clone(), handshake.size);
+        match run_blocking(move || shells.open(&session, &sandbox, size)).await {
+            Ok(shell) => handshake.accept(shell, ()),
+            Err(error) => refuse_error(error),
+        }
     }
 
     /// Sends a request to the server, and returns its response.
