@@ -38,6 +38,9 @@ const xterm = {
   },
 };
 
+/** The part of xterm.js that is from Visual Studio Code has the same license. */
+const XTERM = "xterm.js, and in it parts of Visual Studio Code, Copyright (c) Microsoft Corporation";
+
 /** Returns the license of a package, which requires its notice in every copy. */
 async function notice(name, directory) {
   const license = await readFile(join(import.meta.dirname, "node_modules", directory, "LICENSE"), "utf8");
@@ -73,6 +76,6 @@ await build({
     { in: "node_modules/@xterm/xterm/css/xterm.css", out: "xterm" },
   ],
   plugins: [xterm],
-  banner: { js: await notice("xterm.js", "@xterm/xterm"), css: await notice("xterm.js", "@xterm/xterm") },
+  banner: { js: await notice(XTERM, "@xterm/xterm"), css: await notice(XTERM, "@xterm/xterm") },
 });
 for (const name of ["index.html", "icon.svg"]) await copyFile(join(import.meta.dirname, "src", name), join(out, name));

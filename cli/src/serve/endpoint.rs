@@ -133,6 +133,9 @@ impl Endpoint {
                 let opened = tenant.open(&session, toolset).map_err(refuse_error)?;
                 machine::read_egress(&opened, &query).await.map_err(refuse_error)
             }
+            Route::Usage { session } => {
+                machine::read_usage(&open(&session).map_err(refuse_error)?).await.map_err(refuse_error)
+            }
             Route::Mcp => mcp::answer(tenant, &self.protocol, &query, request).await,
         }
     }

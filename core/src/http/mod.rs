@@ -52,7 +52,9 @@ pub use self::body::{
 };
 pub use self::events::{DroppedOutput, EventText, ProcessEvent, ProcessExit};
 pub use self::files::is_metadata_request;
-pub use self::machine::{EgressEntry, EgressList, SessionEntry, SessionList, SessionSandbox, egress_limit};
+pub use self::machine::{
+    EgressEntry, EgressList, SandboxUsage, SessionEntry, SessionList, SessionSandbox, UsageList, egress_limit,
+};
 pub use self::request::{Body, EventStream, Refusal, RefusalParts, Request, Response};
 pub use self::route::{Access, Query, Route, check_method, find_route};
 pub use self::terminal::{TerminalRequest, WindowSize};
@@ -81,6 +83,7 @@ pub const ABOUT: &str = "Isolated Linux sandboxes for agents, served by koze.\n\
     GET    /sessions                             the sessions, on machines\n\
     GET    /sessions/:id/log?since=&limit=       the journal of tool calls\n\
     GET    /sessions/:id/egress?limit=           the hosts that were reached, on machines\n\
+    GET    /sessions/:id/usage                   memory, processors and disk, on machines\n\
     GET    /openapi.json                         the description of these routes\n\
     POST   /mcp                                  the same over the Model Context Protocol\n\n\
     All of these requests must carry `Authorization: Bearer` with a token of this server.\n";

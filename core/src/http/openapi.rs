@@ -192,6 +192,14 @@ mod tests {
             ),
             route(
                 "get",
+                "/sessions/{session}/usage",
+                "The memory, processor time and disk of the sandboxes that run (501 from a Worker)",
+                &[],
+                Content::None,
+                vec![(200, "The usage.", json_of::<UsageList>(schemas))],
+            ),
+            route(
+                "get",
                 "/sessions/{session}/sandboxes/{sandbox}/terminal",
                 "Open a login shell in a terminal, as a WebSocket (501 from a Worker)",
                 &[

@@ -170,14 +170,16 @@ fn a_client_pauses_the_output() {
     let host = project();
     let server = start(&host, &[]);
     let mut terminal = open_own(&server, "");
-    terminal.type_text("stty -echo; PS1=; echo begun $((1 + 1))\n");
+    // Nothing else is printed before the line is read: no echo, and no prompt.
+    terminal
+        .type_text("stty -echo; echo begun $((1 + 1)); read -r line; echo paused; touch done; sleep 600\n");
     terminal.expect("begun 2\r\n");
     let pause = |terminal: &mut Terminal, is_paused: bool| {
         let message = json!({ "pause": is_paused }).to_string();
         terminal.socket.send(Message::text(message)).expect("it is sent");
     };
     pause(&mut terminal, true);
-    terminal.type_text("echo paused; touch done\n");
+    terminal.type_text("a line\n");
     eventually("the shell has printed it", || host.shell("ls").contains("done"));
     let moment = Some(Duration::from_millis(300));
     terminal.socket.get_ref().set_read_timeout(moment).expect("a timeout");

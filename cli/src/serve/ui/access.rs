@@ -34,6 +34,7 @@ fn effect(route: &Route, method: &str) -> Effect {
     match route {
         Route::Sessions
         | Route::Egress { .. }
+        | Route::Usage { .. }
         | Route::Log { .. }
         | Route::File { access: Access::Read | Access::Describe, .. } => Effect::Read,
         Route::File { access: Access::Write, .. } => Effect::Write,
@@ -78,6 +79,7 @@ mod tests {
             ("GET", "/sessions", Ok(Effect::Read)),
             ("GET", "/sessions/s/log?since=1", Ok(Effect::Read)),
             ("GET", "/sessions/s/egress", Ok(Effect::Read)),
+            ("GET", "/sessions/s/usage", Ok(Effect::Read)),
             ("GET", "/sessions/s/sandboxes/a/files/x", Ok(Effect::Read)),
             ("HEAD", "/sessions/s/sandboxes/a/files/x", Ok(Effect::Read)),
             ("GET", "/sessions/s/sandboxes/a/files/x?list", Ok(Effect::Read)),

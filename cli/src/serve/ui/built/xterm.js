@@ -1,4 +1,4 @@
-/*! Contains xterm.js.
+/*! Contains xterm.js, and in it parts of Visual Studio Code, Copyright (c) Microsoft Corporation.
 
 Copyright (c) 2017-2019, The xterm.js authors (https://github.com/xtermjs/xterm.js)
 Copyright (c) 2014-2016, SourceLair Private Company (https://www.sourcelair.com)
