@@ -105,9 +105,11 @@ fn a_terminal_is_a_login_shell() {
     terminal.type_text("stty size\n");
     terminal.expect("17 61\r\n");
     // Ctrl-C interrupts a program, and bytes that are not UTF-8 pass.
-    terminal.type_text("echo begun $((1 + 1)); sleep 600\n");
+    let program = r#"sh -c 'trap "echo caught $((1 + 1)); exit" INT; echo begun $((1 + 1)); while :; do sleep 0.1; done'"#;
+    terminal.type_text(&format!("{program}\n"));
     terminal.expect("begun 2\r\n");
     terminal.type_text("\u{3}");
+    terminal.expect("caught 2\r\n");
     terminal.type_text("printf '\\303'; printf '\\244\\n'; exit 7\n");
     terminal.expect("ä\r\n");
     assert_eq!(terminal.end(), (json!({ "exit_code": 7 }), 1000));
