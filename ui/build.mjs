@@ -9,14 +9,46 @@ if (out === undefined) {
   console.error("usage: node build.mjs DIRECTORY");
   process.exit(2);
 }
-// The license of Preact requires its notice in every copy.
-const license = await readFile(join(import.meta.dirname, "node_modules/preact/LICENSE"), "utf8");
-await build({
+
+/**
+ * What of xterm.js the policy of the page forbids, and what takes its place: `<style>` elements become those of `src/sheet.ts`, and the
+ * attribute `style` is set as a property.
+ */
+const REPLACED = [
+  { from: 'createElement("style")', to: 'createElement("koze-sheet")', count: 3 },
+  {
+    from: 't.setAttribute("style",`${t.getAttribute("style")||""}${e};`)',
+    to: 't.style.cssText+=`;${e};`',
+    count: 1,
+  },
+];
+
+const xterm = {
+  name: "xterm",
+  setup(build) {
+    build.onLoad({ filter: /@xterm\/xterm\/lib\/xterm\.mjs$/ }, async ({ path }) => {
+      let contents = await readFile(path, "utf8");
+      for (const { from, to, count } of REPLACED) {
+        const found = contents.split(from).length - 1;
+        if (found !== count) throw new Error(`xterm.js contains \`${from}\` ${found} times instead of ${count}: see build.mjs`);
+        contents = contents.replaceAll(from, to);
+      }
+      return { contents, loader: "js" };
+    });
+  },
+};
+
+/** The part of xterm.js that is from Visual Studio Code has the same license. */
+const XTERM = "xterm.js, and in it parts of Visual Studio Code, Copyright (c) Microsoft Corporation";
+
+/** Returns the license of a package, which requires its notice in every copy. */
+async function notice(name, directory) {
+  const license = await readFile(join(import.meta.dirname, "node_modules", directory, "LICENSE"), "utf8");
+  return `/*! Contains ${name}.\n\n${license.trim()}\n*/`;
+}
+
+const options = {
   absWorkingDir: import.meta.dirname,
-  entryPoints: [
-    { in: "src/main.tsx", out: "app" },
-    { in: "src/styles/app.css", out: "app" },
-  ],
   outdir: out,
   bundle: true,
   minify: true,
@@ -25,7 +57,25 @@ await build({
   target: ["chrome123", "firefox120", "safari17.5"],
   charset: "utf8",
   legalComments: "none",
-  banner: { js: `/*! Contains Preact.\n\n${license.trim()}\n*/` },
   logLevel: "warning",
+};
+await build({
+  ...options,
+  entryPoints: [
+    { in: "src/main.tsx", out: "app" },
+    { in: "src/styles/app.css", out: "app" },
+  ],
+  // The page loads it when a terminal is opened.
+  external: ["/xterm.js"],
+  banner: { js: await notice("Preact", "preact") },
+});
+await build({
+  ...options,
+  entryPoints: [
+    { in: "src/xterm.ts", out: "xterm" },
+    { in: "node_modules/@xterm/xterm/css/xterm.css", out: "xterm" },
+  ],
+  plugins: [xterm],
+  banner: { js: await notice(XTERM, "@xterm/xterm"), css: await notice(XTERM, "@xterm/xterm") },
 });
 for (const name of ["index.html", "icon.svg"]) await copyFile(join(import.meta.dirname, "src", name), join(out, name));

@@ -109,7 +109,7 @@ pub enum Command {
     Mcp(Mcp),
     /// Serve the sessions of several tenants over HTTP, with the routes of a Worker and sandboxes on this machine (not on Windows)
     Serve(Serve),
-    /// Serve a page that shows the sessions, tool calls, files and processes on this machine, and changes nothing (not on Windows)
+    /// Serve a page with the sessions, tool calls, files, processes and terminals of sandboxes, here or on a server (not on Windows)
     Ui(Ui),
     /// Start an agent, such as Claude Code, with the tools of sandboxes on this machine (not on Windows)
     Run(RunAgent),

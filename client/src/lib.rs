@@ -22,10 +22,12 @@
 //! | `processes` | the processes of a sandbox |
 //! | `files` | the files of a sandbox |
 //! | `events` | server-sent events |
+//! | `forward` | requests that a program passes on |
 //! | `mcp` | messages of the Model Context Protocol |
 
 mod events;
 mod files;
+mod forward;
 mod mcp;
 mod processes;
 mod request;
@@ -35,6 +37,7 @@ pub use koze_core::http;
 pub use koze_core::{Code, Error, Result, ToolResult};
 
 pub use self::files::FileReader;
+pub use self::forward::Forwarded;
 pub use self::mcp::{McpClient, McpMessages};
 pub use self::processes::ProcessEvents;
 pub use self::request::Client;

@@ -100,6 +100,22 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl AsSendBody,
     ) -> Result<Response<Body>> {
+        let response = self.run(time, method, path, headers, body)?;
+        if response.status().is_success() || response.status().as_u16() == 304 {
+            return Ok(response);
+        }
+        Err(response_error(response))
+    }
+
+    /// Sends a request, and returns any response.
+    pub(crate) fn run(
+        &self,
+        time: Option<Duration>,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl AsSendBody,
+    ) -> Result<Response<Body>> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
@@ -111,11 +127,7 @@ impl Client {
             Error::new(Code::InvalidInput, format!("the request cannot be sent: {error}"))
         })?;
         let request = self.agent.configure_request(request).timeout_global(time).build();
-        let response = self.agent.run(request).map_err(|error| self.connection_error(&error))?;
-        if response.status().is_success() || response.status().as_u16() == 304 {
-            return Ok(response);
-        }
-        Err(response_error(response))
+        self.agent.run(request).map_err(|error| self.connection_error(&error))
     }
 
     /// Sends a request that changes nothing, and again if the server cannot be reached or is overloaded.

@@ -15,6 +15,13 @@ export interface Session {
   last_call?: number;
 }
 
+export interface Usage {
+  sandbox: string;
+  memory_bytes?: number;
+  processor_ms?: number;
+  disk_bytes?: number;
+}
+
 export interface Call {
   id: number;
   time: number;

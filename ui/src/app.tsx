@@ -8,11 +8,13 @@ import { EgressView } from "./egress";
 import { Files } from "./files";
 import { Overview, SessionList } from "./list";
 import { Command, Empty } from "./parts";
+import { page, tabsOf, watchPage } from "./page";
 import { Palette, title } from "./palette";
 import { Processes } from "./processes";
-import { href, route, type Route, TABS } from "./route";
+import { href, route, type Route } from "./route";
 import { sessions, watchSessions } from "./sessions";
 import { useStore } from "./store";
+import { TerminalView } from "./terminal";
 import { visibleLine } from "./text";
 
 export function App() {
@@ -21,6 +23,7 @@ export function App() {
   const connected = useStore(connection);
   const [isChoosing, setChoosing] = useState(false);
   useEffect(watchSessions, []);
+  useEffect(watchPage, []);
   useEffect(() => {
     function open(event: KeyboardEvent) {
       if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
@@ -89,6 +92,7 @@ function ConnectionState({ isLost }: { isLost: boolean }) {
 }
 
 function SessionView({ place, session }: { place: Route; session: Session }) {
+  const tabs = tabsOf(useStore(page));
   return (
     <>
       <header class="session-head">
@@ -96,7 +100,7 @@ function SessionView({ place, session }: { place: Route; session: Session }) {
           <bdi>{visibleLine(session.name)}</bdi>
         </h1>
         <nav class="tabs" aria-label="Views of the session">
-          {TABS.map((tab) => (
+          {tabs.map((tab) => (
             <a key={tab} href={href(session.name, tab)} aria-current={tab === place.tab ? "page" : undefined}>
               {title(tab)}
             </a>
@@ -109,6 +113,7 @@ function SessionView({ place, session }: { place: Route; session: Session }) {
 }
 
 function View({ place, session }: { place: Route; session: Session }) {
+  const { read_only: isReadOnly } = useStore(page);
   // Browsers resolve these in the path of a URL.
   if (session.name === "." || session.name === "..") {
     return (
@@ -124,6 +129,9 @@ function View({ place, session }: { place: Route; session: Session }) {
       return <Files session={session} rest={place.rest} />;
     case "processes":
       return <Processes session={session} rest={place.rest} />;
+    case "terminal":
+      if (isReadOnly) return <Empty title="No terminals"><p>This page was started with <code>--read-only</code>, and changes nothing.</p></Empty>;
+      return <TerminalView session={session} rest={place.rest} />;
     case "egress":
       return <EgressView session={session.name} />;
   }

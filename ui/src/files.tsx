@@ -1,13 +1,16 @@
 /** The files of a sandbox: a directory, and a preview of the selected file. */
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { type FileEntry, filePath, readJson, type Session } from "./api";
 import { Awake, NoSandboxes, Sandboxes } from "./awake";
 import { useLoaded } from "./load";
+import { page } from "./page";
 import { Problem } from "./parts";
 import { Preview } from "./preview";
 import { href } from "./route";
+import { useStore } from "./store";
 import { bytes, clock, day, visibleLine } from "./text";
+import { Upload } from "./upload";
 
 const HOME = "/home/user";
 
@@ -44,18 +47,29 @@ function Directory({ place, directory, file }: { place: Place; directory: string
     const { entries } = await readJson<{ entries: FileEntry[] }>(url, signal);
     return entries.sort((one, other) => ORDER[one.kind] - ORDER[other.kind]);
   });
-  const entries = list.state === "done" ? list.value : [];
+  // While the same directory is read again, what was there stays.
+  const before = useRef<{ directory: string; entries: FileEntry[] }>({ directory, entries: [] });
+  if (list.state === "done") before.current = { directory, entries: list.value };
+  const isAgain = list.state === "loading" && before.current.directory === directory;
+  const entries = list.state === "done" || isAgain ? before.current.entries : [];
+  const { read_only: isReadOnly } = useStore(page);
+  const [problem, setProblem] = useState<string | null>(null);
+  const readAgain = () => setVersion((version) => version + 1);
   const selected = entries.find((entry) => entry.name === file);
   return (
     <div class={selected ? "split has-details" : "split"}>
       <section class="directory" aria-label="Files">
         <div class="directory-head">
           <Crumbs place={place} directory={directory} />
-          <button type="button" class="button" onClick={() => setVersion(version + 1)}>
-            Read again
-          </button>
+          <div class="actions">
+            {!isReadOnly && <Upload {...place} directory={directory} onDone={readAgain} onProblem={setProblem} />}
+            <button type="button" class="button" onClick={readAgain}>
+              Read again
+            </button>
+          </div>
         </div>
-        {list.state === "loading" && <p class="note">Reading the directory…</p>}
+        {problem !== null && <Problem>{problem}</Problem>}
+        {list.state === "loading" && entries.length === 0 && <p class="note">Reading the directory…</p>}
         {list.state === "failed" && <Problem>{list.message}</Problem>}
         {list.state === "done" && entries.length === 0 && <p class="note">This directory is empty.</p>}
         {entries.length > 0 && (
@@ -81,6 +95,7 @@ function Directory({ place, directory, file }: { place: Place; directory: string
         <Preview
           url={filePath(place.session, place.sandbox, join(directory, selected.name))}
           file={selected}
+          onChanged={readAgain}
           closeHref={href(place.session, "files", place.sandbox, directory)}
         />
       )}

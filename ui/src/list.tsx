@@ -5,6 +5,7 @@ import { Command, Empty, Problem, Status } from "./parts";
 import { href } from "./route";
 import type { SessionsState } from "./sessions";
 import { ago, count, visibleLine } from "./text";
+import { UsageText, useUsage } from "./usage";
 
 export function SessionList({ state, current }: { state: SessionsState; current: string | null }) {
   return (
@@ -27,8 +28,11 @@ export function SessionList({ state, current }: { state: SessionsState; current:
   );
 }
 
-/** The sandboxes of a session, with their age unless `now` is `null`. */
+/** The sandboxes of a session, with their age and usage unless `now` is `null`. */
 function SandboxList({ session, now }: { session: Session; now: number | null }) {
+  const isAddressable = session.name !== "." && session.name !== "..";
+  const isRunning = session.sandboxes.some((sandbox) => sandbox.status === "running");
+  const usage = useUsage(session.name, now !== null && isRunning && isAddressable);
   return (
     <ul>
       {session.sandboxes.map((sandbox) => (
@@ -38,6 +42,7 @@ function SandboxList({ session, now }: { session: Session; now: number | null })
           </a>{" "}
           <span class="quiet">{visibleLine(sandbox.image)}</span> <Status status={sandbox.status} />
           {now !== null && sandbox.created !== undefined && <span class="quiet">created {ago(sandbox.created, now)}</span>}
+          {usage.has(sandbox.name) && <UsageText usage={usage.get(sandbox.name)!} />}
         </li>
       ))}
     </ul>

@@ -2,9 +2,12 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { poll, messageOf } from "./connection";
+import { Input, Stop } from "./control";
 import { readEvents, type ServerEvent } from "./events";
+import { page } from "./page";
 import { Copy, Problem, useDetailsFocus } from "./parts";
 import { go } from "./route";
+import { useStore } from "./store";
 import { bytes, terminalText, visibleLine } from "./text";
 
 /** How much of the output is kept, in characters. */
@@ -41,7 +44,17 @@ function decodeBase64(text: string): string {
   return new TextDecoder().decode(Uint8Array.from(atob(text), (character) => character.charCodeAt(0)));
 }
 
-export function Output({ url, title, closeHref }: { url: string; title: string; closeHref: string }) {
+interface Props {
+  /** The URL of the process. */
+  base: string;
+  title: string;
+  hasTerminal: boolean;
+  closeHref: string;
+}
+
+export function Output({ base, title, hasTerminal, closeHref }: Props) {
+  const url = `${base}/events`;
+  const { read_only: isReadOnly } = useStore(page);
   const [shown, setShown] = useState<Shown>({ text: "", isCut: false, ended: null });
   const [problem, setProblem] = useState<string | null>(null);
   const box = useRef<HTMLPreElement>(null);
@@ -79,6 +92,7 @@ export function Output({ url, title, closeHref }: { url: string; title: string; 
     >
       <header class="details-head">
         <h2 class="mono">{visibleLine(title)}</h2>
+        {!isReadOnly && shown.ended === null && <Stop url={base} />}
         <Copy text={text} label="Copy output" />
         <a class="button" href={closeHref} aria-label="Close the output">
           ✕
@@ -97,6 +111,7 @@ export function Output({ url, title, closeHref }: { url: string; title: string; 
       >
         {text === "" ? <span class="quiet">No output yet.</span> : text}
       </pre>
+      {!isReadOnly && shown.ended === null && <Input url={base} hasTerminal={hasTerminal} />}
       <p class="note" role="status">
         {shown.ended ?? "Running."}
       </p>

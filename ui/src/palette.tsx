@@ -2,7 +2,8 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Session } from "./api";
-import { go, href, TABS } from "./route";
+import { page, tabsOf } from "./page";
+import { go, href } from "./route";
 import { visibleLine } from "./text";
 
 interface Target {
@@ -15,7 +16,7 @@ interface Target {
 const SHOWN = 50;
 
 function targetsOf(sessions: Session[], current: string | null): Target[] {
-  const own = current === null ? [] : TABS.map((tab) => ({ name: `${title(tab)} of ${current}`, kind: "view", to: href(current, tab) }));
+  const own = current === null ? [] : tabsOf(page.value).map((tab) => ({ name: `${title(tab)} of ${current}`, kind: "view", to: href(current, tab) }));
   const rest = sessions.flatMap(({ name, sandboxes }) => [
     { name, kind: "session", to: href(name) },
     ...sandboxes.map((sandbox) => ({

@@ -3,11 +3,17 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type FileEntry, read } from "./api";
 import { parseCsv } from "./csv";
+import { messageOf } from "./connection";
+import { drafts, MAX_EDIT } from "./edit";
+import { Editor } from "./editor";
 import { Json } from "./json";
 import { useLoaded } from "./load";
+import { page } from "./page";
 import { Problem, useDetailsFocus } from "./parts";
 import { pictureType } from "./pictures";
+import { Question } from "./question";
 import { go } from "./route";
+import { useStore } from "./store";
 import { bytes, count, visible, visibleLine } from "./text";
 
 /** The longest text that is shown, in bytes. */
@@ -46,15 +52,44 @@ async function load(url: string, file: FileEntry, signal: AbortSignal): Promise<
   }
 }
 
-export function Preview({ url, file, closeHref }: { url: string; file: FileEntry; closeHref: string }) {
+interface Props {
+  url: string;
+  file: FileEntry;
+  closeHref: string;
+  /** The file was written or removed. */
+  onChanged: () => void;
+}
+
+export function Preview({ url, file, closeHref, onChanged }: Props) {
+  const { read_only: isReadOnly } = useStore(page);
+  // A draft is opened again.
+  const [edited, setEdited] = useState<string | null>(drafts.has(url) ? url : null);
+  const isEditing = edited === url;
+  const [isAsking, setAsking] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
+  useEffect(() => {
+    setEdited(drafts.has(url) ? url : null);
+    setProblem(null);
+  }, [url]);
   const pane = useRef<HTMLElement>(null);
   useDetailsFocus(pane, url);
   const isReadable = file.kind === "file" || file.kind === "link";
   const content = useLoaded(isReadable ? `${url} ${file.size} ${file.modified}` : null, (signal) => load(url, file, signal));
+  async function remove() {
+    setAsking(false);
+    try {
+      await read(url, { method: "DELETE" });
+      drafts.delete(url);
+      go(closeHref);
+      onChanged();
+    } catch (error) {
+      setProblem(messageOf(error));
+    }
+  }
   return (
     <article
       ref={pane}
-      class="details"
+      class={isEditing ? "details fill" : "details"}
       tabIndex={-1}
       aria-label="Preview"
       onKeyDown={(event) => {
@@ -66,6 +101,16 @@ export function Preview({ url, file, closeHref }: { url: string; file: FileEntry
           <bdi>{visibleLine(file.name)}</bdi>
         </h2>
         <span class="quiet">{bytes(file.size)}</span>
+        {!isReadOnly && !isEditing && content.state === "done" && isEditable(file, content.value) && (
+          <button type="button" class="button" onClick={() => setEdited(url)}>
+            Edit
+          </button>
+        )}
+        {!isReadOnly && !isEditing && (
+          <button type="button" class="button danger" onClick={() => setAsking(true)}>
+            Delete
+          </button>
+        )}
         {isReadable && (
           <a class="button" href={url} download={file.name}>
             Download
@@ -78,9 +123,35 @@ export function Preview({ url, file, closeHref }: { url: string; file: FileEntry
       {!isReadable && <p class="note">This is neither a file nor a directory, so it cannot be read.</p>}
       {isReadable && content.state === "loading" && <p class="note">Reading the file…</p>}
       {content.state === "failed" && <Problem>{content.message}</Problem>}
-      {content.state === "done" && <Shown name={file.name} content={content.value} />}
+      {problem !== null && <Problem>{problem}</Problem>}
+      {isEditing ? (
+        <Editor
+          key={url}
+          url={url}
+          onSaved={() => {
+            setEdited(null);
+            onChanged();
+          }}
+          onClose={() => {
+            setEdited(null);
+            onChanged();
+          }}
+        />
+      ) : (
+        content.state === "done" && <Shown name={file.name} content={content.value} />
+      )}
+      {isAsking && (
+        <Question title={`Delete ${visibleLine(file.name)}?`} yes="Delete" onYes={() => void remove()} onNo={() => setAsking(false)}>
+          <p>It is removed from the sandbox, and cannot be restored.</p>
+        </Question>
+      )}
     </article>
   );
+}
+
+/** Returns whether a file can be edited. The editor decides about its text. */
+function isEditable(file: FileEntry, { kind }: Content): boolean {
+  return file.kind === "file" && file.size <= MAX_EDIT && (kind === "text" || kind === "empty");
 }
 
 function Shown({ name, content }: { name: string; content: Content }) {

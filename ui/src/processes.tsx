@@ -84,7 +84,8 @@ function List({ session, sandbox, id }: { session: string; sandbox: Sandbox; id:
       {selected && (
         <Output
           key={selected.id}
-          url={`${base}/${encodeURIComponent(selected.id)}/events`}
+          base={`${base}/${encodeURIComponent(selected.id)}`}
+          hasTerminal={selected.terminal}
           title={selected.program}
           closeHref={href(session, "processes", sandbox.name)}
         />

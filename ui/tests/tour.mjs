@@ -95,6 +95,11 @@ await withPage({}, async (page) => {
   assert.match(await attempt.innerText(), /allowed_hosts/);
   await checkAccessibility(page, "the hosts");
 
+  // The usage of the sandboxes that run.
+  await page.getByRole("link", { name: "koze, all sessions" }).click();
+  await page.getByRole("table").getByText(/memory · .* disk$/).waitFor();
+  await page.getByRole("link", { name: "default", exact: true }).first().click();
+
   // The palette goes to another session.
   await call("shell", { command: "true" }, "--session", "other");
   await page.getByRole("navigation", { name: "Sessions" }).getByText("other").waitFor();

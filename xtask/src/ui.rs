@@ -13,9 +13,11 @@ use crate::{Result, process, setup};
 const SOURCES: &str = "ui";
 /// Where the built files are committed.
 const BUILT: &str = "cli/src/serve/ui/built";
-/// The built files.
+/// The built files of the page.
 const FILES: [&str; 4] = ["app.css", "app.js", "icon.svg", "index.html"];
-/// The maximum size of all files together, compressed, in bytes.
+/// The built files that the page loads when a terminal is opened.
+const LATER: [&str; 2] = ["xterm.css", "xterm.js"];
+/// The maximum size of the files of the page together, compressed, in bytes.
 const MAX_SIZE: usize = 150_000;
 
 const MISSING: &str = "install Node 20 or newer, which brings npm";
@@ -31,9 +33,11 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
 
     let mut size = 0;
     let mut changed = Vec::new();
-    for name in FILES {
+    for name in FILES.into_iter().chain(LATER) {
         let built = fs::read(out.join(name))?;
-        size += packed(&built)?.len();
+        if FILES.contains(&name) {
+            size += packed(&built)?.len();
+        }
         if fs::read(root.join(BUILT).join(name)).is_ok_and(|committed| committed == built) {
             continue;
         }

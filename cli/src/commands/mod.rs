@@ -39,6 +39,9 @@ mod untar;
 mod watch;
 mod with_wrangler;
 
+#[cfg(unix)]
+pub(crate) use self::programs::SHELLS;
+
 use std::process::ExitCode;
 
 use clap::ColorChoice;

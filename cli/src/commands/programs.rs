@@ -18,7 +18,7 @@ pub(super) const KILLED: u8 = 137;
 pub(super) const NO_READER: u8 = 141;
 
 /// The login shells that `koze shell` tries.
-pub(super) const SHELLS: [&str; 2] = ["bash", "sh"];
+pub(crate) const SHELLS: [&str; 2] = ["bash", "sh"];
 
 /// Returns the name of the only sandbox of a session with these.
 ///

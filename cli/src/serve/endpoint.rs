@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use super::answer::{Answer, json_text, no_content, refuse, refuse_error, refuse_method, refused, text};
 use super::origins::Origins;
 use super::tenants::Tenant;
-use super::{calls, files, log, machine, mcp, sandboxes};
+use super::{calls, files, log, machine, mcp, sandboxes, terminal};
 use crate::provider::{Proof, find_programs};
 
 /// The HTTP endpoint.
@@ -121,6 +121,10 @@ impl Endpoint {
             Route::Sandboxes { session, path } => {
                 sandboxes::answer(&open(&session).map_err(refuse_error)?, path, query, request).await
             }
+            Route::Terminal { session, sandbox } => {
+                let opened = open(&session).map_err(refuse_error)?;
+                terminal::answer(opened, &tenant.terminals, &sandbox, &query, request).await
+            }
             Route::Log { session } => {
                 log::answer(&open(&session).map_err(refuse_error)?, &query).await.map_err(refuse_error)
             }
@@ -128,6 +132,9 @@ impl Endpoint {
             Route::Egress { session } => {
                 let opened = tenant.open(&session, toolset).map_err(refuse_error)?;
                 machine::read_egress(&opened, &query).await.map_err(refuse_error)
+            }
+            Route::Usage { session } => {
+                machine::read_usage(&open(&session).map_err(refuse_error)?).await.map_err(refuse_error)
             }
             Route::Mcp => mcp::answer(tenant, &self.protocol, &query, request).await,
         }

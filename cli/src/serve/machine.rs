@@ -1,11 +1,13 @@
-//! The routes `sessions` and `egress`: what only this machine knows. They start nothing.
+//! The routes `sessions`, `usage` and `egress`: what only this machine knows. They start nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use koze_core::http::{
-    EgressEntry, EgressList, Query, SessionEntry, SessionList, SessionSandbox, egress_limit,
+    EgressEntry, EgressList, Query, SandboxUsage, SessionEntry, SessionList, SessionSandbox, UsageList,
+    egress_limit,
 };
 use koze_core::{Code, Error, Result};
 use serde::Serialize;
@@ -13,7 +15,7 @@ use serde::Serialize;
 use super::answer::{Answer, json_text};
 use super::tenants::Tenant;
 use crate::mcp::supervised::Supervised;
-use crate::provider::{self, Reached, SessionCalls, Surveyed};
+use crate::provider::{self, Measured, Reached, SessionCalls, Surveyed};
 use crate::session::State;
 
 /// Lists the sessions of a tenant.
@@ -35,6 +37,24 @@ pub(super) async fn read_egress(backend: &Supervised, query: &Query) -> Result<A
     entries.retain(|entry| entry.session == session.session());
     let newest = entries.split_off(entries.len().saturating_sub(limit));
     Ok(answer(&EgressList { egress: newest.into_iter().map(egress_entry).collect() }))
+}
+
+/// Returns what the sandboxes of a session use. Measuring starts nothing, and keeps no sandbox awake.
+pub(super) async fn read_usage(backend: &Supervised) -> Result<Answer> {
+    let measured = backend.client().measure().await?;
+    let mut usage: Vec<_> = measured.into_iter().map(to_usage).collect();
+    usage.sort_by(|one, other| one.sandbox.cmp(&other.sandbox));
+    Ok(answer(&UsageList { usage }))
+}
+
+fn to_usage(measured: Measured) -> SandboxUsage {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    SandboxUsage {
+        sandbox: measured.name,
+        memory_bytes: measured.memory,
+        processor_ms: measured.processor_time.map(millis),
+        disk_bytes: measured.disk,
+    }
 }
 
 fn collect_sessions(state: &State) -> Result<Vec<SessionEntry>> {

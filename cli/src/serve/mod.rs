@@ -7,6 +7,7 @@
 //! | `tenants` | the tenants, and how each reaches its sessions |
 //! | `origins` | CORS |
 //! | `calls`, `files`, `trees`, `sandboxes`, `log`, `machine` | the routes below `/sessions` |
+//! | `terminal` | shells in terminals, over WebSockets |
 //! | `mcp` | the Model Context Protocol |
 //! | `ui` | the page of `koze ui`, with a cookie in place of bearer tokens |
 //! | `body`, `answer` | the bodies of requests; responses |
@@ -22,6 +23,7 @@ mod mcp;
 mod origins;
 mod sandboxes;
 mod tenants;
+mod terminal;
 mod trees;
 pub(crate) mod ui;
 
@@ -138,6 +140,8 @@ where
             let _ = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .serve_connection(TokioIo::new(stream), answer)
+                // A terminal then has the connection.
+                .with_upgrades()
                 .await;
         });
         // Handle what it has already sent before the next connection may evict it.

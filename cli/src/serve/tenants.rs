@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use koze_core::{Code, Error, Result};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 
+use super::terminal::Terminals;
 use crate::mcp::offers::Offers;
 use crate::mcp::supervised::Supervised;
 use crate::session::{self, Client, State};
@@ -19,6 +20,7 @@ pub(crate) struct Tenant {
     sessions: Sessions,
     /// The clients of the older protocol, by the session of sandboxes that they use. Those of another tenant cannot be reached.
     clients: Mutex<HashMap<String, Arc<LocalSessionManager>>>,
+    pub(super) terminals: Terminals,
 }
 
 /// The sessions of a tenant.
@@ -45,13 +47,16 @@ impl UsedSession {
 impl Tenant {
     /// Creates the tenant of a server for one session.
     pub(crate) fn of_session(client: Client, offers: Offers) -> Self {
-        Tenant { offers, sessions: Sessions::One(client), clients: Mutex::default() }
+        Tenant::new(offers, Sessions::One(client))
     }
 
     /// Creates a tenant with all sessions in a state directory, of which at most `max` are in use at a time.
     pub(crate) fn of_state(state: State, max: usize, offers: Offers) -> Self {
-        let sessions = Sessions::All { state, max, used: Mutex::default() };
-        Tenant { offers, sessions, clients: Mutex::default() }
+        Tenant::new(offers, Sessions::All { state, max, used: Mutex::default() })
+    }
+
+    fn new(offers: Offers, sessions: Sessions) -> Self {
+        Tenant { offers, sessions, clients: Mutex::default(), terminals: Terminals::new() }
     }
 
     /// Returns the session of clients that name none.

@@ -17,6 +17,7 @@
 //! | `files`, `trees` | files and trees that commands copy into sandboxes and out of them |
 //! | [`http`] | HTTP requests for the sandboxes |
 //! | [`exec`], [`processes`] | programs that commands run in sandboxes; those that run there |
+//! | `shell` | the login shell of a sandbox |
 
 pub mod client;
 mod descriptors;
@@ -27,6 +28,7 @@ pub mod http;
 pub mod message;
 pub mod processes;
 mod program;
+mod shell;
 mod short_path;
 pub mod state;
 pub mod supervisor;

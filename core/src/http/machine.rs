@@ -54,6 +54,31 @@ pub struct SessionSandbox {
     pub used: i64,
 }
 
+/// What the sandboxes of a session use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct UsageList {
+    /// Those that run, sorted by name.
+    pub usage: Vec<SandboxUsage>,
+}
+
+/// What a sandbox uses. What cannot be measured is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct SandboxUsage {
+    /// Its name.
+    pub sandbox: String,
+    /// The memory of its programs, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// The processor time of its programs since it was started, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor_ms: Option<u64>,
+    /// The size of its files, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_bytes: Option<u64>,
+}
+
 /// The egress journal of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]

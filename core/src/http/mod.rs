@@ -26,6 +26,7 @@
 //! | `request` | requests and responses as data |
 //! | `sandboxes`, `files`, `processes` | what the routes do |
 //! | `events` | the output of a process as events |
+//! | `terminal` | the messages of a terminal |
 //! | [`tokens`] | the tokens of the tenants |
 //! | `route` | finds the route of a request |
 //! | `tools` | the definitions of the tools |
@@ -40,6 +41,7 @@ mod processes;
 mod request;
 mod route;
 mod sandboxes;
+mod terminal;
 pub mod tokens;
 mod tools;
 
@@ -50,9 +52,12 @@ pub use self::body::{
 };
 pub use self::events::{DroppedOutput, EventText, ProcessEvent, ProcessExit};
 pub use self::files::is_metadata_request;
-pub use self::machine::{EgressEntry, EgressList, SessionEntry, SessionList, SessionSandbox, egress_limit};
+pub use self::machine::{
+    EgressEntry, EgressList, SandboxUsage, SessionEntry, SessionList, SessionSandbox, UsageList, egress_limit,
+};
 pub use self::request::{Body, EventStream, Refusal, RefusalParts, Request, Response};
 pub use self::route::{Access, Query, Route, check_method, find_route};
+pub use self::terminal::{TerminalRequest, WindowSize};
 pub use self::tokens::Tokens;
 pub use self::tools::describe_tools;
 
@@ -73,9 +78,12 @@ pub const ABOUT: &str = "Isolated Linux sandboxes for agents, served by koze.\n\
     GET    /sessions/:id/sandboxes/:name/processes     its processes; POST starts one\n\
     GET    /sessions/:id/sandboxes/:name/processes/:id/events   the output of one\n\
     POST   /sessions/:id/sandboxes/:name/processes/:id/stdin|signal|resize\n\
+    GET    /sessions/:id/sandboxes/:name/terminal      a shell in a terminal, as a\n\
+    \x20                                                WebSocket, on machines\n\
     GET    /sessions                             the sessions, on machines\n\
     GET    /sessions/:id/log?since=&limit=       the journal of tool calls\n\
     GET    /sessions/:id/egress?limit=           the hosts that were reached, on machines\n\
+    GET    /sessions/:id/usage                   memory, processors and disk, on machines\n\
     GET    /openapi.json                         the description of these routes\n\
     POST   /mcp                                  the same over the Model Context Protocol\n\n\
     All of these requests must carry `Authorization: Bearer` with a token of this server.\n";

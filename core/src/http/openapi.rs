@@ -190,6 +190,30 @@ mod tests {
                 Content::None,
                 vec![(200, "The entries, the newest last.", json_of::<EgressList>(schemas))],
             ),
+            route(
+                "get",
+                "/sessions/{session}/usage",
+                "The memory, processor time and disk of the sandboxes that run (501 from a Worker)",
+                &[],
+                Content::None,
+                vec![(200, "The usage.", json_of::<UsageList>(schemas))],
+            ),
+            route(
+                "get",
+                "/sessions/{session}/sandboxes/{sandbox}/terminal",
+                "Open a login shell in a terminal, as a WebSocket (501 from a Worker)",
+                &[
+                    ("cols", "The number of columns [default: 80]."),
+                    ("rows", "The number of rows [default: 24]."),
+                ],
+                Content::None,
+                vec![(
+                    101,
+                    "Binary messages are bytes, in both directions. The client may send a `TerminalRequest` as text. The last \
+                     message is text: a `ProcessExit`, or an `ErrorBody`.",
+                    Content::None,
+                )],
+            ),
         ]
     }
 
@@ -363,6 +387,7 @@ mod tests {
         routes.extend(routes_of_processes(&mut schemas));
         // To these, no response refers.
         schemas.subschema_for::<EventText>();
+        schemas.subschema_for::<TerminalRequest>();
         schemas.subschema_for::<FileList>();
         schemas.subschema_for::<DroppedOutput>();
         schemas.subschema_for::<ProcessExit>();

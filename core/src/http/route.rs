@@ -41,10 +41,22 @@ pub enum Route {
         /// The session.
         session: String,
     },
+    /// What the sandboxes of a session use, on this machine.
+    Usage {
+        /// The session.
+        session: String,
+    },
     /// The journal of tool calls.
     Log {
         /// The session.
         session: String,
+    },
+    /// A terminal in a sandbox, as a WebSocket.
+    Terminal {
+        /// The session.
+        session: String,
+        /// The name of the sandbox.
+        sandbox: String,
     },
     /// The sandboxes and their processes: see [the module](super).
     Sandboxes {
@@ -97,6 +109,10 @@ pub fn find_route(method: &str, path: &str, query: Option<&str>) -> Result<(Rout
         let (session, sandbox, path) = (decoded(session)?, decoded(sandbox)?, decoded(&file.join("/"))?);
         return Ok((Route::File { session, sandbox, path, access }, query));
     }
+    if let ["sessions", session, "sandboxes", sandbox, "terminal"] = parts[..] {
+        check_method("GET", method)?;
+        return Ok((Route::Terminal { session: decoded(session)?, sandbox: decoded(sandbox)? }, query));
+    }
     if let ["sessions", session, "sandboxes", path @ ..] = &parts[..] {
         return Ok((sandboxes(session, path)?, query));
     }
@@ -109,6 +125,7 @@ pub fn find_route(method: &str, path: &str, query: Option<&str>) -> Result<(Rout
             (Route::Call { session: decoded(session)?, tool: decoded(tool)? }, "POST")
         }
         ["sessions", session, "egress"] => (Route::Egress { session: decoded(session)? }, "GET"),
+        ["sessions", session, "usage"] => (Route::Usage { session: decoded(session)? }, "GET"),
         ["sessions", session, "log"] => (Route::Log { session: decoded(session)? }, "GET"),
         _ => return Err(Refusal::NoRoute),
     };
@@ -165,6 +182,10 @@ mod tests {
         assert_eq!(route("GET", "/sessions"), Ok(Route::Sessions));
         assert_eq!(route("POST", "/sessions"), Err(405));
         assert_eq!(route("GET", "/sessions/a%2Fb/egress"), Ok(Route::Egress { session: "a/b".into() }));
+        let terminal = Route::Terminal { session: "a/b".into(), sandbox: "c d".into() };
+        assert_eq!(route("GET", "/sessions/a%2Fb/sandboxes/c%20d/terminal"), Ok(terminal));
+        assert_eq!(route("POST", "/sessions/a/sandboxes/b/terminal"), Err(405));
+        assert_eq!(route("GET", "/sessions/a%2Fb/usage"), Ok(Route::Usage { session: "a/b".into() }));
         assert_eq!(route("GET", "/mcp"), Ok(Route::Mcp), "some hosts have a stream to listen to");
         assert_eq!(route("POST", "/sessions/a/tools/shell"), call("a", "shell"));
         assert_eq!(route("POST", "/sessions/a%2Fb%20%C3%BC/tools/x"), call("a/b ü", "x"));

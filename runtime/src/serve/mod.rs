@@ -159,8 +159,12 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             let id = id(&session)?;
             json(&Cloudflare::new(env, S::CLASSES).calls(&id, page).await?)
         }
-        Route::Sessions | Route::Egress { .. } => {
-            let message = "a Worker has no list of its sessions and no egress journal: this route is served by `koze serve`";
+        Route::Sessions | Route::Egress { .. } | Route::Usage { .. } => {
+            let message = "a Worker has no list of its sessions, no egress journal and no measurements: this route is served by `koze serve`";
+            Err(Error::new(Code::Unsupported, message).into())
+        }
+        Route::Terminal { .. } => {
+            let message = "a Worker has no terminals: this route is served by `koze serve`. Start a process with `terminal` instead, or run `koze shell --url`";
             Err(Error::new(Code::Unsupported, message).into())
         }
         Route::Mcp => {

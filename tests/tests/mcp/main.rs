@@ -17,4 +17,5 @@ mod remote;
 mod serve;
 mod server;
 mod tasks;
+mod terminal;
 mod trees;

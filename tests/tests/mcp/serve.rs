@@ -125,6 +125,11 @@ fn tenants_share_nothing() {
     assert_eq!(sessions(BOB), json!([]));
     assert_eq!(get(&server, BOB, "/sessions/s/egress").1, json!({ "egress": [] }));
     assert_eq!(get(&server, BOB, "/sessions/s/egress?limit=0").0, 400);
+    let (status, usage) = get(&server, ANN, "/sessions/s/usage");
+    let used = &usage["usage"][0];
+    assert_eq!((status, &used["sandbox"]), (200, &json!("default")), "{usage}");
+    assert!(used["memory_bytes"].as_u64() > Some(0) && used["disk_bytes"].is_u64(), "{usage}");
+    assert_eq!(get(&server, BOB, "/sessions/s/usage").1, json!({ "usage": [] }));
     let log = |token: &str| get(&server, token, "/sessions/s/log").1["calls"].clone();
     eventually("the call is recorded", || log(ANN)[0]["session"] == "s");
     assert_eq!(log(BOB), json!([]));

@@ -4,11 +4,12 @@
 #![cfg(target_os = "linux")]
 
 mod refused;
+mod remote;
 mod server;
 
 use std::time::Duration;
 
-use koze_tests::{koze, node_command, root, run, ui_modules};
+use koze_tests::{Sandboxes, koze, node_command, root, run, ui_modules};
 use serde_json::json;
 
 use self::server::{Ui, project};
@@ -18,13 +19,18 @@ const CHROMIUM: &str = "/usr/lib/chromium/chromium-headless-shell";
 
 /// Runs a script of `ui/tests` with the page of a new project.
 fn drive(script: &str) {
+    let host = project();
+    let ui = Ui::start(&host, &[]);
+    drive_page(script, &host, &ui);
+}
+
+/// Runs a script of `ui/tests` with a page.
+fn drive_page(script: &str, host: &Sandboxes, ui: &Ui) {
     let modules = ui_modules();
     assert!(
         std::path::Path::new(CHROMIUM).exists(),
         "{CHROMIUM} is missing: run `cargo xtask setup`, or install the package chromium-headless-shell"
     );
-    let host = project();
-    let ui = Ui::start(&host, &[]);
     let given = json!({
         "url": ui.url, "koze": koze().get_program().to_str(), "directory": host.dir(), "chromium": CHROMIUM,
     });
@@ -58,6 +64,16 @@ fn hostile_texts_run_nothing() {
 #[test]
 fn a_lost_connection_resumes_without_a_gap() {
     drive("connection.mjs");
+}
+
+#[test]
+fn a_terminal_in_the_page() {
+    drive("terminal.mjs");
+}
+
+#[test]
+fn files_and_processes_are_changed() {
+    drive("writes.mjs");
 }
 
 #[test]

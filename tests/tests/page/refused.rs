@@ -10,14 +10,14 @@ use crate::server::{Ui, project};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A response.
-struct Response {
-    status: u16,
+pub(crate) struct Response {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Response {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (given, value) = line.split_once(": ")?;
             given.eq_ignore_ascii_case(name).then_some(value)
@@ -26,14 +26,19 @@ impl Response {
 }
 
 /// Sends a request with these headers, and no others.
-fn send(ui: &Ui, request: &str, headers: &[(&str, &str)]) -> Response {
+pub(crate) fn send(ui: &Ui, request: &str, headers: &[(&str, &str)]) -> Response {
+    send_body(ui, request, headers, "")
+}
+
+/// The same with a body.
+pub(crate) fn send_body(ui: &Ui, request: &str, headers: &[(&str, &str)], body: &str) -> Response {
     let mut stream = TcpStream::connect(("127.0.0.1", ui.port())).expect("a connection");
     stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
-    let mut text = format!("{request} HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n");
+    let mut text = format!("{request} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     for (name, value) in headers {
         let _ = write!(text, "{name}: {value}\r\n");
     }
-    stream.write_all(format!("{text}\r\n").as_bytes()).expect("a request");
+    stream.write_all(format!("{text}\r\n{body}").as_bytes()).expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("a response");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
@@ -42,7 +47,7 @@ fn send(ui: &Ui, request: &str, headers: &[(&str, &str)]) -> Response {
 }
 
 /// Returns the cookie of a browser that has signed in.
-fn sign_in(ui: &Ui) -> String {
+pub(crate) fn sign_in(ui: &Ui) -> String {
     let bearer = format!("Bearer {}", ui.token());
     let origin = format!("http://{}", ui.host());
     let headers = [("Host", ui.host()), ("Origin", origin.as_str()), ("Authorization", bearer.as_str())];
@@ -57,7 +62,7 @@ fn sign_in(ui: &Ui) -> String {
 #[test]
 fn only_the_signed_in_page_reads() {
     let host = project();
-    let ui = Ui::start(&host, &[]);
+    let ui = Ui::start(&host, &["--read-only"]);
     let cookie = sign_in(&ui);
     let own = ("Host", ui.host());
     let signed_in = ("Cookie", cookie.as_str());
@@ -95,10 +100,11 @@ fn only_the_signed_in_page_reads() {
     // The page changes nothing, and serves no other routes.
     let sandboxes = "/sessions/default/sandboxes";
     for (request, status) in [
-        (format!("POST {sandboxes}"), 405),
-        (format!("DELETE {sandboxes}/default"), 405),
-        (format!("PUT {sandboxes}/default/files/home/user/x"), 405),
-        ("POST /sessions/default/tools/shell".to_owned(), 405),
+        (format!("POST {sandboxes}"), 403),
+        (format!("DELETE {sandboxes}/default"), 403),
+        (format!("PUT {sandboxes}/default/files/home/user/x"), 403),
+        (format!("GET {sandboxes}/default/terminal"), 403),
+        ("POST /sessions/default/tools/shell".to_owned(), 403),
         ("POST /sessions".to_owned(), 405),
         ("GET /tools".to_owned(), 404),
         ("POST /mcp".to_owned(), 404),
@@ -125,7 +131,18 @@ fn every_response_is_confined() {
     let ui = Ui::start(&host, &[]);
     let cookie = sign_in(&ui);
     let headers = [("Host", ui.host()), ("Cookie", cookie.as_str())];
-    for path in ["/", "/app.js", "/app.css", "/icon.svg", "/sessions", "/sessions/default/log", "/missing"] {
+    for path in [
+        "/",
+        "/app.js",
+        "/app.css",
+        "/xterm.js",
+        "/xterm.css",
+        "/icon.svg",
+        "/page",
+        "/sessions",
+        "/sessions/default/log",
+        "/missing",
+    ] {
         let response = send(&ui, &format!("GET {path}"), &headers);
         let policy = response.header("content-security-policy").expect("a policy");
         assert!(policy.starts_with("default-src 'none'; "), "{path}: {policy}");

@@ -1,7 +1,7 @@
 //! A project, and `koze ui` in it.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -39,7 +39,11 @@ pub(crate) struct Ui {
 impl Ui {
     /// Starts it at a free port.
     pub(crate) fn start(host: &Sandboxes, args: &[&str]) -> Self {
-        let mut command = host.command(&[&["ui"], args].concat());
+        Ui::run(host.command(&[&["ui"], args].concat()))
+    }
+
+    /// Starts it with a command.
+    pub(crate) fn run(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("koze starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use self::streams::{End, Ending, copy_input, copy_output};
 use super::local_session::{self, LocalSession};
-use super::programs::{CANNOT_RUN, KOZE_FAILED, NO_PROGRAM, SHELLS, SIGNALED, choose_only_sandbox};
+use super::programs::{CANNOT_RUN, KOZE_FAILED, NO_PROGRAM, SIGNALED, choose_only_sandbox};
 use super::show;
 use super::terminal::{self, RawMode};
 use crate::args;
@@ -38,7 +38,10 @@ pub(super) fn run(args: &args::Exec) -> Result<ExitCode, ExitCode> {
         .map_err(failed)?;
     let streams = match (args.detach, args.tty) {
         (true, _) => ExecStreams::Kept,
-        (_, true) => requested_terminal(),
+        (_, true) => {
+            let (rows, columns) = terminal::size();
+            ExecStreams::Terminal { rows, columns }
+        }
         _ => ExecStreams::Pipes,
     };
     let request = ExecRequest {
@@ -82,33 +85,12 @@ pub(super) fn run_shell(args: &args::Shell) -> Result<ExitCode, ExitCode> {
     }
     let profiles = local_session::profiles(&args.session).map_err(failed)?;
     let code = local_session::wait(async {
-        let mut last = None;
-        for shell in SHELLS {
-            let request = ExecRequest {
-                profiles: profiles.clone(),
-                sandbox: name.clone(),
-                argv: vec![shell.to_owned(), "-l".to_owned()],
-                env: Vec::new(),
-                working_dir: HOME.to_owned(),
-                streams: requested_terminal(),
-                timeout: None,
-            };
-            match session.client().exec(request).await {
-                Ok(Ran::Attached(attending)) => return attend_program(attending, true).await,
-                Err(ExecError::NotStarted(error)) if error.code == Code::NotFound => last = Some(error),
-                Err(error) => return report_error(&error),
-                Ok(Ran::Detached(_)) => unreachable!("a terminal was requested"),
-            }
+        match session.client().open_shell(profiles, &name, terminal::size()).await {
+            Ok(attending) => attend_program(attending, true).await,
+            Err(error) => report_error(&error),
         }
-        report_error(&ExecError::NotStarted(last.expect("there is at least one shell")))
     });
     code.map_err(failed)
-}
-
-/// Returns the streams of a program on a terminal of the size of this command's.
-fn requested_terminal() -> ExecStreams {
-    let (rows, columns) = terminal::size();
-    ExecStreams::Terminal { rows, columns }
 }
 
 /// Shows that there is no such sandbox if the session has none. Does not create the session.

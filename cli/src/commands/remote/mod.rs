@@ -93,6 +93,11 @@ fn find_session(command: &str, url: &str, session: &SessionArgs) -> Result<Sessi
     if session.config.is_some() {
         return Err("--config: a server has its own configuration: leave it out with --url".to_owned());
     }
+    Ok(find_client(command, url)?.session(&session.session))
+}
+
+/// Returns a client of the server at a URL, or what is wrong with it or its token.
+pub(super) fn find_client(command: &str, url: &str) -> Result<Client, String> {
     let token = std::env::var(TOKEN).map_err(|error| match error {
         std::env::VarError::NotPresent => {
             format!("--url: set {TOKEN} to the token of the server, which is the Worker's secret {TOKEN}")
@@ -100,7 +105,7 @@ fn find_session(command: &str, url: &str, session: &SessionArgs) -> Result<Sessi
         std::env::VarError::NotUnicode(_) => format!("{TOKEN} is not UTF-8"),
     })?;
     let client = Client::with_name(url, &token, &format!("koze {command}"));
-    Ok(client.map_err(|error| format!("--url: {}", error.message))?.session(&session.session))
+    client.map_err(|error| format!("--url: {}", error.message))
 }
 
 /// Shows an error of the server, whose message is not trusted.

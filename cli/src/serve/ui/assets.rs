@@ -11,7 +11,7 @@ pub(super) struct Asset {
     content: &'static str,
 }
 
-const ASSETS: [Asset; 4] = [
+const ASSETS: [Asset; 6] = [
     Asset { path: "/", content_type: "text/html; charset=utf-8", content: include_str!("built/index.html") },
     Asset {
         path: "/app.js",
@@ -22,6 +22,17 @@ const ASSETS: [Asset; 4] = [
         path: "/app.css",
         content_type: "text/css; charset=utf-8",
         content: include_str!("built/app.css"),
+    },
+    // The terminal, which the page loads when one is opened.
+    Asset {
+        path: "/xterm.js",
+        content_type: "text/javascript; charset=utf-8",
+        content: include_str!("built/xterm.js"),
+    },
+    Asset {
+        path: "/xterm.css",
+        content_type: "text/css; charset=utf-8",
+        content: include_str!("built/xterm.css"),
     },
     Asset { path: "/icon.svg", content_type: "image/svg+xml", content: include_str!("built/icon.svg") },
 ];

@@ -13,7 +13,7 @@ const NAME: &str = "koze-ui.localhost";
 /// The name of the cookie.
 const SESSION: &str = "koze_ui";
 /// The header in which browsers say what kind of page sent a request.
-const SITE: &str = "sec-fetch-site";
+pub(super) const SITE: &str = "sec-fetch-site";
 
 /// Decides which requests come from the page.
 pub(super) struct Guard {

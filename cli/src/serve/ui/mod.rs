@@ -1,15 +1,21 @@
-//! The server of `koze ui`: the page, and the routes that it reads. It listens on the loopback interface only.
+//! The server of `koze ui`: the page, and the routes that it uses. It listens on the loopback interface only.
 //!
 //! | module | job |
 //! |---|---|
 //! | `guard` | decides which requests come from the page |
+//! | `access` | decides which routes the page may use |
 //! | `headers` | the headers that confine the page and what it reads |
 //! | `assets` | the files of the page, which `cargo xtask ui` builds |
+//! | `remote` | passes requests on to a server, for `--url` |
+//! | `shell` | shells in the sandboxes of a server |
 //! | `sockets` | the addresses to listen on |
 
+mod access;
 mod assets;
 mod guard;
 mod headers;
+mod remote;
+mod shell;
 mod sockets;
 
 use std::collections::HashMap;
@@ -18,10 +24,13 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use koze_core::http::tokens::TENANT;
+use serde::Serialize;
 use tokio::net::TcpListener;
 
+use self::access::Effect;
 use self::guard::Guard;
-use super::answer::{Answer, no_content, refuse_method, refused};
+pub(crate) use self::remote::Remote;
+use super::answer::{Answer, json_text, no_content, refuse, refuse_method, refused};
 use super::endpoint::Endpoint;
 use super::origins::Origins;
 use super::tenants::Tenant;
@@ -33,10 +42,32 @@ pub(crate) struct UiServer {
     site: Arc<Site>,
 }
 
-/// The page, and what it reads.
+/// The page, and what it shows.
 struct Site {
     guard: Guard,
-    endpoint: Endpoint,
+    source: Source,
+    is_read_only: bool,
+}
+
+/// Where the sandboxes of the page are.
+enum Source {
+    Machine(Endpoint),
+    Server(Remote),
+}
+
+/// The sandboxes that a page shows.
+pub(crate) enum Sandboxes {
+    /// Those of this machine.
+    Machine(Tenant),
+    /// Those of a server.
+    Server(Remote),
+}
+
+/// What the page can do, as its route `page` answers.
+#[derive(Serialize)]
+struct Page {
+    /// Whether it changes nothing.
+    read_only: bool,
 }
 
 impl UiServer {
@@ -44,12 +75,17 @@ impl UiServer {
     ///
     /// # Errors
     /// Returns a message about the port, or that there are no random numbers.
-    pub(crate) async fn bind(port: u16, tenant: Tenant) -> Result<Self, String> {
+    pub(crate) async fn bind(port: u16, sandboxes: Sandboxes, is_read_only: bool) -> Result<Self, String> {
         let (listeners, port) = sockets::bind_loopback(port).await?;
         let guard = Guard::new(port)?;
-        let tenants = HashMap::from([(TENANT.to_owned(), tenant)]);
-        let endpoint = Endpoint::new(guard.tokens(), tenants, Origins::new(&[])?, false);
-        Ok(UiServer { listeners, site: Arc::new(Site { guard, endpoint }) })
+        let source = match sandboxes {
+            Sandboxes::Machine(tenant) => {
+                let tenants = HashMap::from([(TENANT.to_owned(), tenant)]);
+                Source::Machine(Endpoint::new(guard.tokens(), tenants, Origins::new(&[])?, false))
+            }
+            Sandboxes::Server(remote) => Source::Server(remote),
+        };
+        Ok(UiServer { listeners, site: Arc::new(Site { guard, source, is_read_only }) })
     }
 
     /// Returns the URL of the page, with the token that signs in a browser.
@@ -95,8 +131,9 @@ impl Site {
         match path {
             "/login" if request.method() == Method::POST => self.sign_in(&request),
             "/login" => refuse_method("POST"),
-            "/sessions" => self.answer_reader(request, proof).await,
-            path if path.starts_with("/sessions/") => self.answer_reader(request, proof).await,
+            "/page" => self.describe_page(&request),
+            "/sessions" => self.answer_page(request, proof).await,
+            path if path.starts_with("/sessions/") => self.answer_page(request, proof).await,
             _ => refused(StatusCode::NOT_FOUND, "not_found", "the page has no such file"),
         }
     }
@@ -113,18 +150,56 @@ impl Site {
         }
     }
 
-    /// Answers a request that only reads: the page changes nothing.
-    async fn answer_reader(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
-        let mut answer = if !self.guard.is_signed_in(request.headers()) {
-            let why = "this browser is not signed in: open the URL that `koze ui` printed";
-            refused(StatusCode::UNAUTHORIZED, "unauthorized", why)
-        } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            refuse_method("GET, HEAD")
+    /// Answers a request of a browser that has to be signed in.
+    async fn answer_page(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
+        let mut answer = if let Some(refusal) = self.refuse_page(&request) {
+            refusal
         } else {
             proof.give();
-            self.endpoint.answer_tenant(TENANT, request).await
+            let is_terminal = matches!(access::classify(&request), Ok(Effect::Terminal));
+            match &self.source {
+                Source::Machine(endpoint) => endpoint.answer_tenant(TENANT, request).await,
+                Source::Server(remote) if is_terminal => remote.open_terminal(request).await,
+                Source::Server(remote) => remote.answer(request).await,
+            }
         };
         headers::confine_data(answer.headers_mut());
         answer
+    }
+
+    /// Answers what the page can do.
+    fn describe_page(&self, request: &Request<Incoming>) -> Answer {
+        if let Some(refusal) = self.refuse_unknown(request) {
+            return refusal;
+        }
+        if request.method() != Method::GET {
+            return refuse_method("GET");
+        }
+        let page = Page { read_only: self.is_read_only };
+        json_text(StatusCode::OK, serde_json::to_vec(&page).expect("it is plain data"))
+    }
+
+    /// Returns the response to a browser that is not signed in.
+    fn refuse_unknown(&self, request: &Request<Incoming>) -> Option<Answer> {
+        let why = "this browser is not signed in: open the URL that `koze ui` printed";
+        (!self.guard.is_signed_in(request.headers()))
+            .then(|| refused(StatusCode::UNAUTHORIZED, "unauthorized", why))
+    }
+
+    /// Returns the response to a request that the page may not send.
+    fn refuse_page(&self, request: &Request<Incoming>) -> Option<Answer> {
+        if let Some(refusal) = self.refuse_unknown(request) {
+            return Some(refusal);
+        }
+        let why = match access::classify(request) {
+            Ok(Effect::Read) => return None,
+            Ok(Effect::Write | Effect::Terminal) if self.is_read_only => {
+                "this page changes nothing: start `koze ui` without --read-only"
+            }
+            Ok(Effect::Write | Effect::Terminal) => access::check_writer(request.headers()).err()?,
+            Ok(Effect::Other) => "the page needs no such request: `koze serve` serves all routes",
+            Err(refusal) => return Some(refuse(refusal)),
+        };
+        Some(refused(StatusCode::FORBIDDEN, "forbidden", why))
     }
 }

@@ -34,7 +34,9 @@ fn a_worker_without_a_registry_describes_sandboxes() {
     let described = host.ask("GET", "/sessions/s/sandboxes/default", b"");
     assert_eq!((described.status, &described.json()["name"]), (200, &json!("default")), "{described:?}");
     assert_eq!(host.ask("GET", "/sessions/s/sandboxes", b"").status, 501, "it has no list");
-    for path in ["/sessions", "/sessions/s/egress"] {
+    for path in
+        ["/sessions", "/sessions/s/egress", "/sessions/s/usage", "/sessions/s/sandboxes/default/terminal"]
+    {
         let answer = host.ask("GET", path, b"");
         assert_eq!((answer.status, &answer.json()["error"]["code"]), (501, &json!("unsupported")), "{path}");
     }
