@@ -30,7 +30,7 @@ pub(super) struct Report {
 pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<Report> {
     let mut report = Report::of("Sandboxes on this machine, interleaved with their peers");
     eprintln!("bench: sandboxes on this machine");
-    for part in ["local", "workspace"] {
+    for part in ["local", "workspace", "egress"] {
         report.add(&measured(root, part, quick, &[])?)?;
     }
     eprintln!("bench: MCP");
