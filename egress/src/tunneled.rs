@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode, Uri};
@@ -206,7 +206,7 @@ impl Requests {
         Refusal::new(StatusCode::FORBIDDEN, refused.text)
     }
 
-    /// Sends a request. Connects again if the server has closed the connection.
+    /// Sends a request. Connects again if the server has closed the connection, also while a request was sent that can be repeated.
     async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, Refusal> {
         let failed = |error: &hyper::Error| {
             let text = format!("{} {}", self.host, http::no_answer(error));
@@ -218,12 +218,13 @@ impl Requests {
             Link::Closed => None,
             Link::Open(mut open) => {
                 if open.is_ready().await {
+                    let copy = copy_repeatable(&request);
                     match open.send(request).await {
                         Ok(response) => {
                             *link = Link::Open(open);
                             return Ok(response);
                         }
-                        Err(mut error) => match error.take_message() {
+                        Err(mut error) => match error.take_message().or(copy) {
                             Some(unsent) => request = unsent,
                             None => return Err(failed(&error.into_error())),
                         },
@@ -245,6 +246,19 @@ impl Requests {
         *link = Link::Open(open);
         sent
     }
+}
+
+/// Returns a copy of a request that changes nothing and has no body: a server may close a connection just when it is sent.
+/// Source: <https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2>.
+fn copy_repeatable(request: &Request<Body>) -> Option<Request<Body>> {
+    let is_repeatable = request.method().is_safe() && request.body().is_end_stream();
+    is_repeatable.then(|| {
+        let mut copy = Request::new(http::empty_body());
+        request.method().clone_into(copy.method_mut());
+        request.uri().clone_into(copy.uri_mut());
+        request.headers().clone_into(copy.headers_mut());
+        copy
+    })
 }
 
 /// Returns the host that a request names, and the value of its `Host`. A URL in the request line takes precedence over

@@ -22,7 +22,8 @@ fn stage() -> Stage {
 
 /// Sends bytes to the proxy, in `printf` notation, and returns its response until it closes.
 async fn say(sandbox: &koze_local::LocalSandbox, bytes: &str) -> String {
-    let script = "exec 3<>/dev/tcp/127.0.0.1/3128; printf \"$1\" >&3; cat <&3";
+    // bash writes line by line. The proxy may refuse the first one, and close the connection.
+    let script = "trap '' PIPE; exec 3<>/dev/tcp/127.0.0.1/3128; printf \"$1\" >&3 2> /dev/null; cat <&3";
     let output = sandbox.exec(command(&["bash", "-c", script, "bash", bytes])).await.unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
