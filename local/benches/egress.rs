@@ -66,24 +66,28 @@ async fn measure(quick: bool) -> (Vec<Value>, Vec<String>) {
     values.set("API_KEY", "a-value-of-the-benchmark").expect("a secret");
     let local = Local::with_internet(state.path(), internet).expect("sandboxes on this machine");
     let local = local.with_secrets(values);
-    let placement = Placement::Bearer;
-    let key = Credential { name: "API_KEY".into(), host: HOST.into(), placement };
-    let (read, tunnel) = (open(&local, "read", vec![key]).await, open(&local, "tunnel", Vec::new()).await);
+    let key = Credential { name: "API_KEY".into(), host: HOST.into(), placement: Placement::Bearer };
+    let sandboxes = [
+        open(&local, "credential", &[], vec![key]).await,
+        open(&local, "rule", &["GET api.example/**"], Vec::new()).await,
+        open(&local, "tunnel", &[], Vec::new()).await,
+    ];
     let (rounds, requests, mib) = if quick { (2, 100, LARGE[1]) } else { (5, 400, LARGE[0]) };
-    let (mut small, mut large) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    let (mut small, mut large) = ([const { Vec::new() }; 3], [const { Vec::new() }; 3]);
     let before = memory("VmRSS:");
     for _ in 0..rounds {
-        for (at, sandbox) in [&read, &tunnel].into_iter().enumerate() {
+        for (at, sandbox) in sandboxes.iter().enumerate() {
             let (times, took) = send(sandbox, requests, mib << 20).await;
             small[at].extend(times);
             large[at].push(took);
         }
     }
-    let row = |case: String, [us, peer_us]: [Vec<f64>; 2]| json!({ "case": case, "us": us, "peer": "a tunnel through the proxy", "peer_us": peer_us });
-    let rows = vec![
-        row("1 kB with a credential".to_owned(), small),
-        row(format!("{mib} MiB with a credential"), large),
-    ];
+    let row = |what: &str, how: &str, us: &[f64], peer_us: &[f64]| json!({ "case": format!("{what} {how}"), "us": us, "peer": "a tunnel through the proxy", "peer_us": peer_us });
+    let mut rows = Vec::new();
+    for (what, [credential, rule, tunnel]) in [("1 kB".to_owned(), &small), (format!("{mib} MiB"), &large)] {
+        rows.push(row(&what, "with a credential", credential, tunnel));
+        rows.push(row(&what, "with a rule for requests", rule, tunnel));
+    }
     let note = format!(
         "this process, with the proxy and the server, had {before} KiB of memory before the downloads, and at most {} KiB",
         memory("VmHWM:")
@@ -95,10 +99,14 @@ fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-async fn open(local: &Local, name: &str, credentials: Vec<Credential>) -> LocalSandbox {
+async fn open(local: &Local, name: &str, allowed: &[&str], credentials: Vec<Credential>) -> LocalSandbox {
     let size = Size { memory_mib: 1024, disk_mb: 1000 };
-    let profile =
-        Profile { internet: true, credentials, ..Profile::new(name, "docker.io/library/debian:12", size) };
+    let profile = Profile {
+        internet: allowed.is_empty(),
+        allowed_hosts: allowed.iter().map(|&host| host.to_owned()).collect(),
+        credentials,
+        ..Profile::new(name, "docker.io/library/debian:12", size)
+    };
     let session = SessionId::new("bench", "egress").expect("a name");
     let id = SandboxId { session, name: SandboxName::new(name).expect("a name") };
     let settings = Settings { profile, sleep_after: Duration::from_mins(10), size: None };
