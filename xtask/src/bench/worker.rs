@@ -36,10 +36,12 @@ struct Row {
 pub(super) fn run(root: &Path, koze: &Path, quick: bool) -> Result<Report> {
     eprintln!("bench: the Worker of a new project");
     let built = Built::new(root, koze)?;
+    let read = Built::with_credentials(root, koze)?;
     let uploads = vec![
         Upload::read("with the SDK and the guest", &built.dry_run(true)?)?,
         Upload::read("without the SDK", &built.dry_run(false)?)?,
         Upload::read("without both", &built.dry_run_bare()?)?,
+        Upload::read("the same with credentials", &read.dry_run_bare()?)?,
     ];
     built.write_benchmark()?;
     eprintln!("bench: calls through it");

@@ -39,6 +39,7 @@ const BY_HAND: [&str; 2] = ["http", "mcp"];
 pub(in crate::bench) struct Built {
     root: PathBuf,
     project: PathBuf,
+    package: String,
 }
 
 impl Built {
@@ -50,19 +51,22 @@ impl Built {
     /// Creates a project with a Worker that runs scripts, also in dynamic Workers, and builds it.
     pub(in crate::bench) fn with_scripts(root: &Path, koze: &Path) -> Result<Self> {
         Self::with(root, koze, "scripts", |project| {
-            let edit = |file: &str, from: &str, to: &str| -> Result<()> {
-                let path = project.join(file);
-                let text = fs::read_to_string(&path)?;
-                if !text.contains(from) {
-                    return Err(format!("{}: no {from:?}", path.display()).into());
-                }
-                Ok(fs::write(path, text.replacen(from, to, 1))?)
-            };
-            edit("Cargo.toml", "/runtime\" }", "/runtime\", features = [\"script\"] }")?;
-            edit("Cargo.toml", "[dependencies]", "[package.metadata.koze.script]\n\n[dependencies]")?;
-            edit("wrangler.jsonc", "{", "{\n  \"worker_loaders\": [{ \"binding\": \"LOADER\" }],")?;
-            let mut build = Command::new(koze);
-            process::stdout(build.arg("build").current_dir(project), "see what it said above").map(drop)
+            let cargo = project.join("Cargo.toml");
+            edit(&cargo, "/runtime\" }", "/runtime\", features = [\"script\"] }")?;
+            edit(&cargo, "[dependencies]", "[package.metadata.koze.script]\n\n[dependencies]")?;
+            let loaders = "{\n  \"worker_loaders\": [{ \"binding\": \"LOADER\" }],";
+            edit(&project.join("wrangler.jsonc"), "{", loaders)?;
+            rebuild(koze, project)
+        })
+    }
+
+    /// Creates a project with a Worker that reads the requests of its sandboxes, and builds it.
+    pub(in crate::bench) fn with_credentials(root: &Path, koze: &Path) -> Result<Self> {
+        Self::with(root, koze, "credentials", |project| {
+            let attribute =
+                "#[sandbox(credentials(API_KEY(host = \"api.example.com\")), limits(requests = \"100/m\"), ";
+            edit(&project.join("src/server/shell.sandbox.rs"), "#[sandbox(", attribute)?;
+            rebuild(koze, project)
         })
     }
 
@@ -70,13 +74,15 @@ impl Built {
     fn with(root: &Path, koze: &Path, name: &str, change: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
         // A fixed path, so that cargo finds the results of earlier builds.
         let dir = root.join("target/bench-worker");
-        let built = Built { root: root.to_owned(), project: dir.join(name) };
+        // cargo names the module after the package, whatever its directory.
+        let package = format!("bench-{name}");
+        let built = Built { root: root.to_owned(), project: dir.join(name), package };
         if built.project.exists() {
             fs::remove_dir_all(&built.project)?;
         }
         fs::create_dir_all(&dir)?;
         let mut new = Command::new(koze);
-        new.args(["new", name, "--name", "bench-worker", "--backend", "sdk", "--runtime-path"])
+        new.args(["new", name, "--name", &built.package, "--backend", "sdk", "--runtime-path"])
             .arg(root.join("runtime"));
         process::stdout(new.current_dir(&dir), "see what it said above")?;
         change(&built.project)?;
@@ -118,7 +124,7 @@ impl Built {
     /// Returns wrangler's output for a dry run of the upload.
     pub(in crate::bench) fn dry_run(&self, with_sdk: bool) -> Result<String> {
         let mut config = json!({
-            "name": "bench-worker",
+            "name": self.package,
             "main": "src/generated/worker.mjs",
             "compatibility_date": "2026-04-21",
             "compatibility_flags": ["nodejs_compat"],
@@ -174,7 +180,8 @@ impl Built {
         }
         cargo.args(["build", "--release", "--lib", "--target", TARGET]).env("CARGO_TARGET_DIR", &target);
         process::stdout(&mut cargo, "install rustup, which brings cargo")?;
-        Ok(target.join(TARGET).join("release/bench_worker.wasm"))
+        let module = format!("{}.wasm", self.package.replace('-', "_"));
+        Ok(target.join(TARGET).join("release").join(module))
     }
 
     /// Links the module and its JavaScript where worker-build does.
@@ -229,4 +236,19 @@ impl Built {
         optimise.args(if configured.is_empty() { vec![OPTIMISED] } else { configured });
         process::stdout(&mut optimise, SETUP).map(drop)
     }
+}
+
+/// Replaces a text that a file must have.
+fn edit(path: &Path, from: &str, to: &str) -> Result<()> {
+    let text = fs::read_to_string(path)?;
+    if !text.contains(from) {
+        return Err(format!("{}: no {from:?}", path.display()).into());
+    }
+    Ok(fs::write(path, text.replacen(from, to, 1))?)
+}
+
+/// Runs `koze build` in a project.
+fn rebuild(koze: &Path, project: &Path) -> Result<()> {
+    let mut build = Command::new(koze);
+    process::stdout(build.arg("build").current_dir(project), "see what it said above").map(drop)
 }
