@@ -33,7 +33,7 @@ fn an_unknown_key_without_a_suggestion() {
     3 | #[sandbox(zzzzzzzzzz = 3)]
       |           ^^^^^^^^^^
       |
-      = help: its keys are `image`, `variant`, `instance_type`, `instance`, `max_instances`, `name`, `sleep_after`, `env_vars`, `internet`, `allowed_hosts`, `denied_hosts`, `credentials`, `tools`, `workspace`, `default`, `backend`, `images`, `sizes`, `keep_files`, `processes`, `copy_from`, `ssh`, `entrypoint`, `renamed_from`, `image_build_context`, `image_vars`, `constraints`, `rollout_step_percentage`, `rollout_active_grace_period` and `observability`
+      = help: its keys are `image`, `variant`, `instance_type`, `instance`, `max_instances`, `name`, `sleep_after`, `env_vars`, `internet`, `allowed_hosts`, `denied_hosts`, `credentials`, `limits`, `tools`, `workspace`, `default`, `backend`, `images`, `sizes`, `keep_files`, `processes`, `copy_from`, `ssh`, `entrypoint`, `renamed_from`, `image_build_context`, `image_vars`, `constraints`, `rollout_step_percentage`, `rollout_active_grace_period` and `observability`
 
     1 error; nothing was written
     ");

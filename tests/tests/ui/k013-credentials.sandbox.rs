@@ -5,7 +5,7 @@ use koze::prelude::*;
     env_vars(TAKEN = "1"),
     credentials(
         API_KEY(host = "https://api.example.com"),
-        OTHER(host = "maps.example.com", query = "key"),
+        OTHER(host = "maps.example.com", sigv4(region = "EU", service = "s3")),
         TAKEN(host = "api.example.com"),
     ),
 )]
