@@ -241,12 +241,20 @@ impl Refusal {
     }
 }
 
+/// Returns whether a server closed the connection without a response.
+pub(crate) fn is_closed(error: &hyper::Error) -> bool {
+    !has_timed_out(error) && !error.is_parse()
+}
+
+fn has_timed_out(error: &hyper::Error) -> bool {
+    std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+}
+
 /// Describes why a response cannot be forwarded.
 pub fn no_answer(error: &hyper::Error) -> &'static str {
-    let timed_out = std::error::Error::source(error)
-        .and_then(|source| source.downcast_ref::<io::Error>())
-        .is_some_and(|error| error.kind() == io::ErrorKind::TimedOut);
-    if timed_out {
+    if has_timed_out(error) {
         "took too long to answer"
     } else if error.is_parse() {
         "did not answer with HTTP/1.1, or its response head is too long"

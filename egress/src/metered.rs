@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use hyper::{StatusCode, Uri};
+use hyper::StatusCode;
 use koze_core::egress::{Host, Policy, Refused, Usage};
 use koze_state::{EgressJournal, Reached};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -46,11 +46,6 @@ impl Meter {
     }
 }
 
-/// Returns the response to a request that exceeds a limit.
-pub(crate) fn too_many(refused: Refused) -> Refusal {
-    Refusal::new(StatusCode::TOO_MANY_REQUESTS, refused.text)
-}
-
 /// A connection that fails at the limit of bytes, if the policy has one.
 pub struct Metered<S> {
     stream: S,
@@ -86,10 +81,10 @@ impl<S> Metered<S> {
 impl Limited {
     /// Records that the connection ends here.
     fn record(&self, refused: Refused) {
-        let rule = refused.rule.clone();
-        let url = format!("http://{}:{}/", self.host.in_url(), self.entry.port);
-        if let (Some(refusals), Ok(url)) = (&self.refusals, Uri::try_from(url)) {
-            refusals.add(&url, &too_many(refused));
+        let Refused { rule, text } = refused;
+        if let Some(refusals) = &self.refusals {
+            let answer = Refusal::new(StatusCode::TOO_MANY_REQUESTS, text);
+            refusals.add(self.host.in_url(), self.entry.port, &answer);
         }
         // An entry of its own: the connection was allowed.
         let mut entry = self.journal.entry(&self.host.to_string(), self.entry.port);

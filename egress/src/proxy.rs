@@ -13,7 +13,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::inspection;
 use super::listening::Tunnel;
-use super::metered;
 use super::reach::{Connected, Reach};
 use crate::http::{self, After, Body, Refusal};
 use crate::idle::Idle;
@@ -46,7 +45,7 @@ where
             };
             answered.unwrap_or_else(|refusal| {
                 if let Some(refusals) = &reach.refusals {
-                    refusals.add(&asked, &refusal);
+                    refusals.add_request(&asked, &refusal);
                 }
                 refusal.into_response()
             })
@@ -105,7 +104,8 @@ async fn forward_request(reach: &Reach, mut request: Request<Incoming>) -> Resul
     };
     let (host, port) =
         host_and_port(authority).ok_or_else(|| bad_request("the URL's port must be from 1 to 65535"))?;
-    let Connected { stream: server, host: checked, entry } = reach.connect(authority.host(), port).await?;
+    let Connected { stream: server, host: checked, mut entry } =
+        reach.connect(authority.host(), port).await?;
     let name = authority.host().to_owned();
     let path = uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();
     http::for_the_next(&mut request);
@@ -114,14 +114,10 @@ async fn forward_request(reach: &Reach, mut request: Request<Incoming>) -> Resul
     let mut request = request.map(BodyExt::boxed_unsync);
     // Without TLS, nothing is replaced, so that the response needs no mask.
     if let Err(refused) = inspection::decide(reach, false, &checked, port, &mut request).await {
-        let mut entry = entry;
-        reach.journal.refuse(&mut entry, &refused.rule).await;
-        return Err(Refusal::new(StatusCode::FORBIDDEN, refused.text));
+        return Err(reach.refuse(&mut entry, StatusCode::FORBIDDEN, refused).await);
     }
     if let Err(refused) = reach.meter.count_request(&checked) {
-        let mut entry = entry;
-        reach.journal.refuse(&mut entry, &refused.rule).await;
-        return Err(metered::too_many(refused));
+        return Err(reach.refuse(&mut entry, StatusCode::TOO_MANY_REQUESTS, refused).await);
     }
     let (mut response, driver) =
         http::forward_request(Idle::new(server, IDLE), request).await.map_err(|error| {

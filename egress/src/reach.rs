@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::Internet;
 use super::inspection::Inspection;
-use super::metered::{self, Limited, Meter, Metered};
+use super::metered::{Limited, Meter, Metered};
 use super::refusals::Refusals;
 use crate::http::Refusal;
 use crate::preview::Port;
@@ -118,15 +118,14 @@ impl Reach {
         let mut entry = self.journal.entry(&host.to_string(), port);
         // Checked first: it would not help to allow the host.
         if is_near(&host) && !self.internet.unchecked {
-            return Err(self.refuse(&mut entry, self.near(&host)).await);
+            return Err(self.refuse(&mut entry, StatusCode::FORBIDDEN, self.near(&host)).await);
         }
         match self.policy.judge(&host, port) {
             Ok(rule) => entry.rule = rule,
-            Err(refused) => return Err(self.refuse(&mut entry, refused).await),
+            Err(refused) => return Err(self.refuse(&mut entry, StatusCode::FORBIDDEN, refused).await),
         }
         if let Err(refused) = self.meter.count_bytes(&host, 0) {
-            self.journal.refuse(&mut entry, &refused.rule).await;
-            return Err(metered::too_many(refused));
+            return Err(self.refuse(&mut entry, StatusCode::TOO_MANY_REQUESTS, refused).await);
         }
         let unreachable = |why: &str| {
             Refusal::new(StatusCode::BAD_GATEWAY, format!("{host} cannot be reached at port {port}: {why}"))
@@ -150,7 +149,7 @@ impl Reach {
         }
         if addresses.is_empty() {
             let refused = refused.unwrap_or_else(|| self.near(&host));
-            return Err(self.refuse(&mut entry, refused).await);
+            return Err(self.refuse(&mut entry, StatusCode::FORBIDDEN, refused).await);
         }
         let mut why = String::new();
         for address in addresses.into_iter().take(TRIED) {
@@ -197,9 +196,10 @@ impl Reach {
         if self.internet.unchecked { addresses } else { internet_addresses(addresses) }
     }
 
-    async fn refuse(&self, entry: &mut Reached, refused: Refused) -> Refusal {
+    /// Records that something is refused, and returns the response.
+    pub(crate) async fn refuse(&self, entry: &mut Reached, status: StatusCode, refused: Refused) -> Refusal {
         self.journal.refuse(entry, &refused.rule).await;
-        Refusal::new(StatusCode::FORBIDDEN, refused.text)
+        Refusal::new(status, refused.text)
     }
 
     async fn look_up(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, String> {

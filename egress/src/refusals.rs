@@ -23,9 +23,13 @@ pub struct Refusals {
 
 impl Refusals {
     /// Adds a request, with the answer that it got.
-    pub(crate) fn add(&self, asked: &Uri, answer: &Answer) {
+    pub(crate) fn add_request(&self, asked: &Uri, answer: &Answer) {
         let port = asked.port_u16().unwrap_or(if asked.scheme_str() == Some("https") { 443 } else { 80 });
-        let host = asked.host().unwrap_or_default().to_owned();
+        self.add(asked.host().unwrap_or_default().to_owned(), port, answer);
+    }
+
+    /// Adds a request to a host, which is written as in a URL.
+    pub(crate) fn add(&self, host: String, port: u16, answer: &Answer) {
         let refusal =
             Refusal { host, port, code: code_of_status(answer.status), message: answer.text.clone() };
         let mut all = self.last.lock().unwrap_or_else(PoisonError::into_inner);

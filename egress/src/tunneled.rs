@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 
 use super::inspection::{self, Passed};
 use super::masked;
-use super::metered::{self, Metered};
+use super::metered::Metered;
 use super::proxy::{IDLE, bad_request, host_and_port};
 use super::reach::Reach;
 use crate::http::{self, After, Body, Refusal, Server};
@@ -81,10 +81,8 @@ impl Requests {
 
     /// Adds a refusal to the result of the tool call: programs that end TLS here may not show it.
     fn note_refusal(&self, refusal: &Refusal) {
-        let scheme = if self.tls { "https" } else { "http" };
-        let url = format!("{scheme}://{}:{}/", self.host.in_url(), self.port);
-        if let (Some(refusals), Ok(url)) = (&self.reach.refusals, Uri::try_from(url)) {
-            refusals.add(&url, refusal);
+        if let Some(refusals) = &self.reach.refusals {
+            refusals.add(self.host.in_url(), self.port, refusal);
         }
     }
 
@@ -103,8 +101,7 @@ impl Requests {
         let mut request = request.map(BodyExt::boxed_unsync);
         let passed = self.decide(&inner, &mut request).await?;
         if let Err(refused) = self.reach.meter.count_request(&inner) {
-            self.refuse(&inner, refused.clone()).await;
-            return Err(metered::too_many(refused));
+            return Err(self.refuse(&inner, StatusCode::TOO_MANY_REQUESTS, refused).await);
         }
         if let Some(wanted) = &wanted {
             http::set_upgrade(request.headers_mut(), wanted.clone());
@@ -160,7 +157,7 @@ impl Requests {
         };
         let Refused { rule, text } = refused;
         let refused = Refused { rule: format!("HTTP host: {rule}"), text };
-        Err(self.refuse(&inner, refused).await)
+        Err(self.refuse(&inner, StatusCode::FORBIDDEN, refused).await)
     }
 
     /// Checks a host that a request names. Where requests are read, it is that of the tunnel: its rules would apply to another one.
@@ -181,7 +178,7 @@ impl Requests {
     async fn decide(&self, inner: &Host, request: &mut Request<Body>) -> Result<Passed, Refusal> {
         let passed = match inspection::decide(&self.reach, self.tls, inner, self.port, request).await {
             Ok(passed) => passed,
-            Err(refused) => return Err(self.refuse(inner, refused).await),
+            Err(refused) => return Err(self.refuse(inner, StatusCode::FORBIDDEN, refused).await),
         };
         if let Some(rule) = passed.journal_rule() {
             let mut entry = self.entry.lock().await;
@@ -194,7 +191,7 @@ impl Requests {
     }
 
     /// Records a request that is refused.
-    async fn refuse(&self, inner: &Host, refused: Refused) -> Refusal {
+    async fn refuse(&self, inner: &Host, status: StatusCode, refused: Refused) -> Refusal {
         let entry = self.entry.lock().await;
         let mut reached = entry.reached.clone();
         if entry.is_used {
@@ -202,8 +199,7 @@ impl Requests {
             reached.address = entry.reached.address;
         }
         reached.sni = Some(inner.to_string());
-        self.reach.journal.refuse(&mut reached, &refused.rule).await;
-        Refusal::new(StatusCode::FORBIDDEN, refused.text)
+        self.reach.refuse(&mut reached, status, refused).await
     }
 
     /// Sends a request. Connects again if the server has closed the connection, also while a request was sent that can be repeated.
@@ -224,10 +220,14 @@ impl Requests {
                             *link = Link::Open(open);
                             return Ok(response);
                         }
-                        Err(mut error) => match error.take_message().or(copy) {
-                            Some(unsent) => request = unsent,
-                            None => return Err(failed(&error.into_error())),
-                        },
+                        Err(mut error) => {
+                            let unsent = error.take_message();
+                            let error = error.into_error();
+                            request = match unsent.or(copy.filter(|_| http::is_closed(&error))) {
+                                Some(again) => again,
+                                None => return Err(failed(&error)),
+                            };
+                        }
                     }
                 }
                 None

@@ -167,14 +167,14 @@ impl Authority {
             for stream in listener.incoming().flatten() {
                 let config = Arc::clone(&config);
                 // A client may end the connection at any time.
-                thread::spawn(move || drop(answer(stream, config)));
+                thread::spawn(move || drop(answer_requests(stream, config)));
             }
         });
         at
     }
 }
 
-fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> io::Result<()> {
+fn answer_requests(stream: TcpStream, config: Arc<ServerConfig>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let connection = ServerConnection::new(config).map_err(io::Error::other)?;
     let mut stream = BufReader::new(StreamOwned::new(connection, stream));

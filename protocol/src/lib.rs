@@ -20,6 +20,7 @@ pub mod output;
 mod request_pattern;
 #[cfg(feature = "search")]
 pub mod search;
+mod size;
 #[cfg(feature = "tar")]
 pub mod tar;
 #[cfg(feature = "words")]
@@ -36,6 +37,7 @@ pub use family::Family;
 pub use files::{Entry, Kind, Misfit, Place, Stat};
 pub use limit::Limit;
 pub use request_pattern::RequestPattern;
+pub use size::split_unit;
 
 #[cfg(feature = "serde")]
 mod stat;

@@ -1,5 +1,7 @@
 //! Limits of what a sandbox sends to a host and gets from it.
 
+use crate::size::split_unit;
+
 /// A limit: an amount, within a period if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
@@ -8,17 +10,6 @@ pub struct Limit {
     /// The period in seconds.
     pub period: Option<u64>,
 }
-
-/// The units of bytes, with the number of bytes in each.
-const UNITS: [(&str, u64); 7] = [
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("KB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("B", 1),
-];
 
 impl Limit {
     /// Parses a number of requests in a period: `100/m`. Periods are `s`, `m`, `h` and `d`.
@@ -31,13 +22,12 @@ impl Limit {
     pub fn of_bytes(text: &str) -> Option<Self> {
         let (amount, period) =
             text.split_once('/').map_or((text, None), |(amount, period)| (amount, Some(period)));
-        let (number, unit) =
-            UNITS.iter().find_map(|(name, unit)| Some((amount.strip_suffix(name)?, unit)))?;
+        let (number, unit) = split_unit(amount)?;
         let period = match period {
             Some(period) => Some(parse_period(period)?),
             None => None,
         };
-        Some(Limit { amount: parse_amount(number)?.checked_mul(*unit)?, period })
+        Some(Limit { amount: parse_amount(number)?.checked_mul(unit)?, period })
     }
 }
 

@@ -82,9 +82,7 @@ impl SandboxRequests {
     /// # Errors
     /// If no request has this number, because the module was restarted after a panic.
     pub fn get(&mut self, number: u32) -> Result<&mut SandboxRequest> {
-        self.open.get_mut(&number).ok_or_else(|| {
-            Error::new(Code::Unavailable, "the Worker has lost this request of a sandbox: send it again")
-        })
+        self.open.get_mut(&number).ok_or_else(lost_error)
     }
 
     /// Decides about a request. `now` is the time in milliseconds.
@@ -115,22 +113,19 @@ impl SandboxRequests {
     }
 
     fn count(&mut self, number: u32, counted: Counted, now: f64) -> Result<Option<Refused>> {
-        let request = self.get(number)?;
-        let Some(host) = request.host.clone().filter(|_| request.policy.has_limits()) else {
-            return Ok(None);
-        };
-        let (policy, sandbox) = (request.policy.clone(), request.sandbox.clone());
+        let SandboxRequest { sandbox, host, policy, .. } = self.open.get(&number).ok_or_else(lost_error)?;
+        let Some(host) = host.as_ref().filter(|_| policy.has_limits()) else { return Ok(None) };
         // The isolate has no room for all sandboxes there ever were.
-        if self.usage.len() >= MAX_SANDBOXES && !self.usage.contains_key(&sandbox) {
+        if self.usage.len() >= MAX_SANDBOXES && !self.usage.contains_key(sandbox) {
             self.usage.clear();
         }
-        let usage = self.usage.entry(sandbox).or_default();
+        let usage = self.usage.entry(sandbox.clone()).or_default();
         let now = Duration::from_secs_f64(now / 1000.0);
         let counted = match counted {
-            Counted::Request => policy
-                .count_request(usage, &host, now)
-                .and_then(|()| policy.count_bytes(usage, &host, 0, now)),
-            Counted::Bytes(bytes) => policy.count_bytes(usage, &host, bytes, now),
+            Counted::Request => {
+                policy.count_request(usage, host, now).and_then(|()| policy.count_bytes(usage, host, 0, now))
+            }
+            Counted::Bytes(bytes) => policy.count_bytes(usage, host, bytes, now),
         };
         Ok(counted.err())
     }
@@ -139,6 +134,10 @@ impl SandboxRequests {
     pub fn close(&mut self, number: u32) {
         self.open.remove(&number);
     }
+}
+
+fn lost_error() -> Error {
+    Error::new(Code::Unavailable, "the Worker has lost this request of a sandbox: send it again")
 }
 
 /// What is counted.

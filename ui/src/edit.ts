@@ -8,7 +8,7 @@ export interface Draft {
   text: string;
   /** What the file contained. */
   original: string;
-  /** The version of the file; `null` if there is none any more. */
+  /** The version of the file; `null` if the file was deleted. */
   tag: string | null;
   /** The ends of its lines. A text field has only `\n`. */
   lineEnd: "\n" | "\r\n";

@@ -40,7 +40,7 @@ mod watch;
 mod with_wrangler;
 
 #[cfg(unix)]
-pub(crate) use self::programs::SHELLS;
+pub(crate) use self::programs::{SHELLS, start_shell};
 
 use std::process::ExitCode;
 

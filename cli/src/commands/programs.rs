@@ -1,5 +1,7 @@
 //! What the commands that run programs share: their exit codes, as of `docker run` and `timeout`, and what `koze shell` opens.
 
+use koze_client::Session;
+use koze_core::http::{ProcessEntry, StartProcess, TerminalSize};
 use koze_core::{Code, Error, Result};
 
 /// koze itself failed.
@@ -19,6 +21,27 @@ pub(super) const NO_READER: u8 = 141;
 
 /// The login shells that `koze shell` tries.
 pub(crate) const SHELLS: [&str; 2] = ["bash", "sh"];
+
+/// Starts the login shell of a sandbox of a server, on a terminal of this size.
+///
+/// # Errors
+/// The errors of the server. [`Code::NotFound`] if there is no such sandbox, or no shell in it.
+pub(crate) fn start_shell(session: &Session, sandbox: &str, size: TerminalSize) -> Result<ProcessEntry> {
+    let mut missing = None;
+    for shell in SHELLS {
+        let program = StartProcess {
+            argv: vec![shell.to_owned(), "-l".to_owned()],
+            terminal: Some(size),
+            wait_for_readers: true,
+            ..StartProcess::default()
+        };
+        match session.start_process(sandbox, &program) {
+            Err(error) if error.code == Code::NotFound => missing = Some(error),
+            started => return started,
+        }
+    }
+    Err(missing.expect("there is at least one shell"))
+}
 
 /// Returns the name of the only sandbox of a session with these.
 ///

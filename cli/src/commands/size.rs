@@ -16,17 +16,8 @@ pub(super) fn format_bytes(bytes: u64) -> String {
 /// Returns a message about the argument.
 #[cfg(namespaces)]
 pub(super) fn parse(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 7] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("KB", 1000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("B", 1),
-    ];
     let parsed = || {
-        let (number, unit) = UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)))?;
+        let (number, unit) = koze_protocol::split_unit(text)?;
         number.trim_end().parse::<u64>().ok()?.checked_mul(unit)
     };
     parsed().ok_or_else(|| {

@@ -123,7 +123,7 @@ impl Endpoint {
             }
             Route::Terminal { session, sandbox } => {
                 let opened = open(&session).map_err(refuse_error)?;
-                terminal::answer(opened, &tenant.terminals, &sandbox, &query, request).await
+                terminal::open(opened, &tenant.terminals, &sandbox, &query, request).await
             }
             Route::Log { session } => {
                 log::answer(&open(&session).map_err(refuse_error)?, &query).await.map_err(refuse_error)

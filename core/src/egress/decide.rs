@@ -13,8 +13,8 @@ use super::sigv4::{AccessKey, BODY_HASH, Signature, Unsigned};
 /// The fewest characters of a value. A shorter one occurs in ordinary text, so that responses could not be masked.
 pub const MIN_VALUE: usize = 8;
 
-/// The characters that are encoded in a parameter of the query.
-const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The characters that are encoded in a part of a URL, and by AWS: all but those that never have another meaning.
+pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The head of a request. Its host is checked: it is that of the connection.
 #[derive(Debug, Clone)]
@@ -260,7 +260,7 @@ fn replace_signature(head: &RequestHead<'_>, scope: (&str, &str), key: &Key) -> 
         return refuse("is not an access key", text);
     };
     let (region, service) = scope;
-    match signature.sign_again(head, scope, &key.placeholder, access_key) {
+    match signature.sign_again(head, scope, access_key) {
         Ok(header) => Ok(Signed::Again(at, header)),
         Err(Unsigned::NeedsBody) => Ok(Signed::NeedsBody),
         Err(Unsigned::OtherScope) => {
@@ -313,7 +313,7 @@ fn replace_parameter(target: &str, parameter: &str, key: &Key) -> Result<Option<
         })
     };
     let Some(at) = parts.iter().position(is_it) else { return Ok(None) };
-    parts[at] = format!("{parameter}={}", utf8_percent_encode(value_of(key)?, UNRESERVED));
+    parts[at] = format!("{parameter}={}", utf8_percent_encode(value_of(key)?, RESERVED));
     Ok(Some(format!("{path}?{}", parts.join("&"))))
 }
 

@@ -32,14 +32,14 @@ impl Limits {
 
 /// Parsed limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Declared {
+pub(super) struct ParsedLimits {
     requests: Option<(Limit, String)>,
     bytes: Option<(Limit, String)>,
 }
 
-impl Declared {
+impl ParsedLimits {
     pub(super) fn parse(limits: &Limits) -> Result<Self> {
-        Ok(Declared {
+        Ok(ParsedLimits {
             requests: parse_limit("requests", limits.requests.as_deref(), Limit::of_requests)?,
             bytes: parse_limit("bytes", limits.bytes.as_deref(), Limit::of_bytes)?,
         })
@@ -90,7 +90,7 @@ impl Count {
 impl Policy {
     /// Returns whether requests or bytes are counted.
     pub fn has_limits(&self) -> bool {
-        self.limits != Declared::default()
+        self.limits != ParsedLimits::default()
     }
 
     /// Returns whether the bytes of connections are counted.
@@ -187,7 +187,7 @@ mod tests {
         })
     }
 
-    fn at(seconds: u64) -> Duration {
+    fn after(seconds: u64) -> Duration {
         Duration::from_secs(1_000_000 + seconds)
     }
 
@@ -196,14 +196,17 @@ mod tests {
         let policy = policy(Some("2/m"), None).unwrap();
         let (mut usage, a, b) =
             (Usage::default(), Host::parse("a.example").unwrap(), Host::parse("b.example").unwrap());
-        assert!(policy.count_request(&mut usage, &a, at(0)).is_ok());
-        assert!(policy.count_request(&mut usage, &a, at(30)).is_ok());
-        let refused = policy.count_request(&mut usage, &a, at(50)).unwrap_err();
+        assert!(policy.count_request(&mut usage, &a, after(0)).is_ok());
+        assert!(policy.count_request(&mut usage, &a, after(30)).is_ok());
+        let refused = policy.count_request(&mut usage, &a, after(50)).unwrap_err();
         assert_eq!(refused.rule, "limits: requests 2/m");
         assert!(refused.text.ends_with("`2/m`: try again in 11 seconds"), "{}", refused.text);
-        assert!(policy.count_request(&mut usage, &b, at(50)).is_ok());
-        assert!(policy.count_request(&mut usage, &a, at(60)).is_ok());
-        assert!(policy.count_bytes(&mut usage, &a, u64::MAX, at(60)).is_ok(), "there is no limit of bytes");
+        assert!(policy.count_request(&mut usage, &b, after(50)).is_ok());
+        assert!(policy.count_request(&mut usage, &a, after(60)).is_ok());
+        assert!(
+            policy.count_bytes(&mut usage, &a, u64::MAX, after(60)).is_ok(),
+            "there is no limit of bytes"
+        );
     }
 
     #[test]
@@ -212,7 +215,7 @@ mod tests {
         let (mut usage, a, b) =
             (Usage::default(), Host::parse("a.example").unwrap(), Host::parse("b.example").unwrap());
         let mut count = |host: &Host, bytes| {
-            policy.count_bytes(&mut usage, host, bytes, at(0)).map_err(|refused| refused.text)
+            policy.count_bytes(&mut usage, host, bytes, after(0)).map_err(|refused| refused.text)
         };
         assert_eq!(count(&a, 999), Ok(()));
         assert_eq!(count(&a, 0), Ok(()));

@@ -12,6 +12,7 @@ use memchr::memmem;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::credential::{Key, Placement};
+use super::decide::RESERVED;
 use super::host::Host;
 use super::policy::Policy;
 
@@ -39,7 +40,7 @@ impl Mask {
                 value.to_owned(),
                 json[1..json.len() - 1].to_owned(),
                 json[1..json.len() - 1].replace('/', "\\/"),
-                percent.replace("%2D", "-").replace("%2E", ".").replace("%5F", "_").replace("%7E", "~"),
+                utf8_percent_encode(value, RESERVED).to_string(),
                 percent,
                 STANDARD.encode(value).trim_end_matches('=').to_owned(),
                 URL_SAFE_NO_PAD.encode(value),

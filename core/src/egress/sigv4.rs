@@ -8,10 +8,10 @@
 use std::fmt::Write as _;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
+use percent_encoding::{percent_decode, percent_encode};
 use sha2::{Digest as _, Sha256};
 
-use super::decide::RequestHead;
+use super::decide::{RESERVED, RequestHead};
 use super::mask::to_hex;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -19,9 +19,6 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 pub(super) const BODY_HASH: &str = "x-amz-content-sha256";
 /// How the value of [`BODY_HASH`] begins if each piece of the body has a signature, which follows from that of the request.
 const SIGNED_PIECES: &str = "STREAMING-AWS4-";
-
-/// The characters that are encoded in a canonical request.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A key, as AWS has it.
 #[derive(Clone, Copy)]
@@ -81,12 +78,11 @@ impl<'a> Signature<'a> {
         Some(Signature { key_id, date, region, service, signed_headers, sealed: field("Signature")? })
     }
 
-    /// Returns the header of the same request, signed with another key.
+    /// Returns the header of the same request, signed with another key. The program's own secret is its key ID, the placeholder.
     pub(super) fn sign_again(
         &self,
         head: &RequestHead<'_>,
         scope: (&str, &str),
-        placeholder: &str,
         key: AccessKey<'_>,
     ) -> Result<String, Unsigned> {
         if (self.region, self.service) != scope {
@@ -99,7 +95,7 @@ impl<'a> Signature<'a> {
         let time = head.header("x-amz-date").ok_or(Unsigned::WrongSignature)?;
         for path in encoded_paths(head.target) {
             let original = self.canonical_request(head, &path, body, None).ok_or(Unsigned::WrongSignature)?;
-            if self.compute(placeholder, time, &original) == self.sealed {
+            if self.compute(self.key_id, time, &original) == self.sealed {
                 // Requests whose response is masked ask for an uncompressed one.
                 let sent = self.canonical_request(head, &path, body, Some("identity"));
                 let signature = self.compute(key.secret, time, &sent.unwrap_or(original));
@@ -241,8 +237,7 @@ mod tests {
             let text = format!(
                 "AWS4-HMAC-SHA256 Credential={PLACEHOLDER}/{date}/{region}/{service}/aws4_request,SignedHeaders={signed_headers},Signature={signature}"
             );
-            let again =
-                Signature::parse(&text).unwrap().sign_again(&head, (region, service), PLACEHOLDER, KEY)?;
+            let again = Signature::parse(&text).unwrap().sign_again(&head, (region, service), KEY)?;
             assert!(again.starts_with("AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/"), "{again}");
             Ok(Signature::parse(&again).unwrap().sealed.to_owned())
         }
@@ -324,7 +319,7 @@ mod tests {
                 body_sha256: case.body_sha256.as_deref(),
             };
             let signature = Signature::parse(head.header("authorization").unwrap()).unwrap();
-            let again = signature.sign_again(&head, (&case.region, &case.service), PLACEHOLDER, KEY);
+            let again = signature.sign_again(&head, (&case.region, &case.service), KEY);
             let again = again.unwrap_or_else(|error| panic!("{}: {error:?}", case.operation));
             assert!(again.ends_with(&format!("Signature={}", case.sealed)), "{}: {again}", case.operation);
         }
@@ -360,7 +355,7 @@ mod tests {
         let get = example("GET", "/", &[(BODY_HASH, EMPTY)]);
         let host = Host::parse(get.host).unwrap();
         let again = |text: &str, scope| {
-            Signature::parse(text).map(|parsed| parsed.sign_again(&get.head(&host), scope, PLACEHOLDER, KEY))
+            Signature::parse(text).map(|parsed| parsed.sign_again(&get.head(&host), scope, KEY))
         };
         let text = format!(
             "AWS4-HMAC-SHA256 Credential={PLACEHOLDER}/20130524/eu-1/s3/aws4_request, SignedHeaders=host, Signature={}",

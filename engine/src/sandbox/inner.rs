@@ -12,11 +12,11 @@ use koze_core::provider::Profile;
 use koze_core::sandbox::{Change, EndedPrograms, Place, ProcessId};
 use koze_core::time::now;
 use koze_guest::request::Request;
-use koze_protocol::operation;
 use serde::de::IgnoredAny;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio::task::JoinSet;
 
+use super::programs::list_programs;
 use crate::api::{Api, Image};
 use crate::container;
 use crate::guest::{Connection, closed_error};
@@ -35,13 +35,6 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait before a container is started again that stopped at once.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-
-/// The process ID of the guest in its container.
-const GUEST_ID: u32 = 1;
-/// How many programs are listed at most.
-const MAX_PROGRAMS: usize = 512;
-/// How much of a command line is read, in bytes.
-const MAX_COMMAND_LINE: u64 = 4096;
 
 /// The state that all handles of a sandbox share.
 #[derive(Debug)]
@@ -335,7 +328,7 @@ impl Inner {
 
     /// Stops the container of a sandbox whose state is locked.
     async fn stop(&self, running: &Running) -> Result<()> {
-        let programs = tokio::time::timeout(LIST_TIMEOUT, list_programs(running)).await;
+        let programs = tokio::time::timeout(LIST_TIMEOUT, list_programs(&running.connection)).await;
         let ended = EndedPrograms::new(&programs.unwrap_or_default());
         self.change_record(|record| {
             record.used = now();
@@ -374,39 +367,6 @@ impl Drop for Use {
         *lock(&self.0.used) = Instant::now();
         self.0.calls.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-/// Returns the command lines of the programs that run, without the guest. They are read from `/proc` of the container, because
-/// most are not processes that the guest knows by ID.
-async fn list_programs(running: &Running) -> Vec<String> {
-    let listed = ask(running, &Request::List(Place { root: "/", path: "/proc" }.owned())).await;
-    let entries: Vec<Named> = serde_json::from_slice(&listed.unwrap_or_default()).unwrap_or_default();
-    let mut ids: Vec<u32> = entries.iter().filter_map(|entry| entry.name.parse().ok()).collect();
-    ids.retain(|id| *id != GUEST_ID);
-    ids.sort_unstable();
-    ids.truncate(MAX_PROGRAMS);
-    let mut programs = Vec::new();
-    for id in ids {
-        let (root, path) = ("/".to_owned(), format!("/proc/{id}/cmdline"));
-        let request = Request::Read(operation::Read { root, path, offset: 0, limit: MAX_COMMAND_LINE });
-        // One that has ended, or that only waits to be reaped, has none.
-        let Some(line) = ask(running, &request).await.filter(|line| !line.is_empty()) else { continue };
-        let words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        programs.push(words.collect::<Vec<_>>().join(" ").trim_end().to_owned());
-    }
-    programs
-}
-
-/// Returns the bytes that the guest answers with.
-async fn ask(running: &Running, request: &Request) -> Option<Vec<u8>> {
-    let answered = running.connection.call(request).ok()?.finish::<IgnoredAny>().await;
-    Some(answered.ok()?.out)
-}
-
-/// An entry of a directory, of which only the name matters.
-#[derive(serde::Deserialize)]
-struct Named {
-    name: String,
 }
 
 /// Puts a running sandbox to sleep when it was idle for long enough, and ends its calls if its container is paused.

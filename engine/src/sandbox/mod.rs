@@ -3,11 +3,13 @@
 //! | module | job |
 //! |---|---|
 //! | `inner` | the state of a sandbox: asleep, running or destroyed |
+//! | `programs` | the programs that run in its container |
 //! | `process` | programs that keep running after the call that started them |
 //! | `stream` | trees and archives as streams |
 
 pub(crate) mod inner;
 mod process;
+mod programs;
 mod stream;
 
 use std::sync::Arc;

@@ -132,6 +132,7 @@ fn main() -> ExitCode {
         life::TESTS,
         owners::TESTS,
         egress::credentials::TESTS,
+        egress::limits::TESTS,
         egress::policy::TESTS,
         egress::proxy::TESTS,
         egress::tunnel::TESTS,

@@ -11,7 +11,7 @@ use koze_core::{Code, Error, Result};
 use self::attend::{Attended, attend, watch_signals};
 use super::report_error;
 use crate::args;
-use crate::commands::programs::{CANNOT_RUN, KOZE_FAILED, NO_PROGRAM, SHELLS, choose_only_sandbox};
+use crate::commands::programs::{CANNOT_RUN, KOZE_FAILED, NO_PROGRAM, choose_only_sandbox, start_shell};
 use crate::commands::show;
 
 /// Runs `koze exec`.
@@ -63,31 +63,17 @@ pub(super) fn run_shell(session: &Session, args: &args::Shell) -> std::result::R
         None => find_only_sandbox(session).map_err(|error| report_failure(&error))?,
     };
     let watch = watch_signals().map_err(|error| report_failure(&error))?;
-    let mut last = None;
-    for shell in SHELLS {
-        let program = StartProcess {
-            argv: vec![shell.to_owned(), "-l".to_owned()],
-            terminal: Some(terminal_size()),
-            wait_for_readers: true,
-            ..StartProcess::default()
-        };
-        match session.start_process(&name, &program) {
-            Ok(process) => {
-                let attended = Attended {
-                    session: session.clone(),
-                    sandbox: name,
-                    id: process.id,
-                    is_interactive: true,
-                    has_terminal: true,
-                    timeout: None,
-                };
-                return attend(&attended, watch).map_err(|error| report_failure(&error));
-            }
-            Err(error) if error.code == Code::NotFound => last = Some(error),
-            Err(error) => return Err(report_start_error(session, &name, &error)),
-        }
-    }
-    Err(report_start_error(session, &name, &last.expect("there is at least one shell")))
+    let process = start_shell(session, &name, terminal_size())
+        .map_err(|error| report_start_error(session, &name, &error))?;
+    let attended = Attended {
+        session: session.clone(),
+        sandbox: name,
+        id: process.id,
+        is_interactive: true,
+        has_terminal: true,
+        timeout: None,
+    };
+    attend(&attended, watch).map_err(|error| report_failure(&error))
 }
 
 /// Returns the name of the only sandbox of a session.

@@ -100,7 +100,7 @@ impl Handshake {
 }
 
 /// Opens a shell, and answers with the handshake of the WebSocket. The shell is killed when the socket closes.
-pub(super) async fn answer(
+pub(super) async fn open(
     backend: Supervised,
     terminals: &Terminals,
     sandbox: &str,

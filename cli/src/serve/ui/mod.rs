@@ -160,7 +160,7 @@ impl Site {
             match &self.source {
                 Source::Machine(endpoint) => endpoint.answer_tenant(TENANT, request).await,
                 Source::Server(remote) if is_terminal => remote.open_terminal(request).await,
-                Source::Server(remote) => remote.answer(request).await,
+                Source::Server(remote) => remote.forward(request).await,
             }
         };
         headers::confine_data(answer.headers_mut());

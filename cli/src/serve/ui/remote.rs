@@ -70,7 +70,7 @@ impl Remote {
     }
 
     /// Sends a request to the server, and returns its response.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Answer {
+    pub(super) async fn forward(&self, request: Request<Incoming>) -> Answer {
         let is_list = request.uri().path() == "/sessions";
         let (parts, body) = request.into_parts();
         let body = match read_body(body).await {

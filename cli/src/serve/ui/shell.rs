@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Bytes;
 use koze_client::Session;
-use koze_core::http::{ProcessEvent, StartProcess, TerminalSize, WindowSize};
+use koze_core::http::{ProcessEvent, TerminalSize, WindowSize};
 use koze_core::sandbox::process::Signal;
 use koze_core::{Code, Error, Result};
 use tokio::sync::{mpsc, watch};
 
 use super::super::terminal::{End, Input, Output, Printed, Shell};
-use crate::commands::SHELLS;
+use crate::commands::{SHELLS, start_shell};
 
 /// How many events wait for a slow browser.
 const AHEAD: usize = 4;
@@ -81,26 +81,16 @@ impl RemoteShells {
 }
 
 fn start(session: &Session, sandbox: &str, WindowSize { cols, rows }: WindowSize) -> Result<Process> {
-    for shell in SHELLS {
-        let program = StartProcess {
-            argv: vec![shell.to_owned(), "-l".to_owned()],
-            terminal: Some(TerminalSize { rows, columns: cols }),
-            wait_for_readers: true,
-            ..StartProcess::default()
-        };
-        match session.start_process(sandbox, &program) {
-            Ok(started) => {
-                return Ok(Process { session: session.clone(), sandbox: sandbox.to_owned(), id: started.id });
-            }
+    match start_shell(session, sandbox, TerminalSize { rows, columns: cols }) {
+        Ok(started) => Ok(Process { session: session.clone(), sandbox: sandbox.to_owned(), id: started.id }),
+        Err(error) if error.code == Code::NotFound => {
             // It may be the sandbox that does not exist.
-            Err(error) if error.code == Code::NotFound => {
-                session.describe_sandbox(sandbox)?;
-            }
-            Err(error) => return Err(error),
+            session.describe_sandbox(sandbox)?;
+            let message = format!("the sandbox has no login shell: it needs one of {}", SHELLS.join(", "));
+            Err(Error::new(Code::NotFound, message))
         }
+        Err(error) => Err(error),
     }
-    let message = format!("the sandbox has no login shell: it needs one of {}", SHELLS.join(", "));
-    Err(Error::new(Code::NotFound, message))
 }
 
 impl Process {

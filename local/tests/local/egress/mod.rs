@@ -1,7 +1,9 @@
 //! Egress of a sandbox. The internet is a test server with names.
 
+mod aws;
 pub(crate) mod credentials;
 mod git;
+pub(crate) mod limits;
 pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod tunnel;
