@@ -1,17 +1,18 @@
 //! The parts of a `Cargo.toml` that koze uses: the package's name and `package.metadata.koze`.
 
+mod script;
+
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use koze_core::journal::JournalSettings;
 use koze_core::provider::LocalImage;
-use koze_core::script::Egress;
-use koze_model::attrs::{HOST_FORM, is_host};
 use koze_model::depth;
 use koze_model::rules::{listed, nearest};
 use toml_edit::{Document, Item, TableLike};
 
+pub use self::script::ScriptTable;
 use crate::finding::{Findings, Place, Stop};
 use crate::rules::Rule;
 use crate::source::{module, split_mark};
@@ -19,9 +20,6 @@ use crate::write::input;
 
 /// The keys of `package.metadata.koze`; the crate `koze` itself has `sandbox-sdk`.
 const KEYS: &[&str] = &["environments", "journal", "local", "registry", "sandbox-sdk", "script"];
-
-/// The keys of `package.metadata.koze.script`.
-const SCRIPT_KEYS: &[&str] = &["internet", "allowed_hosts", "denied_hosts", "browser", "worker"];
 
 /// The keys of `package.metadata.koze.journal`.
 const JOURNAL_KEYS: &[&str] = &["enabled", "inputs"];
@@ -47,23 +45,6 @@ pub struct Manifest {
     pub journal: JournalSettings,
     /// `package.metadata.koze.local.image`: the files that new sandboxes have on this machine.
     pub local_image: LocalImage,
-}
-
-/// `package.metadata.koze.script`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScriptTable {
-    /// The hosts that scripts may reach.
-    pub egress: Egress,
-    /// Whether scripts have a browser.
-    pub browser: bool,
-    /// Whether the Worker serves the tools `script`, too.
-    pub worker: bool,
-}
-
-impl Default for ScriptTable {
-    fn default() -> Self {
-        ScriptTable { egress: Egress::default(), browser: false, worker: true }
-    }
 }
 
 /// Reads a manifest.
@@ -98,7 +79,7 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
         return findings.fail(Rule::BadManifest { message }, place(package.span()));
     };
     let koze = package.get("metadata").and_then(|metadata| metadata.get("koze"));
-    let (mut environments, mut registry, mut script) = (None, false, None);
+    let (mut environments, mut registry, mut scripts) = (None, false, None);
     let (mut journal, mut local_image) = (JournalSettings::default(), LocalImage::default());
     let mut wrong = Vec::new();
     for (key, value) in koze.and_then(Item::as_table_like).into_iter().flat_map(|table| table.iter()) {
@@ -129,39 +110,24 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
             local_image = parse_local(value, &mut wrong);
         }
         if key == "script" {
-            script = Some(parse_scripts(value, &mut wrong));
+            scripts = Some(script::parse(value, &mut wrong));
         }
         for (message, span) in wrong.drain(..) {
             findings.add(Rule::BadManifest { message }, place(span));
         }
     }
-    Ok(Manifest { name: Some(name.to_owned()), environments, registry, script, journal, local_image })
+    Ok(Manifest {
+        name: Some(name.to_owned()),
+        environments,
+        registry,
+        script: scripts,
+        journal,
+        local_image,
+    })
 }
 
 /// A message, and where it belongs.
 type Wrong = (String, Option<Range<usize>>);
-
-/// Reads `package.metadata.koze.script`.
-fn parse_scripts(value: &Item, wrong: &mut Vec<Wrong>) -> ScriptTable {
-    let mut scripts = ScriptTable::default();
-    let ScriptTable { egress, browser, worker } = &mut scripts;
-    let Some(table) = parse_table("script", value, wrong) else { return scripts };
-    for (key, value) in table.iter() {
-        match key {
-            "internet" => egress.internet = parse_bool("script", key, value, wrong),
-            "browser" => *browser = parse_bool("script", key, value, wrong),
-            "allowed_hosts" => egress.allowed_hosts = parse_hosts(key, value, wrong),
-            "denied_hosts" => egress.denied_hosts = parse_hosts(key, value, wrong),
-            "worker" => *worker = parse_bool("script", key, value, wrong),
-            _ => wrong.push((unknown_key("script", key, SCRIPT_KEYS), value.span())),
-        }
-    }
-    // An empty list allows no hosts, as in the attribute. For a provider, it means that there is no allowlist.
-    if table.contains_key("allowed_hosts") && egress.allowed_hosts.is_empty() {
-        egress.internet = false;
-    }
-    scripts
-}
 
 /// Reads `package.metadata.koze.journal`.
 fn parse_journal(value: &Item, wrong: &mut Vec<Wrong>) -> JournalSettings {
@@ -222,29 +188,6 @@ fn parse_bool(table: &str, key: &str, value: &Item, wrong: &mut Vec<Wrong>) -> b
         wrong.push((message, value.span()));
         false
     })
-}
-
-/// Reads a list of hosts.
-fn parse_hosts(key: &str, value: &Item, wrong: &mut Vec<Wrong>) -> Vec<String> {
-    let Some(list) = value.as_array() else {
-        let message = format!("`package.metadata.koze.script.{key}` must be a list of {HOST_FORM}");
-        wrong.push((message, value.span()));
-        return Vec::new();
-    };
-    let mut all = Vec::with_capacity(list.len());
-    for entry in list {
-        match entry.as_str().filter(|host| is_host(host)) {
-            Some(host) => all.push(host.to_owned()),
-            None => wrong.push((
-                format!(
-                    "{} is not valid in `package.metadata.koze.script.{key}`: write {HOST_FORM}",
-                    entry.to_string().trim()
-                ),
-                entry.span(),
-            )),
-        }
-    }
-    all
 }
 
 /// Returns whether a manifest depends on a package for every target, under any name.

@@ -2,11 +2,11 @@
 
 use koze_protocol::Family;
 
+use crate::egress::Credential;
 use crate::error::{Code, Error, Result};
 use crate::journal::JournalSettings;
 use crate::provider::{LocalImage, Profile};
-use crate::script::SHORTEST_MASKED;
-use crate::script::network::Egress;
+use crate::script::{Egress, SHORTEST_MASKED, ScriptCredentials};
 
 /// The profiles of a project, as listed by `koze build`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -16,6 +16,9 @@ pub struct Profiles {
     /// What scripts may reach, if the project serves the tools `script`, which need no sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scripts: Option<Egress>,
+    /// The credentials of the requests of scripts.
+    #[serde(default, skip_serializing_if = "ScriptCredentials::is_empty")]
+    script_credentials: ScriptCredentials,
     /// Whether scripts have a browser.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     browser: bool,
@@ -34,7 +37,14 @@ impl Profiles {
             let message = format!("`{default}` is not an image of this project");
             return Err(Error::new(Code::InvalidInput, message));
         };
-        Ok(Profiles { list, default, scripts: None, browser: false, journal: JournalSettings::default() })
+        Ok(Profiles {
+            list,
+            default,
+            scripts: None,
+            script_credentials: ScriptCredentials::default(),
+            browser: false,
+            journal: JournalSettings::default(),
+        })
     }
 
     /// Creates the profiles of a project that has no sandboxes and serves the tools `script`.
@@ -43,6 +53,7 @@ impl Profiles {
             list: Vec::new(),
             default: 0,
             scripts: Some(Egress::default()),
+            script_credentials: ScriptCredentials::default(),
             browser: false,
             journal: JournalSettings::default(),
         }
@@ -52,6 +63,12 @@ impl Profiles {
     #[must_use]
     pub fn with_script_egress(self, egress: Egress) -> Self {
         Profiles { scripts: Some(egress), ..self }
+    }
+
+    /// Sets the credentials of the requests of scripts.
+    #[must_use]
+    pub fn with_script_credentials(self, credentials: Vec<Credential>) -> Self {
+        Profiles { script_credentials: credentials.into(), ..self }
     }
 
     /// Sets whether scripts have a browser, which can reach the same hosts.
@@ -90,9 +107,15 @@ impl Profiles {
         secrets.cloned().collect()
     }
 
-    /// Returns whether a profile declares a credential with this name.
+    /// Returns whether sandboxes or scripts have a credential with this name.
     pub fn declares_credential(&self, name: &str) -> bool {
-        self.list.iter().flat_map(|profile| &profile.credentials).any(|credential| credential.name == name)
+        let of_sandboxes = self.list.iter().flat_map(|profile| &profile.credentials);
+        of_sandboxes.chain(self.script_credentials.list()).any(|credential| credential.name == name)
+    }
+
+    /// Returns the credentials of the requests of scripts.
+    pub fn script_credentials(&self) -> &ScriptCredentials {
+        &self.script_credentials
     }
 
     /// Returns whether scripts have a browser.
@@ -137,13 +160,7 @@ impl Profiles {
         let list: Vec<Profile> = self.list.iter().filter(serves).cloned().collect();
         let named = self.list.get(self.default).map(|profile| &profile.name);
         let default = list.iter().position(|profile| Some(&profile.name) == named);
-        (!list.is_empty()).then_some(Profiles {
-            list,
-            default: default.unwrap_or(0),
-            scripts: self.scripts.clone(),
-            browser: self.browser,
-            journal: self.journal,
-        })
+        (!list.is_empty()).then_some(Profiles { list, default: default.unwrap_or(0), ..self.clone() })
     }
 
     /// Finds a profile by name or reference. Returns the default profile if `named` is `None`.

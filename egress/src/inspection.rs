@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use super::authority::Authority;
-use super::reach::Reach;
+use super::reach::{Reach, credentials_rule};
 use crate::http::{self, Body, Refusal};
 use koze_core::egress::{Decision, Host, Key, Mask, Policy, Refused, RequestHead, environment};
 use koze_core::error::Result;
@@ -92,6 +92,7 @@ impl Inspection {
     fn keys_with(&self, value: impl Fn(&str) -> Option<String>) -> Vec<Key> {
         let key = |(name, placeholder): &(String, String)| Key {
             name: name.clone(),
+            worker_secret: name.clone(),
             placeholder: placeholder.clone(),
             value: value(name),
         };
@@ -151,8 +152,7 @@ pub(crate) struct Passed {
 impl Passed {
     /// Returns the rule for the journal. Without credentials, it is that of the connection.
     pub(crate) fn journal_rule(&self) -> Option<String> {
-        (!self.credentials.is_empty())
-            .then(|| format!("{}; credentials: {}", self.rule, self.credentials.join(", ")))
+        (!self.credentials.is_empty()).then(|| credentials_rule(&self.rule, &self.credentials))
     }
 }
 

@@ -168,6 +168,15 @@ impl Reach {
         Err(unreachable(&why))
     }
 
+    /// Records the credentials whose values a request carries over a connection.
+    pub async fn note_credentials(&self, connected: &mut Connected, names: &[String]) {
+        if !names.is_empty() {
+            let entry = &mut connected.entry;
+            entry.rule = credentials_rule(&entry.rule, names);
+            self.journal.note(entry).await;
+        }
+    }
+
     /// Returns what is needed to count the bytes of a connection, if they are limited.
     fn limit_bytes(&self, host: &Host, entry: &Reached) -> Option<Limited> {
         self.policy.limits_bytes().then(|| Limited {
@@ -222,6 +231,11 @@ impl Reach {
             Err(_) => Err("the name lookup timed out".to_owned()),
         }
     }
+}
+
+/// Returns the rule in the journal for a request with the values of credentials.
+pub(crate) fn credentials_rule(rule: &str, names: &[String]) -> String {
+    format!("{rule}; credentials: {}", names.join(", "))
 }
 
 /// Returns whether a host is in a private or local network, without looking it up.

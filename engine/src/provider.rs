@@ -282,6 +282,10 @@ impl<B: Provider> ScriptProvider for Engine<B> {
         self.base.script_exchange(agent, egress, exchange).await
     }
 
+    async fn script_refused(&self, agent: &SessionId, host: &str, port: u16, rule: &str) {
+        self.base.script_refused(agent, host, port, rule).await;
+    }
+
     async fn open_browser(
         &self,
         session: &SessionId,

@@ -202,6 +202,10 @@ impl ScriptProvider for Local {
         self.0.fetching.send(agent, egress, exchange).await
     }
 
+    async fn script_refused(&self, agent: &SessionId, host: &str, port: u16, rule: &str) {
+        self.0.fetching.record_refusal(agent, host, port, rule).await;
+    }
+
     async fn open_browser(
         &self,
         session: &SessionId,

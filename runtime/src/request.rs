@@ -166,6 +166,7 @@ impl SandboxRequest {
         let mut values: BTreeMap<String, String> = parse("values", values)?;
         let key = |Credential { name, .. }: &Credential| Key {
             name: name.clone(),
+            worker_secret: name.clone(),
             // Nobody outside of the sandbox replaces it, so it need not be a secret.
             placeholder: placeholder(&[], sandbox, name),
             value: values.remove(name),

@@ -1,16 +1,20 @@
-//! `koze egress explain` and `koze list --egress`: the egress policy of the project's sandboxes, without starting anything.
+//! `koze egress explain` and `koze list --egress`: the egress policies of the project's sandboxes and scripts, without starting anything.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use koze_core::Result;
 use koze_core::egress::{Credential, Decision, DeclaredPolicy, Host, Limits, Policy, RequestHead};
 use koze_core::provider::Profile;
+use koze_core::script::Egress;
+use koze_core::{Profiles, Result};
 use serde_json::{Value, json};
 
 use super::{local, project, show};
 use crate::args::{self, EgressAction, Format, ProjectArgs};
 use crate::finding::Findings;
+
+/// The name of scripts, as in the egress journal. No sandbox can have it.
+const SCRIPTS: &str = "(scripts)";
 
 pub(super) fn run(args: &args::Egress) -> ExitCode {
     match &args.action {
@@ -26,19 +30,18 @@ fn explain_request(url: &str, method: &str, sandbox: Option<&str>, place: &Proje
         Ok(request) => request,
         Err(text) => return show::usage(&text),
     };
-    let Some(mut profiles) = read_profiles(place) else { return ExitCode::FAILURE };
+    let Some(mut policies) = read_policies(place) else { return ExitCode::FAILURE };
     if let Some(name) = sandbox {
-        let known: Vec<String> = profiles.iter().map(|profile| format!("`{}`", profile.name)).collect();
-        profiles.retain(|profile| profile.name == name);
-        if profiles.is_empty() {
+        let known: Vec<String> = policies.iter().map(|named| format!("`{}`", named.name)).collect();
+        policies.retain(|named| named.name == name);
+        if policies.is_empty() {
             return show::usage(&format!(
                 "--sandbox: there is no `{name}`: the sandboxes are {}",
                 known.join(", ")
             ));
         }
     }
-    let explained: Result<Vec<Explained>> =
-        profiles.iter().map(|profile| explain(profile, &request)).collect();
+    let explained: Result<Vec<Explained>> = policies.iter().map(|named| explain(named, &request)).collect();
     let explained = match explained {
         Ok(explained) => explained,
         Err(error) => return show::failed(&error),
@@ -56,52 +59,87 @@ fn explain_request(url: &str, method: &str, sandbox: Option<&str>, place: &Proje
     ExitCode::from(u8::from(!is_allowed))
 }
 
-/// Prints the policies of all profiles.
+/// Prints all policies.
 pub(super) fn list(place: &ProjectArgs) -> ExitCode {
-    let Some(profiles) = read_profiles(place) else { return ExitCode::FAILURE };
+    let Some(policies) = read_policies(place) else { return ExitCode::FAILURE };
     show::out(&match place.format {
         Format::Json => {
-            let policies = profiles.iter().map(policy_json).collect::<Vec<Value>>();
+            let policies = policies.iter().map(NamedPolicy::to_json).collect::<Vec<Value>>();
             format!("{:#}\n", json!({ "egress": policies }))
         }
-        Format::Human | Format::GitHub => profiles.iter().map(policy_text).collect(),
+        Format::Human | Format::GitHub => policies.iter().map(NamedPolicy::to_text).collect(),
     });
     ExitCode::SUCCESS
 }
 
-fn read_profiles(place: &ProjectArgs) -> Option<Vec<Profile>> {
+/// A policy, with the name of its sandboxes.
+struct NamedPolicy {
+    name: String,
+    declared: DeclaredPolicy,
+    of_scripts: bool,
+}
+
+fn read_policies(place: &ProjectArgs) -> Option<Vec<NamedPolicy>> {
     let mut findings = Findings::new(place.strict);
     let offered = project::offered(place, &mut findings);
     show::findings(&findings);
-    offered.ok().map(|(_, profiles)| profiles.list().to_vec())
-}
-
-fn policy_text(profile: &Profile) -> String {
-    let mut text = format!("{}\n", profile.name);
-    let mut line = |key: &str, value: &str| {
-        let _ = writeln!(text, "  {key:<11} {value}");
+    let (_, profiles) = offered.ok()?;
+    let of_profile = |profile: &Profile| NamedPolicy {
+        name: profile.name.clone(),
+        declared: profile.into(),
+        of_scripts: false,
     };
-    match (profile.internet, profile.allowed_hosts.is_empty()) {
-        (false, true) => line("internet", "off"),
-        (true, true) => line("internet", "on"),
-        (_, false) => profile.allowed_hosts.iter().for_each(|host| line("allow", host)),
-    }
-    profile.denied_hosts.iter().for_each(|host| line("deny", host));
-    for Credential { name, host, placement } in &profile.credentials {
-        line("credential", &format!("{name} for {host}, in {placement}"));
-    }
-    let Limits { requests, bytes } = &profile.limits;
-    let requests = requests.as_ref().map(|limit| format!("{limit} requests"));
-    for limit in requests.iter().chain(bytes) {
-        line("limit", &format!("{limit} for each host"));
-    }
-    text
+    Some(profiles.list().iter().map(of_profile).chain(NamedPolicy::of_scripts(&profiles)).collect())
 }
 
-fn policy_json(profile: &Profile) -> Value {
-    let mut policy = json!(DeclaredPolicy::from(profile));
-    policy["sandbox"] = json!(profile.name);
-    policy
+impl NamedPolicy {
+    /// Returns the policy of scripts, if the project has some.
+    fn of_scripts(profiles: &Profiles) -> Option<Self> {
+        let Egress { internet, allowed_hosts, denied_hosts } = profiles.script_egress()?.clone();
+        let credentials = profiles.script_credentials().list().to_vec();
+        let limits = Limits::default();
+        let declared = DeclaredPolicy { internet, allowed_hosts, denied_hosts, credentials, limits };
+        Some(NamedPolicy { name: SCRIPTS.to_owned(), declared, of_scripts: true })
+    }
+
+    fn parse(&self) -> Result<Policy> {
+        if !self.of_scripts {
+            return Policy::of_declared(&self.declared);
+        }
+        let DeclaredPolicy { internet, allowed_hosts, denied_hosts, credentials, .. } = self.declared.clone();
+        Policy::of_fetch(&Egress { internet, allowed_hosts, denied_hosts }, &credentials)
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("{}\n", self.name);
+        let mut line = |key: &str, value: &str| {
+            let _ = writeln!(text, "  {key:<11} {value}");
+        };
+        let DeclaredPolicy { internet, allowed_hosts, denied_hosts, credentials, limits } = &self.declared;
+        if allowed_hosts.is_empty() {
+            line("internet", if *internet { "on" } else { "off" });
+        }
+        for host in allowed_hosts {
+            line("allow", host);
+        }
+        for host in denied_hosts {
+            line("deny", host);
+        }
+        for Credential { name, host, placement } in credentials {
+            line("credential", &format!("{name} for {host}, in {placement}"));
+        }
+        let requests = limits.requests.as_ref().map(|limit| format!("{limit} requests"));
+        for limit in requests.iter().chain(&limits.bytes) {
+            line("limit", &format!("{limit} for each host"));
+        }
+        text
+    }
+
+    fn to_json(&self) -> Value {
+        let mut policy = json!(self.declared);
+        policy["sandbox"] = json!(self.name);
+        policy
+    }
 }
 
 /// A request, as a URL says it.
@@ -151,14 +189,14 @@ struct Explained {
     credentials: Vec<(String, String)>,
 }
 
-fn explain(profile: &Profile, request: &Request) -> Result<Explained> {
+fn explain(named: &NamedPolicy, request: &Request) -> Result<Explained> {
     let Request { tls, host, port, method, target } = request;
-    let policy = Policy::of_declared(&profile.into())?;
+    let policy = named.parse()?;
     let head =
         RequestHead { tls: *tls, host, port: *port, method, target, headers: Vec::new(), body_sha256: None };
     let decided = policy.judge(host, *port).map(|rule| (rule, policy.decide(&head, &[])));
     let mut explained = Explained {
-        sandbox: profile.name.clone(),
+        sandbox: named.name.clone(),
         allowed: false,
         rule: String::new(),
         why: String::new(),
@@ -192,7 +230,12 @@ impl Explained {
             format!("{}: refused by `{}`: {}\n", self.sandbox, self.rule, self.why)
         };
         if self.allowed && self.is_read {
-            text.push_str("  koze's proxy reads the request: TLS ends there\n");
+            let read = if self.sandbox == SCRIPTS {
+                "koze reads the request"
+            } else {
+                "koze's proxy reads the request: TLS ends there"
+            };
+            let _ = writeln!(text, "  {read}");
         }
         for (name, place) in &self.credentials {
             let _ = writeln!(text, "  {name}: its placeholder is replaced in {place}");

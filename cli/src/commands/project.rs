@@ -7,7 +7,6 @@ use crate::args::ProjectArgs;
 use crate::build::{self, Build, Options};
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
-use crate::manifest::ScriptTable;
 use crate::output::github;
 use crate::rules::Rule;
 
@@ -17,10 +16,7 @@ pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<(B
     let build = read(place, findings)?;
     let offered = build.plan.as_ref().and_then(|plan| plan.offered.clone());
     let profiles = match (offered, build.script.clone()) {
-        (offered, Some(ScriptTable { egress, browser, .. })) => {
-            let profiles = offered.unwrap_or_else(Profiles::of_scripts).with_script_egress(egress);
-            profiles.with_script_browser(browser)
-        }
+        (offered, Some(scripts)) => scripts.add_to(offered.unwrap_or_else(Profiles::of_scripts)),
         (Some(profiles), None) => profiles,
         (None, None) => return findings.fail(Rule::NoImage {}, None),
     };

@@ -39,7 +39,7 @@ fn set(name: &str, args: &StateArgs) -> Result<ExitCode, ExitCode> {
     state.make().map_err(|error| failed(&error))?;
     state.secrets().set(name, &value).map_err(|error| failed(&error))?;
     show::err(&format!(
-        "set {name}: scripts read it as secrets.{name}, unless a sandbox declares it as a credential\n"
+        "set {name}: scripts read it as secrets.{name}, unless it is declared as a credential\n"
     ));
     if value.chars().count() < SHORTEST_MASKED {
         show::err(&format!(

@@ -63,6 +63,11 @@ fn outer_fill(profiles: &Profiles) -> Fill {
     if let Some(egress) = profiles.script_egress() {
         let _ = write!(all, "\n        .with_script_egress({})", script_egress(egress));
     }
+    let credentials = profiles.script_credentials().list();
+    if !credentials.is_empty() {
+        let list: Vec<String> = credentials.iter().map(credential_expression).collect();
+        let _ = write!(all, "\n        .with_script_credentials([{}].to_vec())", list.join(", "));
+    }
     if profiles.has_script_browser() {
         all.push_str("\n        .with_script_browser(true)");
     }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use koze_core::egress::Credential;
+use koze_core::script::SECRET_PREFIX;
 use koze_model::rules::listed;
 use koze_model::{Kind, Level};
 
@@ -91,15 +93,7 @@ fn render_table(build: &Build, environments: bool) -> String {
         for (name, image) in sandbox.environments.iter().filter(|_| environments) {
             let _ = writeln!(text, "    env.{name}  {image}");
         }
-        let secrets: Vec<&str> =
-            sandbox.credentials().iter().map(|credential| credential.name.as_str()).collect();
-        if !secrets.is_empty() {
-            let _ = writeln!(
-                text,
-                "    needs the secrets {}: run `wrangler secret put NAME` for each, and `koze secret set NAME` for this machine",
-                secrets.join(", ")
-            );
-        }
+        text.extend(describe_secrets(sandbox.credentials(), ""));
     }
     text.extend(describe_scripts(build));
     text
@@ -121,14 +115,26 @@ fn count_of(build: &Build) -> String {
 }
 
 /// Says where scripts run, if the project serves them.
+/// Says which secrets a Worker needs. Their names there begin with a prefix.
+fn describe_secrets(credentials: &[Credential], prefix: &str) -> Option<String> {
+    let names: Vec<&str> = credentials.iter().map(|credential| credential.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "    needs the secrets {}: run `wrangler secret put {prefix}NAME` for each, and `koze secret set NAME` for this machine\n",
+            names.join(", ")
+        )
+    })
+}
+
 fn describe_scripts(build: &Build) -> Option<String> {
     let (class, binding) = (Own::Scripts.class(), Own::Scripts.binding());
     let text = match build.scripts? {
-        Scripts { worker: false, .. } => "scripts of agents: on this machine only\n".to_owned(),
+        Scripts { worker: false, .. } => return Some("scripts of agents: on this machine only\n".to_owned()),
         Scripts { isolated: false, .. } => format!("scripts of agents: {class}, bound as {binding}\n"),
         Scripts { .. } => format!("scripts of agents: {class}, bound as {binding}, in a dynamic Worker\n"),
     };
-    Some(text)
+    let credentials = build.script.as_ref().map_or(&[][..], |script| &script.credentials);
+    Some(text + &describe_secrets(credentials, SECRET_PREFIX).unwrap_or_default())
 }
 
 fn render_changes(plan: &Plan, written: bool, hidden: &[Hidden]) -> String {

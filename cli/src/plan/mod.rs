@@ -230,10 +230,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let images = || planning.iter().map(|sandbox| (sandbox.sandbox(), sandbox.images()));
     let offered = images::offered(images(), new_lock.default.as_deref());
     let offered = match project.worker_scripts() {
-        Some(scripts) => {
-            let offered = offered.unwrap_or_else(Profiles::of_scripts);
-            Some(offered.with_script_egress(scripts.egress.clone()).with_script_browser(scripts.browser))
-        }
+        Some(scripts) => Some(scripts.add_to(offered.unwrap_or_else(Profiles::of_scripts))),
         None => offered,
     };
     let offered = offered.map(|offered| offered.with_journal(inputs.project.journal));

@@ -181,6 +181,8 @@ fn is_variable(text: &str) -> bool {
 pub struct Key {
     /// The name of the credential.
     pub name: String,
+    /// The name of the Worker's secret with the value.
+    pub worker_secret: String,
     /// What programs have instead of the value.
     pub placeholder: String,
     /// The value, unless nobody has set it.
@@ -231,7 +233,12 @@ mod tests {
 
     #[test]
     fn a_value_is_not_in_debug_text() {
-        let key = Key { name: "A".into(), placeholder: "p".into(), value: Some("a long value".into()) };
+        let key = Key {
+            name: "A".into(),
+            worker_secret: "A".into(),
+            placeholder: "p".into(),
+            value: Some("a long value".into()),
+        };
         assert!(!format!("{key:?}").contains("value\""), "{key:?}");
     }
 }

@@ -184,9 +184,9 @@ impl Policy {
 fn value_of(key: &Key) -> Result<&str, Refused> {
     let refuse = |what: &str| {
         let rule = format!("credentials: {} {what}", key.name);
+        let Key { name, worker_secret, .. } = key;
         let text = format!(
-            "the credential `{0}` {what}: the user must run `koze secret set {0}`, or `wrangler secret put {0}` for a Worker",
-            key.name
+            "the credential `{name}` {what}: the user must run `koze secret set {name}`, or `wrangler secret put {worker_secret}` for a Worker"
         );
         Err(Refused { rule, text })
     };

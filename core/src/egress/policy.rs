@@ -109,6 +109,15 @@ impl Policy {
         Ok((!policy.is_off()).then_some(policy))
     }
 
+    /// Returns the policy of the requests of `fetch`, with the credentials of scripts.
+    ///
+    /// # Errors
+    /// As [`Policy::of_scripts`], and if a credential is invalid.
+    pub fn of_fetch(egress: &Egress, credentials: &[Credential]) -> error::Result<Self> {
+        let credentials = credentials.iter().map(Declared::parse).collect::<error::Result<_>>()?;
+        Ok(Policy { credentials, ..Self::of_browser(egress)? })
+    }
+
     /// Returns the policy of the browser of scripts, which may refuse all hosts: the browser can open previews even then.
     ///
     /// # Errors

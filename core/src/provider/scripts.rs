@@ -67,6 +67,18 @@ pub trait ScriptProvider: MaybeSend + MaybeSync + 'static {
         async move { Err(Error::new(Code::Unsupported, message)) }
     }
 
+    /// Records that a request of an agent's `fetch` to a host was refused by a rule before it was sent. By default, nothing is recorded.
+    fn script_refused(
+        &self,
+        agent: &SessionId,
+        host: &str,
+        port: u16,
+        rule: &str,
+    ) -> impl Future<Output = ()> + MaybeSend {
+        let _ = (agent, host, port, rule);
+        async {}
+    }
+
     /// Connects to the browser of an agent. Starts it if it does not run, with the hosts that it may reach. It can also open the
     /// previews of `session`, if their hosts are below `localhost`, until another session connects. A browser has one
     /// connection at a time; others wait, and all of this takes at most `time`. The connection ends when it is dropped, and

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::credentials::Injection;
 use super::fetch::Fetches;
 use super::state::State;
 #[cfg(feature = "browser")]
@@ -18,12 +19,18 @@ pub(crate) struct Answers<'a, P: Provider> {
     state: State<P::Store>,
     egress: &'a Egress,
     has_browser: bool,
-    fetches: Fetches,
+    fetches: Fetches<'a>,
 }
 
 impl<'a, P: Provider> Answers<'a, P> {
-    pub(crate) fn new(session: &'a Session<P>, store: P::Store, egress: &'a Egress) -> Self {
-        Answers { session, state: State::new(store), egress, has_browser: false, fetches: Fetches::default() }
+    pub(crate) fn new(
+        session: &'a Session<P>,
+        store: P::Store,
+        egress: &'a Egress,
+        credentials: Injection<'a>,
+    ) -> Self {
+        let fetches = Fetches::new(credentials);
+        Answers { session, state: State::new(store), egress, has_browser: false, fetches }
     }
 
     /// Sets whether scripts can use the browser of the agent.

@@ -6,6 +6,7 @@
 //! | `sources` | its libraries and tools, with their versions |
 //! | `answers` | answers the calls of a script |
 //! | `network` | the hosts that scripts may reach, and one exchange of `fetch` |
+//! | `credentials` | the secrets that `fetch` sends, and scripts do not have |
 //! | `fetch` | `fetch` itself: validates requests, follows redirects |
 //! | `browser` | the browser: a client of the `DevTools` protocol |
 //! | `url` | URLs |
@@ -13,6 +14,7 @@
 #[cfg(feature = "script")]
 pub(crate) mod answers;
 pub(crate) mod browser;
+pub(crate) mod credentials;
 #[cfg(feature = "script")]
 pub(crate) mod fetch;
 pub(crate) mod network;
@@ -34,6 +36,7 @@ pub use koze_script::protocol::{
 };
 
 pub use self::browser::{MAX_MESSAGE, NoBrowser, Refusal, Wire};
+pub use self::credentials::ScriptCredentials;
 pub use self::network::{Egress, Exchange, Exchanged};
 use crate::error::{Code, Error};
 use crate::json::check_values;
@@ -41,6 +44,9 @@ use crate::maybe_send::{MaybeSend, MaybeSync};
 
 /// The fewest characters of a secret's value that is masked in results. Shorter values occur in ordinary text.
 pub const SHORTEST_MASKED: usize = 8;
+
+/// What precedes the name of a script's secret in the name of a Worker's secret.
+pub const SECRET_PREFIX: &str = "KOZE_SECRET_";
 
 /// Answers the calls of a script.
 pub trait Calls: MaybeSync {

@@ -57,6 +57,8 @@ pub struct Exchange {
     pub time: Duration,
     /// The maximum size of the response's body in bytes.
     pub longest: usize,
+    /// The names of the credentials whose values are in it, for the journal.
+    pub credentials: Vec<String>,
 }
 
 /// The response of a server.

@@ -46,7 +46,12 @@ pub fn describe(families: &[Family], profiles: &Profiles, host: &Host) -> String
         .filter(|family| **family != Family::Script)
         .filter_map(|family| profiles.of(*family))
         .collect();
-    let Some(first) = served.first() else { return text };
+    let of_scripts =
+        if families.contains(&Family::Script) { script_credentials_text(profiles) } else { String::new() };
+    let Some(first) = served.first() else {
+        push_sentence(&mut text, &of_scripts);
+        return text;
+    };
     let default = first.default_profile();
     let others: Vec<&Profile> =
         profiles.list().iter().filter(|profile| profile.name != default.name).collect();
@@ -54,19 +59,24 @@ pub fn describe(families: &[Family], profiles: &Profiles, host: &Host) -> String
         programs_text(default, host),
         network_text(default),
         credentials_text(default),
+        of_scripts,
         host_limits_text(default),
         user_text(default, host).to_owned(),
         limits_text(default, families),
         sleep_text(default, &others, host),
         others_text(default, &others),
     ] {
-        // What does not fit is left out whole. The most important comes first.
-        if !sentence.is_empty() && text.chars().count() + 1 + sentence.chars().count() <= MAX_INSTRUCTIONS {
-            text.push(' ');
-            text.push_str(&sentence);
-        }
+        push_sentence(&mut text, &sentence);
     }
     text
+}
+
+/// Adds a sentence. What does not fit is left out whole; the most important comes first.
+fn push_sentence(text: &mut String, sentence: &str) {
+    if !sentence.is_empty() && text.chars().count() + 1 + sentence.chars().count() <= MAX_INSTRUCTIONS {
+        text.push(' ');
+        text.push_str(sentence);
+    }
 }
 
 /// Returns what a family's tools are for.
@@ -141,21 +151,33 @@ fn network_text(profile: &Profile) -> String {
 
 /// Returns which credentials requests may carry. Programs use the variables as if they held the values.
 fn credentials_text(profile: &Profile) -> String {
-    let all: Vec<String> = profile
-        .credentials
+    let Some(all) = list_credentials(&profile.credentials, "$") else { return String::new() };
+    format!(
+        "Credentials: {all}. Each variable holds a placeholder, which becomes the secret outside of the sandbox, only there and over \
+         HTTPS."
+    )
+}
+
+/// The same for the requests of scripts.
+fn script_credentials_text(profiles: &Profiles) -> String {
+    let Some(all) = list_credentials(profiles.script_credentials().list(), "secrets.") else {
+        return String::new();
+    };
+    format!(
+        "Credentials of scripts: {all}. Each holds a placeholder, which becomes the secret in a request of `fetch`, only there and \
+         over HTTPS."
+    )
+}
+
+/// Lists credentials with the hosts and places that they are for. `prefix` precedes their names.
+fn list_credentials(credentials: &[Credential], prefix: &str) -> Option<String> {
+    let all: Vec<String> = credentials
         .iter()
         .take(MAX_NAMED)
-        .map(|Credential { name, host, placement }| format!("`${name}` for {host} in {placement}"))
+        .map(|Credential { name, host, placement }| format!("`{prefix}{name}` for {host} in {placement}"))
         .collect();
-    if all.is_empty() {
-        return String::new();
-    }
-    let more = if profile.credentials.len() > MAX_NAMED { ", and others" } else { "" };
-    format!(
-        "Credentials: {}{more}. Each variable holds a placeholder, which becomes the secret outside of the sandbox, only there and over \
-         HTTPS.",
-        all.join(", ")
-    )
+    let more = if credentials.len() > MAX_NAMED { ", and others" } else { "" };
+    (!all.is_empty()).then(|| format!("{}{more}", all.join(", ")))
 }
 
 /// Returns how much may be exchanged with each host.
@@ -339,6 +361,19 @@ mod tests {
         let expected = "Credentials: `$API_KEY` for a.example in `Authorization: Bearer`, `$MAPS` for a.example in the parameter `key` of \
                         the query. Each variable holds a placeholder";
         assert!(text.contains(expected) && text.contains("`pip install` works."), "{text}");
+    }
+
+    #[test]
+    fn credentials_of_scripts_are_described() {
+        let placement = crate::egress::Placement::Bearer;
+        let credential = Credential { name: "API_KEY".into(), host: "a.example".into(), placement };
+        let profiles = Profiles::of_scripts().with_script_credentials(vec![credential.clone()]);
+        let text = describe(&[Family::Script], &profiles, &machine());
+        let expected = "at once. Credentials of scripts: `secrets.API_KEY` for a.example in `Authorization: Bearer`. Each holds";
+        assert!(text.contains(expected), "{text}");
+        let profiles = Profiles::new(vec![Profile::new("a", "x:1", SIZE)], "a").unwrap();
+        let profiles = profiles.with_script_credentials(vec![credential]);
+        assert!(!describe(&[Family::Agent], &profiles, &machine()).contains("of scripts"));
     }
 
     #[test]

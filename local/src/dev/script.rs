@@ -49,6 +49,7 @@ pub(super) async fn exchange_request(
         body,
         time: Duration::from_millis(time_ms),
         longest,
+        credentials: Vec::new(),
     };
     let exchanged = provider.script_exchange(session, &egress, exchange).await.map_err(to_failure)?;
     let value = json!({ "status": exchanged.status, "headers": exchanged.headers });

@@ -80,6 +80,18 @@ impl Fetching {
         .await
     }
 
+    /// Records that a rule refused a request.
+    pub(in super::super) async fn record_refusal(
+        &self,
+        agent: &SessionId,
+        host: &str,
+        port: u16,
+        rule: &str,
+    ) {
+        let journal = EgressJournal::new(&self.state, agent.session(), IN_JOURNAL);
+        journal.refuse(&mut journal.entry(host, port), rule).await;
+    }
+
     /// Returns the TLS configuration, which trusts Mozilla's authorities, and those of this machine.
     fn tls(&self) -> Result<Arc<ClientConfig>> {
         if let Some(known) = self.tls.get() {
@@ -96,7 +108,9 @@ async fn send_exchange(
     tls: Option<Arc<ClientConfig>>,
 ) -> Result<Exchanged> {
     let host = exchange.host.clone();
-    let stream = reach.connect(&host, exchange.port).await.map_err(refused_error)?.stream;
+    let mut connected = reach.connect(&host, exchange.port).await.map_err(refused_error)?;
+    reach.note_credentials(&mut connected, &exchange.credentials).await;
+    let stream = connected.stream;
     match tls {
         Some(config) => exchange_over(start_tls(stream, config, &host).await?, exchange).await,
         None => exchange_over(stream, exchange).await,

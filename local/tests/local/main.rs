@@ -61,6 +61,35 @@ fn read_arguments() -> Arguments {
     arguments
 }
 
+/// Runs as one of the programs that tests start, if the first argument names it.
+fn play_role() -> Option<ExitCode> {
+    Some(match std::env::args().nth(1)?.as_str() {
+        life::SUPERVISOR => life::supervise(),
+        life::FORBIDDEN => life::open_where_forbidden(),
+        transfer::TRANSFERS => transfer::transfer_on(),
+        server::SERVER => server::run(),
+        limits::HOG => limits::hog(),
+        limits::DESCRIPTORS => limits::many_descriptors(),
+        limits::SOCKETS => limits::hold_in_sockets(),
+        limits::NETLINK => limits::hold_in_netlink(),
+        processes::HOST => processes::run(),
+        program::LINGER => program::linger(),
+        program::WATCH => program::watch(),
+        program::AHEAD => program::kill_what_is_made_ahead(),
+        groups::READER => groups::read(),
+        descriptors::SEND => descriptors::send(),
+        descriptors::COLLECT => descriptors::collect(),
+        descriptors::FEW => descriptors::few(),
+        fetch::MACHINE => fetch::fetch_with_machine_authorities(),
+        control_groups::GROUP => control_groups::alone(),
+        "--measure" => {
+            life::measure();
+            ExitCode::SUCCESS
+        }
+        _ => return None,
+    })
+}
+
 fn main() -> ExitCode {
     koze_local::init();
     if std::env::var_os(agent::EXAMPLE).is_some() {
@@ -69,50 +98,8 @@ fn main() -> ExitCode {
     if let Some(code) = koze_local::prove::init() {
         return code;
     }
-    if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
-        return life::supervise();
-    }
-    if std::env::args().nth(1).as_deref() == Some(transfer::TRANSFERS) {
-        return transfer::transfer_on();
-    }
-    if std::env::args().nth(1).as_deref() == Some(server::SERVER) {
-        return server::run();
-    }
-    if std::env::args().nth(1).as_deref() == Some(life::FORBIDDEN) {
-        return life::open_where_forbidden();
-    }
-    if std::env::args().nth(1).as_deref() == Some(limits::HOG) {
-        return limits::hog();
-    }
-    match std::env::args().nth(1).as_deref() {
-        Some(processes::HOST) => return processes::run(),
-        Some(program::LINGER) => return program::linger(),
-        Some(program::WATCH) => return program::watch(),
-        Some(program::AHEAD) => return program::kill_what_is_made_ahead(),
-        Some(groups::READER) => return groups::read(),
-        Some(descriptors::SEND) => return descriptors::send(),
-        Some(descriptors::COLLECT) => return descriptors::collect(),
-        Some(fetch::MACHINE) => return fetch::fetch_with_machine_authorities(),
-        _ => {}
-    }
-    if std::env::args().nth(1).as_deref() == Some(limits::DESCRIPTORS) {
-        return limits::many_descriptors();
-    }
-    if std::env::args().nth(1).as_deref() == Some(descriptors::FEW) {
-        return descriptors::few();
-    }
-    if std::env::args().nth(1).as_deref() == Some(control_groups::GROUP) {
-        return control_groups::alone();
-    }
-    if std::env::args().nth(1).as_deref() == Some(limits::SOCKETS) {
-        return limits::hold_in_sockets();
-    }
-    if std::env::args().nth(1).as_deref() == Some(limits::NETLINK) {
-        return limits::hold_in_netlink();
-    }
-    if std::env::args().nth(1).as_deref() == Some("--measure") {
-        life::measure();
-        return ExitCode::SUCCESS;
+    if let Some(code) = play_role() {
+        return code;
     }
     let plain = std::env::var_os(PLAIN).is_some();
     let arguments = read_arguments();
@@ -135,6 +122,7 @@ fn main() -> ExitCode {
         egress::limits::TESTS,
         egress::policy::TESTS,
         egress::proxy::TESTS,
+        egress::scripts::TESTS,
         egress::tunnel::TESTS,
         preview::TESTS,
         processes::TESTS,

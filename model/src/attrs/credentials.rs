@@ -152,7 +152,7 @@ const HOST: &str = "a host name in lower case, without scheme; `*.` and a method
                     follow: `GET api.example.com/v1/**`";
 
 /// Returns whether an entry of `allowed_hosts` allows a connection to the host of a credential.
-pub(super) fn allows(entry: &str, host: &str) -> bool {
+pub fn allows(entry: &str, host: &str) -> bool {
     let (entry, entry_port) = name_and_port(entry);
     let (host, port) = name_and_port(host);
     let port = port.unwrap_or("443");

@@ -20,14 +20,11 @@ use super::waiting::Waiting;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SessionId;
 use koze_core::script::{
-    Calls, Check, Egress, Exchange, Exchanged, Failure, Json, Query, Ran, Secrets, Start, read,
+    Calls, Check, Egress, Exchange, Exchanged, Failure, Json, Query, Ran, SECRET_PREFIX, Secrets, Start, read,
 };
 use koze_core::time::millis;
 
 pub(super) use koze_core::contract::SCRIPTS_BINDING as BINDING;
-
-/// How the names of variables begin that are secrets of scripts.
-const SECRET: &str = "KOZE_SECRET_";
 
 /// A client of the object with an agent's scripts.
 #[derive(Debug)]
@@ -97,7 +94,7 @@ impl Scripts {
     }
 
     pub(super) async fn exchange(&self, egress: &Egress, exchange: Exchange) -> Result<Exchanged> {
-        let Exchange { method, tls, host, port, target, headers, body, time, longest } = exchange;
+        let Exchange { method, tls, host, port, target, headers, body, time, longest, .. } = exchange;
         let scheme = if tls { "https" } else { "http" };
         let sent = json!({
             "method": method, "url": format!("{scheme}://{host}:{port}{target}"), "headers": headers, "body": body,
@@ -158,7 +155,7 @@ pub(super) fn secrets(env: &Env) -> Secrets {
     let secret = |key: JsValue| {
         let name = key.as_string()?;
         let value = Reflect::get(env, &key).ok()?.as_string()?;
-        Some((name.strip_prefix(SECRET).filter(|name| !name.is_empty())?.to_owned(), value))
+        Some((name.strip_prefix(SECRET_PREFIX).filter(|name| !name.is_empty())?.to_owned(), value))
     };
     let keys = Object::keys(env.unchecked_ref::<Object>());
     keys.iter().filter_map(secret).collect()

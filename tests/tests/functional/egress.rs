@@ -70,6 +70,32 @@ fn the_policy_is_listed() {
     assert_eq!(json["egress"][0]["credentials"][0]["name"], "API_KEY");
 }
 
+/// Scripts have a policy of their own. The hosts of their credentials need not be in `allowed_hosts`.
+#[test]
+fn the_policy_of_scripts_is_listed_and_explained() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    let table = "\n[package.metadata.koze.script]\nworker = false\nallowed_hosts = [\"docs.example\"]\n\n\
+                 [package.metadata.koze.script.credentials]\n\
+                 API_KEY = { host = \"api.example\", header = \"x-api-key\" }\n\
+                 DOCS = { host = \"GET docs.example/v1/**\", basic = \"user\" }\n";
+    project.write("Cargo.toml", format!("{}{table}", project.read("Cargo.toml")));
+    assert_snapshot!(project.koze(&["list", "--egress"]).stdout, @"
+    shell
+      internet    off
+    (scripts)
+      allow       docs.example
+      allow       api.example:443
+      credential  API_KEY for api.example, in the header `x-api-key`
+      credential  DOCS for GET docs.example/v1/**, in `Authorization: Basic` with the user `user`
+    ");
+    let explain = ["egress", "explain", "https://api.example/a", "--sandbox", "(scripts)"];
+    assert_snapshot!(project.koze(&explain).stdout, @"
+    (scripts): allowed by `allowed_hosts: api.example:443`
+      koze reads the request
+      API_KEY: its placeholder is replaced in the header `x-api-key`
+    ");
+}
+
 #[test]
 fn a_request_is_explained() {
     let explain = |args: &[&str]| project().koze(&[&["egress", "explain"], args].concat());

@@ -246,7 +246,7 @@ fn the_table_is_checked() {
         ("\n[package.metadata.koze]\nscript = true\n", "`package.metadata.koze.script` must be a table"),
         (
             "\n[package.metadata.koze.script]\nlibraries = true\n",
-            "`package.metadata.koze.script` has no key `libraries`: it has `internet`, `allowed_hosts`, `denied_hosts`, `browser` and `worker`",
+            "`package.metadata.koze.script` has no key `libraries`: it has `internet`, `allowed_hosts`, `denied_hosts`, `credentials`, `browser` and `worker`",
         ),
         (
             "\n[package.metadata.koze.script]\nbrowser = \"chromium\"\n",
@@ -270,6 +270,32 @@ fn the_table_is_checked() {
         ),
         ("\n[package.metadata.koze.script]\nallowed_hosts = [1]\n", "1 is not valid in"),
         ("\n[package.metadata.koze.script]\nworker = 0\n", "script.worker` must be `true` or `false`"),
+        ("\n[package.metadata.koze.script]\ncredentials = []\n", "script.credentials` must be a table"),
+        (
+            "\n[package.metadata.koze.script.credentials]\nAPI_KEY = \"a.example\"\n",
+            "script.credentials.API_KEY` must be a table: `{ host = \"api.example.com\" }`",
+        ),
+        ("\n[package.metadata.koze.script.credentials]\nAPI_KEY = {}\n", "API_KEY` has no `host`: write"),
+        (
+            "\n[package.metadata.koze.script.credentials]\nAPI_KEY = { host = \"https://a\" }\n",
+            "API_KEY` has no valid `host`: write host names in lower case",
+        ),
+        (
+            "\n[package.metadata.koze.script.credentials]\nA = { host = \"a.example\", head = \"b\" }\n",
+            "credentials.A` has no key `head`; did you mean `header`?",
+        ),
+        (
+            "\n[package.metadata.koze.script.credentials]\nA = { host = \"a.example\", basic = \"b\", query = \"c\" }\n",
+            "goes in one place of a request: keep one of",
+        ),
+        (
+            "\n[package.metadata.koze.script.credentials]\nA = { host = \"a.example\", header = \"Host\" }\n",
+            "credentials.A`: `Host` is not a valid header of a credential",
+        ),
+        (
+            "\n[package.metadata.koze.script.credentials]\nA = { host = \"a.example\", sigv4 = { region = \"b\" } }\n",
+            "has no valid `sigv4`: it must be `{ region = \"eu-central-1\", service = \"s3\" }`",
+        ),
     ] {
         let project = package();
         project.write("Cargo.toml", format!("{}{table}", project.read("Cargo.toml")));
@@ -386,11 +412,11 @@ fn secrets_reach_scripts_and_nothing_else() {
     ");
     assert_snapshot!(printed(&host.piped(&format!("{VALUE}\\n"), &["secret", "set", "KEY"])), @"
     0
-    set KEY: scripts read it as secrets.KEY, unless a sandbox declares it as a credential
+    set KEY: scripts read it as secrets.KEY, unless it is declared as a credential
     ");
     assert_snapshot!(printed(&host.piped("short", &["secret", "set", "PIN"])), @"
     0
-    set PIN: scripts read it as secrets.PIN, unless a sandbox declares it as a credential
+    set PIN: scripts read it as secrets.PIN, unless it is declared as a credential
     warning: the value has fewer than 8 characters, so it is not masked in results
     ");
     // The value cannot be an argument, where other users would see it.

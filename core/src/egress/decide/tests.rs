@@ -39,6 +39,7 @@ fn value(name: &str) -> String {
 
 fn keys() -> Vec<Key> {
     let key = |name: &str| Key {
+        worker_secret: name.into(),
         name: name.to_owned(),
         placeholder: placeholder(name),
         value: (name != "UNSET").then(|| value(name)),

@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use self::request::Request;
+use super::credentials::Injection;
 use super::{Egress, Exchanged, Fetch};
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
@@ -35,19 +36,19 @@ const AT_ONCE: usize = 6;
 
 /// The requests of one run.
 #[derive(Debug)]
-pub(crate) struct Fetches {
+pub(crate) struct Fetches<'a> {
+    credentials: Injection<'a>,
     turns: Semaphore,
     /// The bytes of the bodies so far.
     bytes: AtomicUsize,
 }
 
-impl Default for Fetches {
-    fn default() -> Self {
-        Fetches { turns: Semaphore::new(AT_ONCE), bytes: AtomicUsize::new(0) }
+impl<'a> Fetches<'a> {
+    /// Creates it with the credentials of the requests.
+    pub(crate) fn new(credentials: Injection<'a>) -> Self {
+        Fetches { credentials, turns: Semaphore::new(AT_ONCE), bytes: AtomicUsize::new(0) }
     }
-}
 
-impl Fetches {
     /// Sends a request, and follows redirects. Returns `{status, url, headers, body}`.
     ///
     /// # Errors
@@ -80,8 +81,16 @@ impl Fetches {
             };
             let left = time.checked_sub(start.elapsed()).filter(|left| !left.is_zero()).ok_or_else(late)?;
             let longest = self.max_body_len()?;
-            let exchanged = provider.script_exchange(agent, egress, request.to_exchange(left, longest)).await;
-            let response = exchanged.map_err(|error| match error.code {
+            let mut exchange = request.to_exchange(left, longest);
+            let mask = match self.credentials.inject(egress, &mut exchange) {
+                Ok(mask) => mask,
+                Err(refused) => {
+                    provider.script_refused(agent, &host, exchange.port, &refused.rule).await;
+                    return Err(Error::new(Code::PermissionDenied, refused.text));
+                }
+            };
+            let exchanged = provider.script_exchange(agent, egress, exchange).await;
+            let mut response = exchanged.map_err(|error| match error.code {
                 Code::Timeout => late(),
                 Code::TooLarge if longest < BODY => transfer_limit_error(),
                 Code::TooLarge => Error::new(
@@ -95,6 +104,7 @@ impl Fetches {
                 _ => error,
             })?;
             self.bytes.fetch_add(response.body.len(), Ordering::AcqRel);
+            self.credentials.mask(&mask, &mut response);
             match redirect::next_step(request, &response)? {
                 redirect::Next::Follow(next) => request = next,
                 redirect::Next::Done(url) => return response_to_json(&host, &url, response),

@@ -114,6 +114,7 @@ impl Request {
             body: self.body.clone(),
             time,
             longest,
+            credentials: Vec::new(),
         }
     }
 }

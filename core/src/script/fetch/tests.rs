@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::*;
+use crate::egress::{Credential, Placement};
 use crate::id::SandboxId;
 use crate::provider::memory::{Memory, MemorySandbox, MemoryStore};
 use crate::provider::{Info, Opened, ScriptProvider, Settings};
-use crate::script::{Exchange, Method};
+use crate::script::{Exchange, Method, ScriptCredentials};
 use crate::workspace::OpenLimits;
 
 /// A provider whose network is a function.
@@ -65,13 +66,17 @@ fn online() -> Egress {
     Egress { internet: true, ..Egress::default() }
 }
 
-fn fetched<P: Provider>(web: &P, fetches: &Fetches, fetch: Fetch) -> Result<Map<String, Value>> {
+fn without_credentials() -> Fetches<'static> {
+    Fetches::new(Injection::default())
+}
+
+fn fetched<P: Provider>(web: &P, fetches: &Fetches<'_>, fetch: Fetch) -> Result<Map<String, Value>> {
     let agent = SessionId::new("tests", "a").unwrap();
     pollster::block_on(fetches.fetch(web, &agent, &online(), fetch))
 }
 
 fn one<P: Provider>(web: &P, fetch: Fetch) -> Result<Map<String, Value>> {
-    fetched(web, &Fetches::default(), fetch)
+    fetched(web, &without_credentials(), fetch)
 }
 
 /// Returns the header of a request.
@@ -219,7 +224,7 @@ fn without_egress_nothing_is_sent() {
     let agent = SessionId::new("tests", "a").unwrap();
     for egress in [Egress::default(), Egress { denied_hosts: vec!["b.example".into()], ..Egress::default() }]
     {
-        let fetches = Fetches::default();
+        let fetches = without_credentials();
         let fetching = fetches.fetch(&web, &agent, &egress, get("http://a.example"));
         let error = pollster::block_on(fetching).unwrap_err();
         assert_eq!(error.code, Code::PermissionDenied);
@@ -355,7 +360,7 @@ fn a_run_transfers_a_limited_number_of_bytes() {
             Ok(Exchanged { status: 200, body: vec![b'a'; longest.min(3 << 19)], ..Exchanged::default() })
         }
     });
-    let fetches = Fetches::default();
+    let fetches = without_credentials();
     let mut count = 0;
     let error = loop {
         match fetched(&web, &fetches, get("http://a.example")) {
@@ -368,9 +373,104 @@ fn a_run_transfers_a_limited_number_of_bytes() {
     assert_eq!(error.code, Code::TooLarge);
     assert!(error.message.contains("32 MiB in all"), "{}", error.message);
     let post = |body| Fetch { method: Method::Post, body: Some(body), ..get("http://a.example") };
-    let fetches = Fetches::default();
+    let fetches = without_credentials();
     for _ in 0..16 {
         fetches.count_sent(BODY).unwrap();
     }
     assert_eq!(fetched(&web, &fetches, post("a".into())).unwrap_err().code, Code::TooLarge);
+}
+
+/// Has the credentials of a test's requests.
+fn credentials() -> ScriptCredentials {
+    let credential =
+        |name: &str, host: &str, placement| Credential { name: name.into(), host: host.into(), placement };
+    vec![
+        credential("API_KEY", "api.example", Placement::Bearer),
+        credential("MAPS", "GET maps.example/v1/**", Placement::Query { key: "key".into() }),
+        credential("UNSET", "unset.example", Placement::Header { name: "x-api-key".into() }),
+    ]
+    .into()
+}
+
+/// Sends a request with credentials. `{NAME}` in the URL and in the header stands for a placeholder.
+fn fetched_with_credentials<P: Provider>(
+    web: &P,
+    url: &str,
+    header: (&str, &str),
+) -> Result<Map<String, Value>> {
+    let credentials = credentials();
+    let secrets =
+        [("API_KEY", "value of the key".replace(' ', "-")), ("MAPS", "value of/maps".replace(' ', "-"))];
+    let secrets = secrets.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let injection = credentials.with_values(&SessionId::new("tests", "a").unwrap(), &secrets);
+    let fill = |text: &str| {
+        let fill = |text: String, (name, held): (&str, &str)| text.replace(&format!("{{{name}}}"), held);
+        injection.placeholders().fold(text.to_owned(), fill)
+    };
+    let fetch = Fetch { headers: [(header.0.to_owned(), fill(header.1))].into(), ..get(&fill(url)) };
+    fetched(web, &Fetches::new(injection), fetch)
+}
+
+#[test]
+fn values_take_the_place_of_placeholders() {
+    let web = web(|exchange| {
+        let seen = format!("{} {}", header(exchange, "authorization").unwrap_or_default(), exchange.target);
+        Ok(answer(200, &[("x-seen", &seen)], &seen))
+    });
+    let response =
+        fetched_with_credentials(&web, "https://api.example/a", ("authorization", "Bearer {API_KEY}"));
+    let masked = format!("Bearer {} /a", "*".repeat(16));
+    let response = response.unwrap();
+    assert_eq!((&response["body"], &response["headers"]["x-seen"]), (&json!(masked), &json!(masked)));
+    let url = "https://maps.example/v1/a?key={MAPS}";
+    let response = fetched_with_credentials(&web, url, ("accept", "*/*")).unwrap();
+    assert_eq!(response["body"], format!(" /v1/a?key={}", "*".repeat(15)));
+    assert!(response["url"].as_str().unwrap().contains("?key=koze_cred_"), "{response:?}");
+    let seen = web.seen.lock().unwrap();
+    assert_eq!(header(&seen[0], "authorization"), Some("Bearer value-of-the-key"));
+    assert_eq!(seen[1].target, "/v1/a?key=value-of%2Fmaps");
+    assert_eq!(
+        seen.iter().flat_map(|exchange| &exchange.credentials).collect::<Vec<_>>(),
+        ["API_KEY", "MAPS"]
+    );
+}
+
+#[test]
+fn placeholders_are_refused_elsewhere() {
+    let web = web(|_| Ok(answer(200, &[], "")));
+    let bearer = ("authorization", "Bearer {API_KEY}");
+    for (url, header, part) in [
+        ("https://other.example", bearer, "was sent to other.example in the header `authorization`"),
+        ("http://api.example", bearer, "without TLS"),
+        ("https://api.example:8443", bearer, "but the credential is only for"),
+        ("https://api.example", ("x-other", "{API_KEY}"), "in the header `x-other`"),
+        ("https://api.example/{API_KEY}", ("accept", "*/*"), "in the URL"),
+        ("https://maps.example/v2?key={MAPS}", ("accept", "*/*"), "in the URL"),
+        ("https://unset.example", ("x-api-key", "{UNSET}"), "`wrangler secret put KOZE_SECRET_UNSET`"),
+    ] {
+        let error = fetched_with_credentials(&web, url, header).unwrap_err();
+        assert_eq!(error.code, Code::PermissionDenied, "{url}: {error}");
+        assert!(error.message.contains(part), "{url}: {error}");
+    }
+    assert!(web.seen.lock().unwrap().is_empty());
+}
+
+#[test]
+fn redirects_carry_no_value_to_another_host() {
+    let web = web(|exchange| {
+        let location = match exchange.target.as_str() {
+            "/" => "https://other.example/b",
+            // The value that was sent, which is masked before it is followed.
+            "/echo" => "https://api.example/value-of-the-key",
+            _ => return Ok(answer(200, &[], "")),
+        };
+        Ok(answer(302, &[("location", location)], ""))
+    });
+    let bearer = ("authorization", "Bearer {API_KEY}");
+    fetched_with_credentials(&web, "https://api.example", bearer).unwrap();
+    fetched_with_credentials(&web, "https://api.example/echo", bearer).unwrap();
+    let seen = web.seen.lock().unwrap();
+    assert_eq!((seen[1].host.as_str(), header(&seen[1], "authorization")), ("other.example", None));
+    assert_eq!(seen[3].target, format!("/{}", "*".repeat(16)));
+    assert_eq!(header(&seen[3], "authorization"), Some("Bearer value-of-the-key"));
 }

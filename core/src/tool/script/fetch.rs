@@ -69,7 +69,9 @@ impl Tool for FetchUrl {
         let Input { url, method, headers, body, timeout } = input;
         let fetch = Fetch { url, method, headers, body, timeout };
         let egress = session.profiles().script_egress().cloned().unwrap_or_default();
-        let fetches = Fetches::default();
+        let secrets = session.provider().script_secrets(session.agent())?;
+        let credentials = session.profiles().script_credentials();
+        let fetches = Fetches::new(credentials.with_values(session.agent(), &secrets));
         // Boxed, because its state is large.
         let fetching = Box::pin(fetches.fetch(session.provider(), session.agent(), &egress, fetch));
         let response = fetching.await?;

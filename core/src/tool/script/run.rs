@@ -73,13 +73,14 @@ pub(super) async fn run_script<P: Provider>(session: &Session<P>, script: Start)
     // The secrets that the script gets, even if others are set meanwhile.
     let mask = Mask::new(&secrets);
     let browser = session.profiles().has_script_browser();
-    // A credential of sandboxes is for the proxy only.
+    let credentials = session.profiles().script_credentials().with_values(session.agent(), &secrets);
+    // The value of a credential is for requests only.
     let is_credential = |name: &str| session.profiles().declares_credential(name);
-    let secrets = secrets.iter().filter(|(name, _)| !is_credential(name));
+    let secrets = secrets.iter().filter(|(name, _)| !is_credential(name)).chain(credentials.placeholders());
     let secrets = secrets.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let start = Start { libraries, secrets, browser, seed: uuid::Uuid::new_v4().as_fields().0, ..script };
     let egress = session.profiles().script_egress().cloned().unwrap_or_default();
-    let answers = Answers::new(session, store, &egress).with_browser(browser);
+    let answers = Answers::new(session, store, &egress, credentials).with_browser(browser);
     let time_ms = start.limits.time_ms;
     let ran = session.provider().run_script(session.agent(), start, &answers).await;
     mask.mask_outcome(ran.and_then(|ran| into_reply(ran, time_ms)))

@@ -26,7 +26,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("egress_by_method_and_path", egress_by_method_and_path),
 ];
 
-const VALUE: &str = "the-real-value-0123456789";
+pub(super) const VALUE: &str = "the-real-value-0123456789";
 const TOKEN: &str = "git-token-9876543210";
 
 /// What servers received.

@@ -6,6 +6,7 @@ mod git;
 pub(crate) mod limits;
 pub(crate) mod policy;
 pub(crate) mod proxy;
+pub(crate) mod scripts;
 pub(crate) mod tunnel;
 
 use std::collections::HashMap;
