@@ -3,15 +3,18 @@
 //! JavaScript has one object for all requests, and names each by a number. It could not free an object for each: worker-build passes objects
 //! through proxies, which the registry of wasm-bindgen does not recognize.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use koze_core::egress::{
     Credential, Decision, DeclaredPolicy, Host, Key, Mask, Policy, Refused, RequestHead, StreamMask, Usage,
     environment, placeholder,
 };
+use koze_core::script::read;
 use koze_core::{Code, Error, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// For how many sandboxes usage is counted.
 const MAX_SANDBOXES: usize = 10_000;
@@ -57,7 +60,8 @@ enum Decided {
 #[derive(Debug, Default)]
 pub struct SandboxRequests {
     next: u32,
-    open: HashMap<u32, SandboxRequest>,
+    /// By number. There are few at the same time.
+    open: Vec<(u32, SandboxRequest)>,
     /// What sandboxes have used of their limits, by the IDs of their objects.
     usage: HashMap<String, Usage>,
 }
@@ -70,10 +74,10 @@ impl SandboxRequests {
     /// If the policy is not one of `worker.mjs`.
     pub fn open(&mut self, policy: &str, sandbox: &str, values: &str) -> Result<u32> {
         let request = SandboxRequest::new(policy, sandbox, values)?;
-        while self.open.contains_key(&self.next) {
+        while self.open.iter().any(|(number, _)| *number == self.next) {
             self.next = self.next.wrapping_add(1);
         }
-        self.open.insert(self.next, request);
+        self.open.push((self.next, request));
         Ok(self.next)
     }
 
@@ -82,7 +86,8 @@ impl SandboxRequests {
     /// # Errors
     /// If no request has this number, because the module was restarted after a panic.
     pub fn get(&mut self, number: u32) -> Result<&mut SandboxRequest> {
-        self.open.get_mut(&number).ok_or_else(lost_error)
+        let found = self.open.iter_mut().find(|(open, _)| *open == number);
+        found.map(|(_, request)| request).ok_or_else(lost_error)
     }
 
     /// Decides about a request. `now` is the time in milliseconds.
@@ -113,7 +118,8 @@ impl SandboxRequests {
     }
 
     fn count(&mut self, number: u32, counted: Counted, now: f64) -> Result<Option<Refused>> {
-        let SandboxRequest { sandbox, host, policy, .. } = self.open.get(&number).ok_or_else(lost_error)?;
+        let (_, request) = self.open.iter().find(|(open, _)| *open == number).ok_or_else(lost_error)?;
+        let SandboxRequest { sandbox, host, policy, .. } = request;
         let Some(host) = host.as_ref().filter(|_| policy.has_limits()) else { return Ok(None) };
         // The isolate has no room for all sandboxes there ever were.
         if self.usage.len() >= MAX_SANDBOXES && !self.usage.contains_key(sandbox) {
@@ -132,7 +138,7 @@ impl SandboxRequests {
 
     /// Ends a request.
     pub fn close(&mut self, number: u32) {
-        self.open.remove(&number);
+        self.open.retain(|(open, _)| *open != number);
     }
 }
 
@@ -163,13 +169,13 @@ pub struct SandboxRequest {
 impl SandboxRequest {
     fn new(policy: &str, sandbox: &str, values: &str) -> Result<Self> {
         let declared: DeclaredPolicy = parse("a policy", policy)?;
-        let mut values: BTreeMap<String, String> = parse("values", values)?;
+        let values: Map<String, Value> = parse("values", values)?;
         let key = |Credential { name, .. }: &Credential| Key {
             name: name.clone(),
             worker_secret: name.clone(),
             // Nobody outside of the sandbox replaces it, so it need not be a secret.
             placeholder: placeholder(&[], sandbox, name),
-            value: values.remove(name),
+            value: values.get(name).and_then(Value::as_str).map(str::to_owned),
         };
         let keys = declared.credentials.iter().map(key).collect();
         let mask = Mask::default();
@@ -185,8 +191,9 @@ impl SandboxRequest {
 
     /// Returns the environment variables of the sandbox's programs, as an object.
     pub fn environment(&self) -> String {
-        let all: BTreeMap<_, _> = environment(&self.policy, &self.keys).into_iter().collect();
-        to_json(&all)
+        let all = environment(&self.policy, &self.keys);
+        let all: Map<String, Value> = all.into_iter().map(|(name, value)| (name, value.into())).collect();
+        Value::from(all).to_string()
     }
 
     fn judge(&mut self, head: Head) -> std::result::Result<Decided, Refused> {
@@ -247,13 +254,10 @@ impl SandboxRequest {
     }
 }
 
-fn parse<'a, T: Deserialize<'a>>(what: &str, json: &'a str) -> Result<T> {
+fn parse<T: DeserializeOwned>(what: &str, json: &str) -> Result<T> {
     // The error of serde could quote a value.
-    serde_json::from_str(json).map_err(|error| {
-        let text = format!(
-            "this is not {what} as `worker.mjs` passes it, at column {}: run `koze build`",
-            error.column()
-        );
+    read(json.as_bytes()).map_err(|_| {
+        let text = format!("this is not {what} as `worker.mjs` passes it: run `koze build`");
         Error::new(Code::Internal, text)
     })
 }
@@ -373,7 +377,7 @@ mod tests {
         let error = SandboxRequest::new("{}", "1", VALUES).unwrap_err();
         assert!(error.message.contains("not a policy"), "{error}");
         let policy = r#"{"internet":true,"allowed_hosts":[],"denied_hosts":[],"credentials":[]}"#;
-        let error = SandboxRequest::new(policy, "1", r#"{"A":["secret-value"]}"#).unwrap_err();
+        let error = SandboxRequest::new(policy, "1", r#"["secret-value"]"#).unwrap_err();
         assert!(!error.message.contains("secret-value"), "{error}");
     }
 }

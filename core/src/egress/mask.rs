@@ -50,10 +50,12 @@ impl Mask {
             of_value.extend(
                 user.map(|user| STANDARD.encode(format!("{user}:{value}")).trim_end_matches('=').to_owned()),
             );
-            forms.extend(of_value.into_iter().map(String::into_bytes));
+            for form in of_value.into_iter().map(String::into_bytes) {
+                if !forms.contains(&form) {
+                    forms.push(form);
+                }
+            }
         }
-        forms.sort();
-        forms.dedup();
         Mask { forms }
     }
 
