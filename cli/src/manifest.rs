@@ -22,7 +22,7 @@ use crate::write::input;
 const KEYS: &[&str] = &["environments", "journal", "local", "registry", "sandbox-sdk", "script"];
 
 /// The keys of `package.metadata.koze.journal`.
-const JOURNAL_KEYS: &[&str] = &["enabled", "inputs"];
+const JOURNAL_KEYS: &[&str] = &["enabled", "inputs", "results"];
 
 /// The keys of `package.metadata.koze.local`.
 const LOCAL_KEYS: &[&str] = &["image"];
@@ -137,6 +137,7 @@ fn parse_journal(value: &Item, wrong: &mut Vec<Wrong>) -> JournalSettings {
         match key {
             "enabled" => settings.enabled = parse_bool("journal", key, value, wrong),
             "inputs" => settings.inputs = parse_bool("journal", key, value, wrong),
+            "results" => settings.results = parse_bool("journal", key, value, wrong),
             _ => wrong.push((unknown_key("journal", key, JOURNAL_KEYS), value.span())),
         }
     }

@@ -37,6 +37,8 @@ export interface Call {
   outcome: string;
   exit_code?: number;
   duration_ms: number;
+  result?: unknown;
+  result_cut?: boolean;
   result_bytes: number;
   lost?: number;
 }

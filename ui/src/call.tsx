@@ -54,12 +54,10 @@ export function CallDetails({ call, onClose }: { call: Call; onClose: () => void
       </dl>
       {call.lost !== undefined && <p class="note">{count(call.lost, "call")} before this one could not be recorded.</p>}
       <h3>Input</h3>
-      <Input call={call} />
+      <Recorded value={call.input} isCut={call.input_cut} size={call.input_bytes} />
       {"why" in again && <p class="note">This call cannot be copied: {again.why}.</p>}
       <h3>Result</h3>
-      <p class="note">
-        {bytes(call.result_bytes)} of text. The journal does not record the results of calls, only how they ended.
-      </p>
+      <Recorded value={call.result} isCut={call.result_cut} size={call.result_bytes} />
       <Reached call={call} />
     </article>
   );
@@ -74,36 +72,33 @@ function Fact({ name, children }: { name: string; children: preact.ComponentChil
   );
 }
 
-/** The fields that are programs or texts are shown as such, and the others as JSON. */
-function Input({ call }: { call: Call }) {
-  const { input } = call;
-  if (input === undefined || input === null) {
-    return <p class="note">Not recorded ({bytes(call.input_bytes)}).</p>;
-  }
-  const truncated = call.input_cut && <p class="note">Truncated: the whole input had {bytes(call.input_bytes)}.</p>;
-  if (typeof input !== "object" || Array.isArray(input)) {
+/** The input or the result of a call. The fields that are programs or texts are shown as such, and the others as JSON. */
+function Recorded({ value, isCut, size }: { value: unknown; isCut: boolean | undefined; size: number }) {
+  if (value === undefined || value === null) return <p class="note">Not recorded ({bytes(size)}).</p>;
+  const truncated = isCut && <p class="note">Truncated: the whole had {bytes(size)}.</p>;
+  if (typeof value !== "object" || Array.isArray(value)) {
     return (
       <>
-        <pre class="code">{visible(typeof input === "string" ? input : JSON.stringify(input, null, 2))}</pre>
+        <pre class="code">{visible(typeof value === "string" ? value : JSON.stringify(value, null, 2))}</pre>
         {truncated}
       </>
     );
   }
-  const fields = Object.entries(input);
+  const fields = Object.entries(value);
   if (fields.length === 0) return <p class="note">Empty.</p>;
-  const isText = ([, value]: [string, unknown]) => typeof value === "string" && (value.includes("\n") || value.length > 40);
-  const isProgram = ([name, value]: [string, unknown]) => typeof value === "string" && ["command", "script", "code"].includes(name);
+  const isText = ([, field]: [string, unknown]) => typeof field === "string" && (field.includes("\n") || field.length > 40);
+  const isProgram = ([name, field]: [string, unknown]) => typeof field === "string" && ["command", "script", "code"].includes(name);
   const texts = fields.filter((field) => isText(field) || isProgram(field));
   const rest = fields.filter((field) => !texts.includes(field));
   return (
     <>
-      {rest.map(([name, value]) => (
-        <Json key={name} name={name} value={value} />
+      {rest.map(([name, field]) => (
+        <Json key={name} name={name} value={field} />
       ))}
-      {texts.map(([name, value]) => (
+      {texts.map(([name, field]) => (
         <figure key={name} class="text-field">
           <figcaption>{visibleLine(name)}</figcaption>
-          <pre class="code">{visible(String(value))}</pre>
+          <pre class="code">{visible(String(field))}</pre>
         </figure>
       ))}
       {truncated}

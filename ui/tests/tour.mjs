@@ -43,6 +43,8 @@ await withPage({}, async (page) => {
   await page.keyboard.press("ArrowDown");
   const details = page.getByRole("article");
   await details.getByText("exit 3").first().waitFor();
+  await details.getByRole("heading", { name: "Result" }).waitFor();
+  await details.getByText("exit_code").waitFor();
   await checkAccessibility(page, "a call");
   await details.getByRole("button", { name: "Copy as koze call" }).click();
   await details.getByText("Copied").waitFor();

@@ -98,8 +98,8 @@ fn script_egress(egress: &Egress) -> String {
 }
 
 /// Returns the expression for what the journal of tool calls records.
-fn journal_settings(JournalSettings { enabled, inputs }: JournalSettings) -> String {
-    format!("::koze::journal::JournalSettings {{ enabled: {enabled}, inputs: {inputs} }}")
+fn journal_settings(JournalSettings { enabled, inputs, results }: JournalSettings) -> String {
+    format!("::koze::journal::JournalSettings {{ enabled: {enabled}, inputs: {inputs}, results: {results} }}")
 }
 
 /// Fills in a profile. `several` says whether its class has other images, too.

@@ -2,14 +2,10 @@
 
 use serde_json::Value;
 
-use super::MAX_INPUT;
+use super::mask::mask_value;
+use super::{CUT, MAX_INPUT};
 use crate::script::Secrets;
 use crate::tool::Input;
-#[cfg(feature = "script")]
-use crate::tool::mask::Mask;
-
-/// The end of a truncated text.
-const CUT: char = '…';
 
 /// The text of an input, or its beginning. It may contain secrets.
 #[derive(Debug)]
@@ -52,34 +48,6 @@ impl Text {
         }
         // The text is what the client has sent: a value may have rounded its numbers.
         (Input::read(text.as_bytes()).unwrap_or_else(|_| value.into()), false)
-    }
-}
-
-#[cfg(feature = "script")]
-fn mask_value(secrets: &Secrets, value: Value) -> Value {
-    Mask::new(secrets).mask_value(value)
-}
-
-/// Masks the values in texts. Without scripts, the only secrets are those that attributes declare.
-#[cfg(not(feature = "script"))]
-fn mask_value(secrets: &Secrets, value: Value) -> Value {
-    match value {
-        Value::String(mut text) => {
-            for (name, secret) in secrets.iter() {
-                if text.contains(secret) {
-                    text = text.replace(secret, &format!("[secret {name}]"));
-                }
-            }
-            Value::String(text)
-        }
-        Value::Array(items) => items.into_iter().map(|item| mask_value(secrets, item)).collect(),
-        Value::Object(mut fields) => {
-            for field in fields.values_mut() {
-                *field = mask_value(secrets, field.take());
-            }
-            Value::Object(fields)
-        }
-        value => value,
     }
 }
 

@@ -6,16 +6,21 @@
 //! | module | job |
 //! |---|---|
 //! | `recording` | follows a call until it ends |
-//! | `input` | truncates inputs, and masks secrets in them |
+//! | `input` | truncates inputs |
+//! | `result` | truncates results |
+//! | `mask` | masks secrets in both |
 //! | `page` | a page of the journal, as the HTTP routes return it |
 
 mod input;
+mod mask;
 mod page;
 mod recording;
+mod result;
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use self::page::{Page, PageRequest};
 pub(crate) use self::recording::{Recording, UsedSandboxes};
@@ -24,6 +29,10 @@ use crate::tool::Input;
 
 /// The longest input that is recorded, in characters.
 pub const MAX_INPUT: usize = 2000;
+/// The longest result that is recorded, in characters of its texts.
+pub const MAX_RESULT: usize = 4000;
+/// The end of a truncated text.
+const CUT: char = '…';
 /// The longest name of a tool or client that is recorded, in characters.
 const MAX_NAME: usize = 100;
 
@@ -34,11 +43,13 @@ pub struct JournalSettings {
     pub enabled: bool,
     /// Whether their inputs are recorded, too.
     pub inputs: bool,
+    /// Whether their results are recorded, too.
+    pub results: bool,
 }
 
 impl Default for JournalSettings {
     fn default() -> Self {
-        JournalSettings { enabled: true, inputs: true }
+        JournalSettings { enabled: true, inputs: true, results: true }
     }
 }
 
@@ -90,7 +101,13 @@ pub struct CallRecord {
     pub exit_code: Option<i64>,
     /// How long the call took, in milliseconds.
     pub duration_ms: u64,
-    /// The size of the result's texts in bytes.
+    /// The result, with secrets masked. Its texts and lists may be truncated. `None` if results are not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// Whether the result was truncated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub result_cut: bool,
+    /// The size of the whole result's texts in bytes.
     pub result_bytes: u64,
     /// How many calls before this one were not recorded, because the journal could not keep up.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -109,26 +126,31 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A call that ended, whose input may contain secrets. It must not be stored before it is masked.
+/// A call that ended, whose input and result may contain secrets. It must not be stored before it is masked.
 #[derive(Debug)]
 pub struct UnmaskedCall {
     record: CallRecord,
     input: Option<input::Text>,
+    result: Option<Value>,
     /// The secrets that sandbox attributes declare.
     declared: Vec<(String, String)>,
 }
 
 impl UnmaskedCall {
-    /// Masks secrets in the input: `secrets`, and those that sandbox attributes declare. The input is left out if `secrets` is
-    /// `None`, because they could not be read.
+    /// Masks secrets in the input and the result: `secrets`, and those that sandbox attributes declare. Both are left out if `secrets`
+    /// is `None`, because they could not be read.
     pub fn mask(self, secrets: Option<&Secrets>) -> CallRecord {
-        let UnmaskedCall { mut record, input, declared } = self;
-        let (Some(input), Some(secrets)) = (input, secrets) else { return record };
-        record.input_cut = input.is_cut();
+        let UnmaskedCall { mut record, input, result, declared } = self;
+        let Some(secrets) = secrets else { return record };
         let known = secrets.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let (input, masked) = input.mask(&known.chain(declared).collect());
-        record.input = Some(input);
-        record.input_masked = masked;
+        let secrets = known.chain(declared).collect();
+        if let Some(input) = input {
+            record.input_cut = input.is_cut();
+            let (input, masked) = input.mask(&secrets);
+            record.input = Some(input);
+            record.input_masked = masked;
+        }
+        record.result = result.map(|result| mask::mask_value(&secrets, result));
         record
     }
 }
@@ -136,7 +158,7 @@ impl UnmaskedCall {
 impl From<CallRecord> for UnmaskedCall {
     /// A record that needs no masking.
     fn from(record: CallRecord) -> Self {
-        UnmaskedCall { record, input: None, declared: Vec::new() }
+        UnmaskedCall { record, input: None, result: None, declared: Vec::new() }
     }
 }
 

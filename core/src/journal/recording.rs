@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::input::Text;
-use super::{CANCELED, CallRecord, FAILED, OK, UnmaskedCall, truncate_name};
+use super::{CANCELED, CallRecord, FAILED, OK, UnmaskedCall, result, truncate_name};
 use crate::error::Result;
 use crate::id::SandboxName;
 use crate::provider::Provider;
@@ -38,6 +38,8 @@ pub(crate) struct Recording<P: Provider> {
     session: Session<P>,
     used: UsedSandboxes,
     start: Start,
+    /// Whether the result is recorded.
+    has_result: bool,
     call: Option<UnmaskedCall>,
 }
 
@@ -68,14 +70,17 @@ impl<P: Provider> Recording<P> {
             outcome: CANCELED.into(),
             exit_code: None,
             duration_ms: 0,
+            result: None,
+            result_cut: false,
             result_bytes: 0,
             lost: 0,
         };
         let input = settings.inputs.then(|| Text::copy(input));
         let declared = session.profiles().declared_secrets();
-        let call = UnmaskedCall { record, input, declared };
+        let call = UnmaskedCall { record, input, result: None, declared };
         let used = UsedSandboxes::default();
-        Some(Recording { session: session.clone(), used, start: Start::now(), call: Some(call) })
+        let (session, start, has_result) = (session.clone(), Start::now(), settings.results);
+        Some(Recording { session, used, start, has_result, call: Some(call) })
     }
 
     /// Returns the session for the call, which notes the sandboxes that are used.
@@ -87,6 +92,11 @@ impl<P: Provider> Recording<P> {
     pub(crate) fn end(mut self, outcome: &Result<Reply>) {
         let Some(call) = &mut self.call else { return };
         let record = &mut call.record;
+        if self.has_result {
+            let (result, is_cut) = result::copy(outcome);
+            record.result_cut = is_cut;
+            call.result = Some(result);
+        }
         match outcome {
             Ok(Reply { content, is_error }) => {
                 record.outcome = if *is_error { FAILED } else { OK }.into();
@@ -201,43 +211,55 @@ mod tests {
                 json!({
                     "id": 1, "session": "one", "client": "a client", "family": "agent", "tool": "write_file",
                     "sandboxes": ["default"], "input": { "path": "f", "content": "[secret API_KEY]" },
-                    "input_masked": true, "input_bytes": 40, "outcome": "ok", "result_bytes": 14,
+                    "input_masked": true, "input_bytes": 40, "outcome": "ok", "result": { "ok": true, "size": 15 },
+                    "result_bytes": 14,
                 }),
                 json!({
                     "id": 2, "session": "one", "family": "agent", "tool": "read_file", "sandboxes": ["other"],
                     "input": { "path": "f", "sandbox": "other" }, "input_bytes": 30, "outcome": "not_found",
-                    "result_bytes": recorded[1]["result_bytes"],
+                    "result": recorded[1]["result"], "result_bytes": recorded[1]["result_bytes"],
                 }),
                 json!({
                     "id": 3, "session": "one", "tool": "no_tool", "input": {}, "input_bytes": 2,
-                    "outcome": "unknown_tool", "result_bytes": recorded[2]["result_bytes"],
+                    "outcome": "unknown_tool", "result": recorded[2]["result"], "result_bytes": recorded[2]["result_bytes"],
                 }),
                 json!({
                     "id": 4, "session": "one", "family": "thread", "tool": "bash", "sandboxes": ["default"],
                     "input": { "description": "d", "command": "ls" }, "input_bytes": 34, "outcome": "failed",
-                    "result_bytes": recorded[3]["result_bytes"],
+                    "result": recorded[3]["result"], "result_bytes": recorded[3]["result_bytes"],
                 }),
                 json!({
                     "id": 5, "session": "one", "family": "workspace", "tool": "workspace__a__ls",
                     "sandboxes": recorded[4]["sandboxes"], "input": {}, "input_bytes": 2, "outcome": "ok",
-                    "result_bytes": recorded[4]["result_bytes"],
+                    "result": recorded[4]["result"], "result_bytes": recorded[4]["result_bytes"],
                 }),
             ]
         );
         assert!(recorded[4]["sandboxes"][0].is_string(), "{}", recorded[4]);
+        assert!(recorded[1]["result"].as_str().unwrap().contains("`other`"), "{}", recorded[1]);
         let serialized = serde_json::to_string(&memory.calls()[0]).unwrap();
         let read: CallRecord = serde_json::from_str(&serialized).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), serialized);
     }
 
     #[test]
+    fn secrets_in_results_are_masked() {
+        let (memory, session) = session(JournalSettings::default());
+        call(&session, "agent", "write_file", json!({ "path": "f", "content": "a declared-secret" }));
+        assert!(!call(&session, "agent", "read_file", json!({ "path": "f" })).is_error);
+        let record = serde_json::to_string(&memory.calls()[1]).unwrap();
+        assert!(record.contains("a [secret API_KEY]") && !record.contains("declared-secret"), "{record}");
+    }
+
+    #[test]
     fn settings_and_hosts_leave_calls_out() {
-        let (memory, without) = session(JournalSettings { enabled: true, inputs: false });
+        let (memory, without) = session(JournalSettings { enabled: true, inputs: false, results: false });
         call(&without, "agent", "sandbox_list", json!({}));
-        assert!(memory.calls()[0].input.is_none() && memory.calls()[0].input_bytes == 2);
+        let record = &memory.calls()[0];
+        assert!(record.input.is_none() && record.result.is_none() && record.input_bytes == 2);
         call(&without.without_journal(), "agent", "sandbox_list", json!({}));
         assert_eq!(memory.calls().len(), 1);
-        let (memory, off) = session(JournalSettings { enabled: false, inputs: true });
+        let (memory, off) = session(JournalSettings { enabled: false, ..JournalSettings::default() });
         call(&off, "agent", "sandbox_list", json!({}));
         assert!(memory.calls().is_empty());
     }

@@ -171,14 +171,15 @@ fn a_call_is_shown_whole() {
     tool      shell
     sandbox   default
     outcome   ok (0)
-    result    29 bytes
     input     {"command":"echo one"}
+    result    {"stdout":"one\n","stderr":"","exit_code":0}
 
     To repeat it:
     koze call -- shell '{"command":"echo one"}'
     "#);
     let shown: Value =
         serde_json::from_str(&host.koze(&["log", "show", "1", "--json"]).stdout).expect("JSON");
+    assert_eq!(shown["result"], json!({ "stdout": "one\n", "stderr": "", "exit_code": 0 }));
     assert_eq!(shown["command"], r#"koze call -- shell '{"command":"echo one"}'"#);
     assert_eq!((&shown["id"], &shown["egress"]), (&json!(1), &json!([])));
 }
@@ -277,17 +278,20 @@ fn a_client_of_mcp_is_named() {
 }
 
 #[test]
-fn keys_turn_the_journal_and_its_inputs_off() {
+fn keys_turn_the_journal_and_its_texts_off() {
     let host = sandboxes();
     let manifest = host.read("Cargo.toml");
     set_manifest(&host, "[package.metadata.koze.journal]\nenabled = false\n");
     host.shell("echo off");
-    host.write("Cargo.toml", format!("{manifest}\n[package.metadata.koze.journal]\ninputs = false\n"));
+    host.write(
+        "Cargo.toml",
+        format!("{manifest}\n[package.metadata.koze.journal]\ninputs = false\nresults = false\n"),
+    );
     host.shell("echo without-input");
     let calls = wait_for_calls(&host, 1);
     assert_eq!((calls[0].get("input"), &calls[0]["input_bytes"]), (None, &json!(32)));
     let shown = show(&host, &calls[0]["id"]).stdout;
-    assert!(shown.contains("input     not recorded (32 bytes)\n"), "{shown}");
+    assert!(shown.contains("input     not recorded (32 bytes)\nresult    not recorded ("), "{shown}");
     assert!(shown.ends_with("The call cannot be repeated: its input was not recorded\n"), "{shown}");
     let state = host.path(host.state().expect("a state directory"));
     for file in ["journal.sqlite", "journal.sqlite-wal"] {
@@ -330,7 +334,7 @@ fn wrong_keys_are_errors() {
 
     2 errors; nothing was written
     1
-    error[K034]: `package.metadata.koze.journal` has no key `x`: it has `enabled` and `inputs`
+    error[K034]: `package.metadata.koze.journal` has no key `x`: it has `enabled`, `inputs` and `results`
      --> Cargo.toml:9:5
       |
     9 | x = 1

@@ -71,7 +71,6 @@ fn in_words(call: &CallRecord, egress: &[Reached], command: Repeat) -> String {
     field("sandbox", &sandboxes(call));
     field("outcome", &outcome(call));
     field("duration", &format!("{} ms", call.duration_ms));
-    field("result", &format!("{} bytes", call.result_bytes));
     for entry in egress {
         let decision = if entry.allowed { "reached" } else { "refused" };
         field("egress", &format!("{decision} {}:{} ({})", entry.host, entry.port, entry.rule));
@@ -83,6 +82,14 @@ fn in_words(call: &CallRecord, egress: &[Reached], command: Repeat) -> String {
     field("input", &input);
     if call.input_cut {
         field("", &format!("truncated: the whole input had {} bytes", call.input_bytes));
+    }
+    let result = match &call.result {
+        Some(result) => escape_hidden(&result.to_string()),
+        None => format!("not recorded ({} bytes)", call.result_bytes),
+    };
+    field("result", &result);
+    if call.result_cut {
+        field("", &format!("truncated: the texts of the whole result had {} bytes", call.result_bytes));
     }
     match command {
         Ok(command) => format!("{text}\nTo repeat it:\n{command}\n"),

@@ -1,0 +1,111 @@
+//! The result of a recorded call: truncated.
+
+use serde_json::{Map, Value};
+
+use super::{CUT, MAX_RESULT};
+use crate::error::Result;
+use crate::tool::{Content, Reply};
+
+/// Copies the beginning of a result, or the message of an error. Returns whether something was left out.
+pub(super) fn copy(outcome: &Result<Reply>) -> (Value, bool) {
+    let mut copy = Copy { left: MAX_RESULT, is_cut: false };
+    let value = match outcome {
+        Err(error) => copy.text(&error.message).into(),
+        Ok(reply) => match &reply.content {
+            Content::Text(text) => copy.text(text).into(),
+            Content::Json(value) | Content::Picture(value) | Content::Outputs(value) => copy.value(value),
+        },
+    };
+    (value, copy.is_cut)
+}
+
+/// Copies values until their texts have a number of characters.
+struct Copy {
+    left: usize,
+    is_cut: bool,
+}
+
+impl Copy {
+    fn value(&mut self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.text(text).into(),
+            Value::Array(items) => {
+                let mut copied = Vec::new();
+                for item in items {
+                    if !self.has_room() {
+                        break;
+                    }
+                    copied.push(self.value(item));
+                }
+                copied.into()
+            }
+            Value::Object(fields) => {
+                let mut copied = Map::new();
+                for (key, field) in fields {
+                    if !self.has_room() {
+                        break;
+                    }
+                    self.left = self.left.saturating_sub(key.len());
+                    copied.insert(key.clone(), self.value(field));
+                }
+                copied.into()
+            }
+            other => {
+                self.left = self.left.saturating_sub(1);
+                other.clone()
+            }
+        }
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.is_cut |= self.left == 0;
+        self.left > 0
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        let Some((end, _)) = text.char_indices().nth(self.left) else {
+            self.left -= text.chars().count();
+            return text.to_owned();
+        };
+        (self.left, self.is_cut) = (0, true);
+        // A mask recognizes the beginning of a secret before this character.
+        format!("{}{CUT}", &text[..end])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::error::{Code, Error};
+
+    fn copied(content: Content) -> (Value, bool) {
+        copy(&Ok(Reply { content, is_error: false }))
+    }
+
+    #[test]
+    fn a_short_result_stays_as_it_is() {
+        let value = json!({ "stdout": "a\n", "exit_code": 0, "list": [1, null, { "b": true }] });
+        assert_eq!(copied(Content::Json(value.clone())), (value, false));
+        assert_eq!(copied(Content::Text("a".into())), (json!("a"), false));
+        let error = copy(&Err(Error::new(Code::NotFound, "there is no file")));
+        assert_eq!(error, (json!("there is no file"), false));
+        let exact = "ü".repeat(MAX_RESULT);
+        assert_eq!(copied(Content::Text(exact.clone())), (json!(exact), false));
+    }
+
+    #[test]
+    fn a_long_result_is_truncated_and_stays_json() {
+        let text = |length: usize| "ü".repeat(length);
+        assert_eq!(
+            copied(Content::Text(text(MAX_RESULT + 1))),
+            (json!(format!("{}…", text(MAX_RESULT))), true)
+        );
+        let value = json!({ "stdout": text(MAX_RESULT), "stderr": "b", "exit_code": 0 });
+        let expected = json!({ "stdout": format!("{}…", text(MAX_RESULT - "stdout".len())) });
+        assert_eq!(copied(Content::Json(value)), (expected, true));
+        let (list, is_cut) = copied(Content::Json(json!(vec![1; MAX_RESULT + 1])));
+        assert_eq!((list.as_array().unwrap().len(), is_cut), (MAX_RESULT, true));
+    }
+}
