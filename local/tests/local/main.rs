@@ -61,6 +61,47 @@ fn read_arguments() -> Arguments {
     arguments
 }
 
+/// Returns the tests of all modules. The unprivileged run leaves out those that are not about users.
+fn all_tests(plain: bool) -> Vec<Test> {
+    let once: &[Test] = if plain { &[] } else { egress::programs::TESTS };
+    [
+        commands::TESTS,
+        files::TESTS,
+        guest::TESTS,
+        program::TESTS,
+        machine::TESTS,
+        sight::TESTS,
+        limits::TESTS,
+        control_groups::TESTS,
+        visible_limits::TESTS,
+        descriptors::TESTS,
+        images::TESTS,
+        layers::TESTS,
+        life::TESTS,
+        owners::TESTS,
+        egress::credentials::TESTS,
+        egress::limits::TESTS,
+        once,
+        egress::policy::TESTS,
+        egress::proxy::TESTS,
+        egress::tunnel::TESTS,
+        preview::TESTS,
+        processes::TESTS,
+        tools::TESTS,
+        streaming::TESTS,
+        code::TESTS,
+        api::TESTS,
+        agent::TESTS,
+        transfer::TESTS,
+        scripts::TESTS,
+        statements::TESTS,
+        fetch::TESTS,
+        browser::TESTS,
+        escapes::TESTS,
+    ]
+    .concat()
+}
+
 fn main() -> ExitCode {
     koze_local::init();
     if std::env::var_os(agent::EXAMPLE).is_some() {
@@ -116,44 +157,9 @@ fn main() -> ExitCode {
     }
     let plain = std::env::var_os(PLAIN).is_some();
     let arguments = read_arguments();
-    let all = [
-        commands::TESTS,
-        files::TESTS,
-        guest::TESTS,
-        program::TESTS,
-        machine::TESTS,
-        sight::TESTS,
-        limits::TESTS,
-        control_groups::TESTS,
-        visible_limits::TESTS,
-        descriptors::TESTS,
-        images::TESTS,
-        layers::TESTS,
-        life::TESTS,
-        owners::TESTS,
-        egress::credentials::TESTS,
-        egress::limits::TESTS,
-        egress::policy::TESTS,
-        egress::proxy::TESTS,
-        egress::tunnel::TESTS,
-        preview::TESTS,
-        processes::TESTS,
-        tools::TESTS,
-        streaming::TESTS,
-        code::TESTS,
-        api::TESTS,
-        agent::TESTS,
-        transfer::TESTS,
-        scripts::TESTS,
-        statements::TESTS,
-        fetch::TESTS,
-        browser::TESTS,
-        escapes::TESTS,
-    ]
-    .concat();
     let kind = if plain { "plain user" } else { "this user" };
     let is_left_out = browser::left_out(plain);
-    let tests = all
+    let tests = all_tests(plain)
         .into_iter()
         .map(|(name, run)| Trial::test(name, run).with_kind(kind).with_ignored_flag(is_left_out(name)));
     let trials = tests.chain(escapes::trials(kind)).chain(groups::trials(kind)).collect();
