@@ -5,6 +5,7 @@
 mod curl;
 mod git;
 mod node;
+mod python;
 mod registries;
 mod server;
 
@@ -29,6 +30,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("programs_git", git::clones_and_pushes),
     ("programs_node_openai", node::talks_to_a_model),
     ("programs_npm", registries::npm_installs),
+    ("programs_python_aws", python::stores_objects),
+    ("programs_python_openai", python::talks_to_a_model),
     ("programs_pip", registries::pip_installs),
 ];
 
