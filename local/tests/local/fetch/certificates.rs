@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
@@ -74,7 +74,10 @@ impl Authority {
                     }
                     answer(&String::from_utf8_lossy(&head), &mut stream)?;
                     stream.conn.send_close_notify();
-                    stream.flush()
+                    stream.flush()?;
+                    // Closed with unread data, TCP would reset the connection, and the response could be lost.
+                    stream.sock.shutdown(Shutdown::Write)?;
+                    std::io::copy(&mut stream.sock, &mut std::io::sink())
                 });
             }
         });

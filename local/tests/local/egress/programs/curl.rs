@@ -20,7 +20,7 @@ fn answer(request: &Request) -> Reply {
             let part = Reply::new("text/plain", &CONTENT[2..=5]).with("content-range", "bytes 2-5/10");
             Reply { status: 206, ..part }
         }
-        ("/file", _) => Reply::new("text/plain", CONTENT).with("accept-ranges", "bytes"),
+        ("/file", _) => Reply::new("text/plain", CONTENT).with("content-length", "10"),
         _ => Reply::new("text/plain", request.body.len().to_string()),
     }
 }
@@ -29,9 +29,15 @@ pub(super) fn transfers() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let mut scene = Scene::new();
         scene.serve("api.example", answer).await;
+        let early = scene.authority.serve("early.example", |head, stream| {
+            assert!(head.contains(&format!("Bearer {VALUE}\r\n")), "{head}");
+            write!(stream, "HTTP/1.1 413 Too large\r\nContent-Length: 5\r\nConnection: close\r\n\r\nlarge")
+        });
+        scene.names.insert("early.example".to_owned(), early);
         scene.serve("other.example", |_| Reply::new("text/plain", "there")).await;
         let key = credential("API_KEY", "api.example", Placement::Bearer);
-        let stage = scene.open(&[key], &["other.example"]).await;
+        let early = credential("EARLY", "early.example", Placement::Bearer);
+        let stage = scene.open(&[key, early], &["other.example"]).await;
         let curl = |more: &str| format!("curl -sS --fail -H \"Authorization: Bearer $API_KEY\" {more}");
         assert_eq!(stage.run(&curl("https://api.example/file")).await, CONTENT);
         assert_eq!(stage.run(&curl("-r 2-5 https://api.example/file")).await, "2345");
@@ -56,6 +62,14 @@ pub(super) fn transfers() -> Result<(), libtest_mimic::Failed> {
         let form = curl("-F 'file=@big;filename=a' https://api.example/form");
         assert!(stage.run(&form).await.parse::<usize>().unwrap() > BIG);
         stage.received();
+
+        assert!(stage.run(&curl("-I https://api.example/file")).await.contains("content-length: 10"));
+        stage.received();
+        // A server may answer before it has read the body, and close the connection.
+        let early = "curl -sS -H \"Authorization: Bearer $EARLY\" -w ' %{http_code}' -H 'Expect:'";
+        for _ in 0..5 {
+            assert_eq!(stage.run(&format!("{early} -T big https://early.example/put")).await, "large 413");
+        }
 
         // The value goes to the declared host alone. The other one is a tunnel, and its authority is unknown here. curl drops the header by itself, unless it is told to keep it.
         assert_eq!(stage.run(&curl("-k -L https://api.example/away")).await, "there");

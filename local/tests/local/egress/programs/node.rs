@@ -56,6 +56,13 @@ for await (const part of stream) text += part.choices[0]?.delta?.content ?? '';
 console.log(text);
 ";
 
+/// The client of a program for a Node that does not read `HTTPS_PROXY`, as the SDK's documentation has it.
+const CLIENT_WITH_PROXY: &str = r"
+import { fetch, ProxyAgent } from 'undici';
+const dispatcher = new ProxyAgent(process.env.HTTPS_PROXY);
+const client = new OpenAI({ fetch, fetchOptions: { dispatcher } });
+";
+
 /// Answers as the service of `OpenAI`, with what the request asks for, and the value that it carries.
 /// Source: <https://platform.openai.com/docs/api-reference/chat>.
 pub(super) fn answer_chat(request: &Request) -> Reply {
@@ -96,14 +103,20 @@ pub(super) fn talks_to_a_model() -> Result<(), libtest_mimic::Failed> {
         node_program(&stage).await;
         stage.run("mkdir node_modules").await;
         stage.unpack(pack(&koze_tests::framework_modules(), "openai")).await;
-        stage.run("mv openai node_modules").await;
+        stage.unpack(pack(&koze_tests::node_modules(), "undici")).await;
+        stage.run("mv openai undici node_modules").await;
         stage.sandbox.write(at("/home/user/chat.mjs"), CHAT.into(), Write::Replace).await.unwrap();
         let stars = "*".repeat(VALUE.len());
         let expected = format!("Say it. Bearer {stars}\nStreamed: Say it. Bearer {stars}");
         let run = "OPENAI_BASE_URL=https://openai.example/v1 ./node chat.mjs";
         assert_eq!(stage.run(run).await, expected);
+        let with_proxy = CHAT.replace("\nconst client = new OpenAI();\n", CLIENT_WITH_PROXY);
+        assert_ne!(with_proxy, CHAT);
+        stage.sandbox.write(at("/home/user/proxy.mjs"), with_proxy.into(), Write::Replace).await.unwrap();
+        let older = format!("unset NODE_USE_ENV_PROXY; {}", run.replace("chat.mjs", "proxy.mjs"));
+        assert_eq!(stage.run(&older).await, expected);
         let requests = stage.received();
-        assert_eq!(requests.len(), 2);
+        assert_eq!(requests.len(), 4);
         assert!(requests.iter().all(|request| request.header("user-agent").starts_with("OpenAI/JS")));
 
         stage.secrets.set("OPENAI_API_KEY", "another-value-0123456789").unwrap();
