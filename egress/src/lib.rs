@@ -54,7 +54,7 @@ use koze_core::error::Result;
 use koze_core::provider::Profile;
 
 pub use self::authority::Authority;
-pub use self::inspection::{BUNDLE, Inspection, TRUST_STORES};
+pub use self::inspection::{BUNDLE, Inspection, TRUST_STORES, TRUST_VARIABLES};
 pub use self::metered::Metered;
 pub use self::reach::{Connected, LOOKUPS, OpenPreviews, Reach};
 pub use self::refusals::{Refusals, code_of_status};
