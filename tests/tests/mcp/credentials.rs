@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use fs_err as fs;
 use koze_tests::{Run, Sandboxes, run};
 use serde_json::json;
@@ -62,6 +63,23 @@ fn create_certificates(host: &Sandboxes) {
 fn unique_value() -> String {
     let now = SystemTime::UNIX_EPOCH.elapsed().expect("a time after 1970");
     format!("hostile/{:x}+{:x}", std::process::id(), now.as_nanos())
+}
+
+/// Returns the value in the encodings that koze masks and the server uses.
+fn encoded_forms(value: &str) -> Vec<String> {
+    let slashes = value.replace('+', "%2B");
+    let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let percent: String = value.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let base64 = BASE64_STANDARD.encode(value);
+    vec![
+        slashes.replace('/', "%2F"),
+        slashes,
+        base64.trim_end_matches('=').to_owned(),
+        hex.to_ascii_uppercase(),
+        hex,
+        percent.to_ascii_lowercase(),
+        percent,
+    ]
 }
 
 /// Returns the files below the project that contain a text, as `grep` finds them, without those of the server.
@@ -185,7 +203,10 @@ fn hostile_programs_find_no_value_of_a_credential() {
     }
     let with_value = files_with(&host, &value);
     assert!(with_value.len() == 1 && with_value[0].ends_with("/secrets.json"), "{with_value:?}");
-    assert_eq!(files_with(&host, &value[8..]), with_value, "in parts");
+    for form in encoded_forms(&value) {
+        assert_eq!(files_with(&host, &form), [""; 0], "{form}");
+        assert!(!shown.contains(&form), "{form} was shown");
+    }
 
     another_user_finds_nothing(&host, &value, &with_value[0]);
 }
@@ -197,7 +218,7 @@ fn another_user_finds_nothing(host: &Sandboxes, value: &str, secrets: &str) {
         return;
     }
     let search = format!(
-        "cat {secrets}; cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ; grep -raF --devices=skip -e koze_ -e hostile/ ."
+        "cat {secrets}; cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ; grep -raF --devices=skip -e koze_cred_ -e hostile/ state"
     );
     let by_root = on_this_machine(host, false, &search);
     assert!(by_root.contains(value), "the control");
