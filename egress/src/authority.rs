@@ -38,6 +38,7 @@ const MAX_CERTIFICATES: usize = 256;
 /// A certificate authority, and the TLS settings of the proxies that use it.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
+    root: Vec<u8>,
     /// The secret from which placeholders are derived.
     seed: [u8; 32],
     /// The key of all certificates for hosts.
@@ -65,9 +66,11 @@ impl Authority {
         let certificate =
             params.self_signed(&key).map_err(|error| failed("create its certificate", error))?;
         let bundle = state.join(BUNDLE);
-        write_bundle(&bundle, certificate.der()).map_err(|error| failed("write its certificate", error))?;
+        let root = certificate.der().to_vec();
+        write_bundle(&bundle, &root).map_err(|error| failed("write its certificate", error))?;
         Ok(Authority {
             issuer: Issuer::new(params, key),
+            root,
             seed,
             leaf: KeyPair::generate().map_err(|error| failed("create a key", error))?,
             certificates: Mutex::default(),
@@ -81,6 +84,11 @@ impl Authority {
         &self.bundle
     }
 
+    /// Returns its certificate, in DER.
+    pub fn root(&self) -> &[u8] {
+        &self.root
+    }
+
     /// Returns the TLS settings for connections to hosts.
     pub(crate) fn upstream(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.upstream)
@@ -92,7 +100,10 @@ impl Authority {
     }
 
     /// Returns the TLS settings of a server with this host.
-    pub(crate) fn server(&self, host: &str) -> Result<Arc<ServerConfig>> {
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] if no certificate can be signed for it.
+    pub fn server(&self, host: &str) -> Result<Arc<ServerConfig>> {
         let mut known = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = known.get(host) {
             return Ok(Arc::clone(config));

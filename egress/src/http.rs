@@ -18,6 +18,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
+use crate::linger::Linger;
+
 /// How long a client may take to send the head of a request, and how long it may wait before the next one.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 /// The maximum length of the head of a request or response, in bytes.
@@ -75,7 +77,7 @@ where
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_SIZE)
         .preserve_header_case(true)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Linger::new(stream)), service)
         .with_upgrades()
         .await;
     if served.is_ok() {

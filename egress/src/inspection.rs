@@ -31,7 +31,7 @@ pub const TRUST_STORES: [&str; 2] =
     ["etc/ssl/certs/ca-certificates.crt", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"];
 /// The variables that programs read the name of such a file from: OpenSSL, Go and Deno's and Rust's TLS; Node; Python's requests; pip; curl;
 /// git; Deno; Cargo; the AWS command line.
-const TRUST: [&str; 9] = [
+pub const TRUST_VARIABLES: [&str; 9] = [
     "SSL_CERT_FILE",
     "NODE_EXTRA_CA_CERTS",
     "REQUESTS_CA_BUNDLE",
@@ -77,7 +77,7 @@ impl Inspection {
     /// Returns the environment variables of programs: the placeholders, and which certificates to trust.
     pub fn environment(&self, policy: &Policy) -> Vec<(String, String)> {
         let mut all = environment(policy, &self.keys_with(|_| None));
-        all.extend(TRUST.map(|name| (name.to_owned(), format!("/{BUNDLE}"))));
+        all.extend(TRUST_VARIABLES.map(|name| (name.to_owned(), format!("/{BUNDLE}"))));
         all
     }
 

@@ -20,7 +20,7 @@
 //! | `preview` | previews: the listener, and how requests are forwarded |
 //! | `token` | random tokens, such as those of previews |
 //! | `accept` | accepts connections within a budget |
-//! | `http`, `tunnel`, `idle` | HTTP for both; tunnels; idle timeouts |
+//! | `http`, `tunnel`, `idle`, `linger` | HTTP for both; tunnels; idle timeouts; connections that end in the middle of an upload |
 
 #![cfg(unix)]
 
@@ -31,6 +31,7 @@ mod hello;
 pub mod http;
 mod idle;
 mod inspection;
+mod linger;
 mod listening;
 mod masked;
 mod metered;
@@ -53,7 +54,7 @@ use koze_core::error::Result;
 use koze_core::provider::Profile;
 
 pub use self::authority::Authority;
-pub use self::inspection::{BUNDLE, Inspection, TRUST_STORES};
+pub use self::inspection::{BUNDLE, Inspection, TRUST_STORES, TRUST_VARIABLES};
 pub use self::metered::Metered;
 pub use self::reach::{Connected, LOOKUPS, OpenPreviews, Reach};
 pub use self::refusals::{Refusals, code_of_status};

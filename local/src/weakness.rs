@@ -30,6 +30,8 @@ pub enum Weakness {
     Environment,
     /// Egress rules are compared only with the literal host of a request, at any port.
     Egress,
+    /// Programs have the values of credentials in place of their placeholders.
+    Credentials,
     /// A file or directory of the host is visible and writable under its own path.
     File(PathBuf),
     /// The first process runs the host's own program file.

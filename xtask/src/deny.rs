@@ -69,7 +69,7 @@ fn program(root: &Path) -> Result<PathBuf> {
     if let Some(found) = [&name, &installed].into_iter().find(|program| is_right(program)) {
         return Ok(found.clone());
     }
-    pip::install(root, REQUIREMENTS, DIR, MISSING)?;
+    pip::install(root, pip::PYTHON, REQUIREMENTS, DIR, MISSING)?;
     if !is_right(&installed) {
         return Err(format!("`{}` is not {VERSION}: {MISSING}", installed.display()).into());
     }

@@ -35,7 +35,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest, podman, Chromium, MinGW, wine); skip what is installed
+    /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest, podman, Chromium, MinGW, wine, SDKs in Python); skip what is installed
     Setup,
     /// Run `setup`, then the tests of the workspace
     Test {

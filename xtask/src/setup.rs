@@ -3,6 +3,7 @@
 pub(crate) mod debian;
 pub(crate) mod npm;
 pub(crate) mod pip;
+mod sdks;
 pub(crate) mod target;
 
 use std::path::Path;
@@ -16,7 +17,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     npm::install_ui(&root.join("ui"))?;
     target::install(target::WASM, false)?;
     target::install(target::GUEST, false)?;
-    debian::install()
+    debian::install()?;
+    // It needs the system's pip.
+    sdks::install(root)
 }
 
 /// Prints a line about a step.

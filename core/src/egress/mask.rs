@@ -9,12 +9,32 @@ use std::ops::Range;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use memchr::memmem;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::credential::{Key, Placement};
 use super::decide::RESERVED;
 use super::host::Host;
 use super::policy::Policy;
+
+/// What Python's `quote` encodes.
+const QUOTE: &AsciiSet = &RESERVED.remove(b'/');
+/// What JavaScript's `encodeURIComponent` encodes.
+const COMPONENT: &AsciiSet = &RESERVED.remove(b'!').remove(b'\'').remove(b'(').remove(b')').remove(b'*');
+/// What JavaScript's `encodeURI` encodes.
+const URI: &AsciiSet = &COMPONENT
+    .remove(b';')
+    .remove(b'/')
+    .remove(b'?')
+    .remove(b':')
+    .remove(b'@')
+    .remove(b'&')
+    .remove(b'=')
+    .remove(b'+')
+    .remove(b'$')
+    .remove(b',')
+    .remove(b'#');
+/// What forms encode. They write a space as `+`. Source: <https://url.spec.whatwg.org/#concept-urlencoded-serializer>.
+const FORM: &AsciiSet = &RESERVED.add(b'~').remove(b'*');
 
 /// The forms of the values to mask.
 #[derive(Clone, Default)]
@@ -29,24 +49,22 @@ impl std::fmt::Debug for Mask {
 }
 
 impl Mask {
-    /// Creates a mask of values, each with the user of `Basic`, if any: as they are, percent-encoded, in JSON, in base64 and in
-    /// hexadecimal.
+    /// Creates a mask of values, each with the user of `Basic`, if any: as they are, percent-encoded as common encoders do it, in JSON,
+    /// in base64 and in hexadecimal.
     pub fn new<'a>(values: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Self {
         let mut forms: Vec<Vec<u8>> = Vec::new();
         for (value, user) in values {
             let json = serde_json::Value::from(value).to_string();
-            let percent = utf8_percent_encode(value, NON_ALPHANUMERIC).to_string();
             let mut of_value = vec![
                 value.to_owned(),
                 json[1..json.len() - 1].to_owned(),
                 json[1..json.len() - 1].replace('/', "\\/"),
-                utf8_percent_encode(value, RESERVED).to_string(),
-                percent,
                 STANDARD.encode(value).trim_end_matches('=').to_owned(),
                 URL_SAFE_NO_PAD.encode(value),
                 to_hex(value.as_bytes()),
                 to_hex(value.as_bytes()).to_ascii_uppercase(),
             ];
+            of_value.extend(percent_encoded(value));
             of_value.extend(
                 user.map(|user| STANDARD.encode(format!("{user}:{value}")).trim_end_matches('=').to_owned()),
             );
@@ -115,6 +133,32 @@ impl Mask {
         };
         self.forms.iter().filter_map(longest).max().unwrap_or(0)
     }
+}
+
+/// Returns a value as encoders of URLs and forms write it. They differ in what they leave as it is, and in the case of digits.
+fn percent_encoded(value: &str) -> Vec<String> {
+    let sets = [NON_ALPHANUMERIC, RESERVED, QUOTE, COMPONENT, URI, FORM];
+    let mut all: Vec<String> = sets.iter().map(|set| utf8_percent_encode(value, set).to_string()).collect();
+    let with_plus: Vec<String> = all.iter().map(|text| text.replace("%20", "+")).collect();
+    all.extend(with_plus);
+    all.push(value.bytes().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "%{byte:02X}");
+        text
+    }));
+    let lower: Vec<String> = all.iter().map(|text| with_lowercase_digits(text)).collect();
+    all.extend(lower);
+    all
+}
+
+/// Returns a percent-encoded text with lowercase digits. Each `%` in it is followed by two of them.
+fn with_lowercase_digits(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut lower = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at(2);
+        lower.extend(["%", &digits.to_ascii_lowercase(), rest]);
+    }
+    lower
 }
 
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
@@ -216,6 +260,24 @@ mod tests {
             assert_eq!(left, 0, "{masked:?}");
         }
         assert_eq!(mask().mask(b"s3cr3t"), None);
+    }
+
+    /// The texts are those of the encoders themselves.
+    #[test]
+    fn percent_encoded_values_are_masked() {
+        let mask = Mask::new([("a b/c+d=e!~*\u{e4}", None)].into_iter());
+        for (encoder, text) in [
+            ("Python's quote", "a%20b/c%2Bd%3De%21~%2A%C3%A4"),
+            ("Python's quote without safe characters", "a%20b%2Fc%2Bd%3De%21~%2A%C3%A4"),
+            ("Python's quote_plus", "a+b%2Fc%2Bd%3De%21~%2A%C3%A4"),
+            ("JavaScript's encodeURIComponent", "a%20b%2Fc%2Bd%3De!~*%C3%A4"),
+            ("JavaScript's encodeURI", "a%20b/c+d=e!~*%C3%A4"),
+            ("JavaScript's URLSearchParams", "a+b%2Fc%2Bd%3De%21%7E*%C3%A4"),
+            ("every byte", "%61%20%62%2F%63%2B%64%3D%65%21%7E%2A%C3%A4"),
+            ("lowercase digits", "a%20b%2fc%2bd%3de%21~%2a%c3%a4"),
+        ] {
+            assert_eq!(mask.mask(text.as_bytes()), Some(vec![b'*'; text.len()]), "{encoder}");
+        }
     }
 
     #[test]

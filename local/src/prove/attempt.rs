@@ -33,8 +33,8 @@ pub(super) enum Control {
 /// Returns the protections that prevent an attempt.
 pub(super) fn control(name: &str) -> Option<Control> {
     use Weakness::{
-        Capabilities, Counters, Descriptors, Dumpable, Egress, Environment, Filter, Ipc, Limits, Network,
-        Proc, Processes, SharedUser, Sockets, Writable,
+        Capabilities, Counters, Credentials, Descriptors, Dumpable, Egress, Environment, Filter, Ipc, Limits,
+        Network, Proc, Processes, SharedUser, Sockets, Writable,
     };
     if let Some(input) = inputs::find(name) {
         return Some(Control::Weak(input.without));
@@ -64,6 +64,11 @@ pub(super) fn control(name: &str) -> Option<Control> {
         "leaked_descriptors" => Control::Weak(&[Descriptors]),
         "host_loopback" | "abstract_sockets" => Control::Weak(&[Network]),
         "another_host_in_a_tunnel" => Control::Weak(&[Egress]),
+        "credential_in_an_environment"
+        | "credential_in_memory"
+        | "credential_on_disk"
+        | "credential_at_another_host" => Control::Weak(&[Credentials]),
+        "credential_in_an_echo" => Control::Weak(&[Credentials, Egress]),
         "other_families"
         | "other_kinds_of_netlink"
         | "allocate_without_writing"

@@ -277,8 +277,8 @@ impl Prover {
         if !self.sandboxes.contains_key(&key) {
             let dir = self.dir.join(format!("state-{}", self.sandboxes.len()));
             // With the host's network, the proxy would listen on the host.
-            let server = (!weak.contains(&Weakness::Network)).then_some(self.scene.server.address);
-            let stage = Stage::new(dir, weak, server, self.images.clone())?;
+            let servers = (!weak.contains(&Weakness::Network)).then_some(&self.scene.servers);
+            let stage = Stage::new(dir, weak, servers, self.images.clone())?;
             let sandbox = stage.open("a").await?;
             attempt::put_probe(&sandbox).await?;
             self.sandboxes.insert(key.clone(), (stage, sandbox));

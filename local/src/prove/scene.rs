@@ -13,17 +13,19 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use rustix::termios::Winsize;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 use super::janitor;
-use super::probes::{DENIED_HOST, TERMINAL, Target};
-use super::stage::{Stage, at, open_to_all};
+use super::probes::{CREDENTIAL_HOST, DENIED_HOST, TERMINAL, Target};
+use super::stage::{Servers, Stage, at, open_to_all};
 use super::{Fault, is_root};
 use crate::LocalSandbox;
 use koze_core::sandbox::{Sandbox, Write};
+use koze_egress::{Authority, Internet, TRUST_VARIABLES};
 
 /// The host user of sandboxes if koze runs as root and all sandboxes share one.
 const UNPRIVILEGED: u32 = 100_000;
@@ -38,8 +40,9 @@ pub(super) struct Scene {
     _leaked: OwnedFd,
     _terminal: OwnedFd,
     _listening: (TcpListener, UnixListener, UnixListener),
-    /// A web server with two hosts.
-    pub(super) server: Server,
+    /// The servers that sandboxes reach by name.
+    pub(super) servers: Servers,
+    _serving: JoinSet<()>,
     pub(super) neighbour: LocalSandbox,
 }
 
@@ -98,6 +101,13 @@ impl Scene {
         janitor::note_memory(root, memory)?;
         let memory = Memory(memory);
 
+        // An authority of its own vouches for the host of the credential.
+        let upstream = root.join("upstream");
+        fs::create_dir(&upstream)?;
+        let authority = Authority::open(&upstream, &Internet::default())?;
+        let tls = TlsAcceptor::from(authority.server(CREDENTIAL_HOST)?);
+        let mut serving = JoinSet::new();
+
         let neighbour = stage.open("neighbour").await?;
         neighbour.write(at("/workspace/secret"), SECRET.into(), Write::Replace).await?;
         let target = Target {
@@ -110,6 +120,13 @@ impl Scene {
             memory: key,
             variable: variable(),
             terminal,
+            authority: HEXLOWER.encode(authority.root()),
+        };
+        let servers = Servers {
+            plain: serve_plain(&mut serving, &target).await?,
+            tls: serve_tls(&mut serving, tls).await?,
+            authority: authority.root().to_vec(),
+            value: target.value(),
         };
         Ok(Scene {
             target,
@@ -118,7 +135,8 @@ impl Scene {
             _leaked: leaked,
             _terminal: open_terminal,
             _listening: (tcp, in_directory, listening),
-            server: Server::start().await?,
+            servers,
+            _serving: serving,
             neighbour,
         })
     }
@@ -144,33 +162,47 @@ fn terminal() -> Result<(OwnedFd, PathBuf), Fault> {
     Ok((master, path))
 }
 
-/// A web server that gives the secret to requests for a host that is not allowed. It runs while this is held.
-pub(super) struct Server {
-    pub(super) address: SocketAddr,
-    _serving: JoinSet<()>,
+/// Serves two hosts. A request for the one that is not allowed, or with the value of the credential, gets the secret.
+async fn serve_plain(serving: &mut JoinSet<()>, target: &Target) -> std::io::Result<SocketAddr> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let value = target.value();
+    serving.spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let respond = respond(client, |head| {
+                let is_other = head.contains(&format!("\r\nHost: {DENIED_HOST}\r\n"));
+                if is_other || head.contains(&value) { SECRET.to_owned() } else { "nothing".to_owned() }
+            });
+            let _ = tokio::time::timeout(Duration::from_secs(10), respond).await;
+        }
+    });
+    Ok(address)
 }
 
-impl Server {
-    async fn start() -> Result<Self, Fault> {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-        let address = listener.local_addr()?;
-        let mut serving = JoinSet::new();
-        serving.spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                let _ = tokio::time::timeout(Duration::from_secs(10), respond(&mut client)).await;
-            }
-        });
-        Ok(Server { address, _serving: serving })
-    }
+/// Serves the host of the credential, which repeats the head of each request.
+async fn serve_tls(serving: &mut JoinSet<()>, tls: TlsAcceptor) -> std::io::Result<SocketAddr> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    serving.spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let respond = async { respond(tls.accept(client).await?, str::to_owned).await };
+            let _ = tokio::time::timeout(Duration::from_secs(10), respond).await;
+        }
+    });
+    Ok(address)
 }
 
-async fn respond(client: &mut TcpStream) -> std::io::Result<()> {
+async fn respond(
+    mut client: impl AsyncRead + AsyncWrite + Unpin,
+    body: impl Fn(&str) -> String,
+) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && client.read_buf(&mut head).await? > 0 {}
-    let is_other = String::from_utf8_lossy(&head).contains(&format!("\r\nHost: {DENIED_HOST}\r\n"));
-    let body = if is_other { SECRET } else { "nothing" };
-    let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    client.write_all(response.as_bytes()).await
+    let body = body(&String::from_utf8_lossy(&head));
+    let response =
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+    client.write_all(response.as_bytes()).await?;
+    client.shutdown().await
 }
 
 /// A process that runs while this is held.
@@ -221,8 +253,9 @@ fn variable() -> String {
         "PIP_BREAK_SYSTEM_PACKAGES",
     ];
     let names = std::env::vars_os().filter(|(_, value)| !value.is_empty());
-    let mut names = names.filter_map(|(name, _)| name.into_string().ok());
+    let names = names.filter_map(|(name, _)| name.into_string().ok());
     names
+        .filter(|name| !TRUST_VARIABLES.contains(&name.as_str()))
         .find(|name| !OWN.contains(&name.as_str()) && !name.to_ascii_lowercase().ends_with("_proxy"))
         .unwrap_or_default()
 }

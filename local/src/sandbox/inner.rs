@@ -32,7 +32,7 @@ use koze_core::provider::Settings;
 use koze_core::sandbox::EndedPrograms;
 use koze_core::script::Egress;
 use koze_egress::{Authority, Inspection, Internet, Reach, Refusals};
-use koze_state::EgressJournal;
+use koze_state::{EgressJournal, Secrets};
 
 /// The name of browsers in the egress journal. No sandbox can have it.
 const IN_JOURNAL: &str = "(browser)";
@@ -191,6 +191,8 @@ impl Inner {
         };
         let bundle = inspection.as_ref().map(|inspection| inspection.bundle().to_owned());
         let is_build = provider.as_ref().is_some_and(|provider| provider.builds.load(Ordering::Relaxed));
+        let exposed = provider.as_ref().filter(|_| self.weak.has(&Weakness::Credentials));
+        let exposed = exposed.and_then(|provider| provider.secrets.get().cloned());
         let images = provider.and_then(|provider| provider.images.get().cloned());
         let prepared = engine::run_blocking(move || {
             if !registry.knows(&key)? {
@@ -242,7 +244,11 @@ impl Inner {
         let journal = EgressJournal::new(&self.state_directory, &self.session()?, self.name.as_str());
         if let Some(policy) = policy {
             let variables = inspection.as_ref().map(|inspection| inspection.environment(&policy));
-            running.set_egress_variables(variables.unwrap_or_default());
+            let mut variables = variables.unwrap_or_default();
+            if let Some(secrets) = exposed {
+                self.expose_values(&secrets, &mut variables)?;
+            }
+            running.set_egress_variables(variables);
             let reach = Reach::new(policy, Arc::clone(&self.internet), journal).with_inspection(inspection);
             let refusals = Arc::clone(&running.judgements.refusals);
             network::start_proxy(&running, reach.with_refusals(refusals)).await?;
@@ -266,6 +272,17 @@ impl Inner {
         };
         let secrets = provider.secrets.get().cloned();
         Ok(Arc::new(Inspection::new(authority, &self.key, policy, secrets)))
+    }
+
+    /// Gives programs the values of credentials, for a control.
+    fn expose_values(&self, secrets: &Secrets, variables: &mut Vec<(String, String)>) -> Result<()> {
+        let values = secrets.values()?;
+        let is_declared = |name: &str| self.settings.profile.credentials.iter().any(|one| one.name == name);
+        for (name, value) in values.iter().filter(|(name, _)| is_declared(name)) {
+            variables.retain(|(known, _)| known != name);
+            variables.push((name.to_owned(), value.to_owned()));
+        }
+        Ok(())
     }
 
     /// Starts the sandbox of a browser, which has no files that outlive it.

@@ -13,6 +13,7 @@ use crate::stage::{is_root, within};
 pub(crate) const TESTS: &[Test] = &[
     ("a_proof_reports_missing_protections", a_proof_reports_missing_protections),
     ("an_argument_cannot_select_protections", an_argument_cannot_select_protections),
+    ("attempts_at_credentials_see_what_programs_see", attempts_at_credentials_see_what_programs_see),
 ];
 
 /// Returns all attempts. A control that requires root is left out for other users, with a message.
@@ -67,6 +68,22 @@ fn a_proof_reports_missing_protections() -> Result<(), Failed> {
         assert_eq!(prover.prove("read_host_file").await, Verdict::Held);
         let unknown = prover.prove("unknown").await;
         assert!(matches!(&unknown, Verdict::NotTestable(_)), "{unknown:?}");
+    })
+}
+
+/// An attempt that fails on the way would also count as refused.
+fn attempts_at_credentials_see_what_programs_see() -> Result<(), Failed> {
+    proved(async |mut prover| {
+        for (name, expected) in [
+            ("credential_in_an_environment", "it is in no environment"),
+            ("credential_in_memory", "it is in no process"),
+            ("credential_on_disk", "it is in no file"),
+            ("credential_at_another_host", "HTTP/1.1 403 Forbidden"),
+            ("credential_in_an_echo", "HTTP/1.1 200 OK"),
+        ] {
+            assert_eq!(prover.attempt(name).await?, format!("refused: {expected}"), "{name}");
+        }
+        Ok(())
     })
 }
 

@@ -90,20 +90,10 @@ fn play_role() -> Option<ExitCode> {
     })
 }
 
-fn main() -> ExitCode {
-    koze_local::init();
-    if std::env::var_os(agent::EXAMPLE).is_some() {
-        return example::main();
-    }
-    if let Some(code) = koze_local::prove::init() {
-        return code;
-    }
-    if let Some(code) = play_role() {
-        return code;
-    }
-    let plain = std::env::var_os(PLAIN).is_some();
-    let arguments = read_arguments();
-    let all = [
+/// Returns the tests of all modules. The unprivileged run leaves out those that are not about users.
+fn all_tests(plain: bool) -> Vec<Test> {
+    let once: &[Test] = if plain { &[] } else { egress::programs::TESTS };
+    [
         commands::TESTS,
         files::TESTS,
         guest::TESTS,
@@ -120,6 +110,7 @@ fn main() -> ExitCode {
         owners::TESTS,
         egress::credentials::TESTS,
         egress::limits::TESTS,
+        once,
         egress::policy::TESTS,
         egress::proxy::TESTS,
         egress::scripts::TESTS,
@@ -138,10 +129,25 @@ fn main() -> ExitCode {
         browser::TESTS,
         escapes::TESTS,
     ]
-    .concat();
+    .concat()
+}
+
+fn main() -> ExitCode {
+    koze_local::init();
+    if std::env::var_os(agent::EXAMPLE).is_some() {
+        return example::main();
+    }
+    if let Some(code) = koze_local::prove::init() {
+        return code;
+    }
+    if let Some(code) = play_role() {
+        return code;
+    }
+    let plain = std::env::var_os(PLAIN).is_some();
+    let arguments = read_arguments();
     let kind = if plain { "plain user" } else { "this user" };
     let is_left_out = browser::left_out(plain);
-    let tests = all
+    let tests = all_tests(plain)
         .into_iter()
         .map(|(name, run)| Trial::test(name, run).with_kind(kind).with_ignored_flag(is_left_out(name)));
     let trials = tests.chain(escapes::trials(kind)).chain(groups::trials(kind)).collect();

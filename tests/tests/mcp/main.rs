@@ -2,6 +2,7 @@
 
 mod calls;
 mod clients;
+mod credentials;
 mod duplicate_keys;
 mod files;
 mod follows;

@@ -120,7 +120,7 @@ fn a_web_server_with_a_dependency() {
 }
 
 /// Returns the answer to a request for a preview, whose host resolves to this machine.
-fn get(url: &str) -> String {
+pub(crate) fn get(url: &str) -> String {
     let host = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix('/')).expect("a URL");
     let port = host.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port");
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server of previews");

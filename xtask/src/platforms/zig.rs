@@ -33,7 +33,7 @@ impl Zig {
         let zig =
             Zig { program: root.join(DIR).join("ziglang/zig"), scripts: root.join(DIR).join("scripts") };
         if !zig.is_right() {
-            pip::install(root, REQUIREMENTS, DIR, MISSING)?;
+            pip::install(root, pip::PYTHON, REQUIREMENTS, DIR, MISSING)?;
         }
         if !zig.is_right() {
             return Err(format!("`{}` is not version {VERSION}: {MISSING}", zig.program.display()).into());

@@ -5,10 +5,13 @@ use std::process::Command;
 
 use crate::{Result, process};
 
-/// Installs the files whose hashes a requirements file lists. Both paths are relative to the workspace. `missing` says what
-/// to do without pip.
-pub(crate) fn install(root: &Path, requirements: &str, dir: &str, missing: &str) -> Result<()> {
-    let mut pip = Command::new("python3");
+/// The first Python in the `PATH`.
+pub(crate) const PYTHON: &str = "python3";
+
+/// Installs the files whose hashes a requirements file lists, for a Python. Both paths are relative to the workspace. `missing` says
+/// what to do without pip.
+pub(crate) fn install(root: &Path, python: &str, requirements: &str, dir: &str, missing: &str) -> Result<()> {
+    let mut pip = Command::new(python);
     pip.args([
         "-m",
         "pip",

@@ -137,11 +137,11 @@ pub(super) fn mounts(_: &Target) -> io::Result<()> {
     let odd = table.lines().find(|line| {
         let mut fields = line.split(' ').skip(4);
         let (point, options) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
-        let below = |top: &&str| point == *top || point.starts_with(&format!("{top}/"));
-        // Read-only mounts that cover parts of it, the sandbox's control group, and koze's files in the root of an image.
-        let covers = (point.starts_with("/proc/") || matches!(point, "/sys/fs/cgroup" | "/var/lib/koze"))
-            && options.split(',').any(|option| option == "ro");
-        point != "/" && !OWN.contains(&point) && !BELOW.iter().any(below) && !covers
+        let below = |top: &str| point == top || point.starts_with(&format!("{top}/"));
+        // Read-only mounts that cover parts of it, the sandbox's control group, and koze's files.
+        let is_known = point.starts_with("/proc/") || point == "/sys/fs/cgroup" || below("/var/lib/koze");
+        let covers = is_known && options.split(',').any(|option| option == "ro");
+        point != "/" && !OWN.contains(&point) && !BELOW.iter().any(|top| below(top)) && !covers
     });
     odd.map(drop).ok_or_else(|| nothing("all of it is the sandbox's own"))
 }

@@ -2,6 +2,7 @@
 //! whether it succeeded.
 
 mod calls;
+mod credentials;
 mod files;
 mod inodes;
 mod kernel;
@@ -27,6 +28,12 @@ pub(crate) const ALLOWED_HOST: &str = "allowed.example";
 /// Another host, which the same server serves.
 pub(crate) const DENIED_HOST: &str = "denied.example";
 
+/// The host of a credential, with TLS.
+pub(crate) const CREDENTIAL_HOST: &str = "credential.example";
+
+/// The name of that credential.
+pub(crate) const CREDENTIAL: &str = "KOZE_PROOF_KEY";
+
 /// The targets of attempts on the host.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
@@ -48,9 +55,16 @@ pub(crate) struct Target {
     pub(crate) variable: String,
     /// A terminal of the host.
     pub(crate) terminal: PathBuf,
+    /// The certificate of the authority that vouches for the host of the credential: DER in hexadecimal.
+    pub(crate) authority: String,
 }
 
 impl Target {
+    /// Returns the value of the credential. No other attempt has it.
+    pub(crate) fn value(&self) -> String {
+        format!("{}-for-requests", self.secret)
+    }
+
     pub(crate) fn arguments(&self) -> Vec<String> {
         vec![
             self.dir.display().to_string(),
@@ -62,6 +76,7 @@ impl Target {
             self.memory.to_string(),
             self.variable.clone(),
             self.terminal.display().to_string(),
+            self.authority.clone(),
         ]
     }
 
@@ -76,6 +91,7 @@ impl Target {
             memory: arguments.next()?.parse().ok()?,
             variable: arguments.next()?,
             terminal: arguments.next()?.into(),
+            authority: arguments.next()?,
         })
     }
 }
@@ -104,6 +120,11 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("abstract_sockets", network::abstract_socket),
     ("other_families", network::families),
     ("another_host_in_a_tunnel", network::host_in_tunnel),
+    ("credential_in_an_environment", credentials::environment),
+    ("credential_in_memory", credentials::memory),
+    ("credential_on_disk", credentials::disk),
+    ("credential_at_another_host", credentials::another_host),
+    ("credential_in_an_echo", credentials::echo),
     ("see_host_processes", processes::see),
     ("signal_host_processes", processes::signal),
     ("environment_of_host_processes", processes::environment_of_victim),

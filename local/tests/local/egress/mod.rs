@@ -5,6 +5,7 @@ pub(crate) mod credentials;
 mod git;
 pub(crate) mod limits;
 pub(crate) mod policy;
+pub(crate) mod programs;
 pub(crate) mod proxy;
 pub(crate) mod scripts;
 pub(crate) mod tunnel;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
@@ -31,6 +31,18 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key), root }
     }
 
+    /// Returns the configuration of a server with a certificate for a name.
+    pub(crate) fn server_config(&self, name: &str) -> Arc<ServerConfig> {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config =
+            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        Arc::new(config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap())
+    }
+
     /// Starts a server with a certificate for a name.
     pub(crate) fn server(&self, name: &str) -> SocketAddr {
         self.serve(name, |head, stream| match path(head).strip_prefix("/to/") {
@@ -45,15 +57,7 @@ impl Authority {
         name: &str,
         answer: impl Fn(&str, &mut dyn std::io::Write) -> std::io::Result<()> + Send + Sync + 'static,
     ) -> SocketAddr {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
-        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config =
-            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let config = config.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
-        let (config, answer) = (Arc::new(config), Arc::new(answer));
+        let (config, answer) = (self.server_config(name), Arc::new(answer));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         std::thread::spawn(move || {
@@ -70,7 +74,10 @@ impl Authority {
                     }
                     answer(&String::from_utf8_lossy(&head), &mut stream)?;
                     stream.conn.send_close_notify();
-                    stream.flush()
+                    stream.flush()?;
+                    // Closed with unread data, TCP would reset the connection, and the response could be lost.
+                    stream.sock.shutdown(Shutdown::Write)?;
+                    std::io::copy(&mut stream.sock, &mut std::io::sink())
                 });
             }
         });
