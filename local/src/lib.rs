@@ -154,6 +154,7 @@ pub fn init() {
         Task::Guest => koze_guest::serve(socket),
         Task::Script => script::serve_scripts(socket),
         Task::Database => script::serve_queries(socket),
+        Task::Network => Ok(()),
     });
 }
 

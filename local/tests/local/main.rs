@@ -86,6 +86,7 @@ fn main() -> ExitCode {
     }
     match std::env::args().nth(1).as_deref() {
         Some(processes::HOST) => return processes::run(),
+        Some(limits::DESCRIPTORS) => return limits::many_descriptors(),
         Some(program::LINGER) => return program::linger(),
         Some(program::WATCH) => return program::watch(),
         Some(program::AHEAD) => return program::kill_what_is_made_ahead(),
@@ -94,9 +95,6 @@ fn main() -> ExitCode {
         Some(descriptors::COLLECT) => return descriptors::collect(),
         Some(fetch::MACHINE) => return fetch::fetch_with_machine_authorities(),
         _ => {}
-    }
-    if std::env::args().nth(1).as_deref() == Some(limits::DESCRIPTORS) {
-        return limits::many_descriptors();
     }
     if std::env::args().nth(1).as_deref() == Some(descriptors::FEW) {
         return descriptors::few();
@@ -135,6 +133,7 @@ fn main() -> ExitCode {
         egress::limits::TESTS,
         egress::policy::TESTS,
         egress::proxy::TESTS,
+        egress::transparent::TESTS,
         egress::tunnel::TESTS,
         preview::TESTS,
         processes::TESTS,

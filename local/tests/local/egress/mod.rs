@@ -6,6 +6,7 @@ mod git;
 pub(crate) mod limits;
 pub(crate) mod policy;
 pub(crate) mod proxy;
+pub(crate) mod transparent;
 pub(crate) mod tunnel;
 
 use std::collections::HashMap;
