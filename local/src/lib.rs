@@ -103,6 +103,7 @@ use self::host::registry::Registry;
 pub use self::host::trees;
 use self::host::{owner, removal};
 use self::launch::Task;
+pub use self::launch::{Network, check_network};
 use self::network::fetch::Fetching;
 use self::provider::list_infos;
 pub use self::sandbox::LocalSandbox;

@@ -1,6 +1,7 @@
 //! Starts the first process of a sandbox: this program starts itself again as a nursery. The nursery is
 //! single-threaded, has nothing open, and forks copies that move into their own namespaces.
 
+mod check;
 mod child;
 mod groups;
 mod mounts;
@@ -29,6 +30,7 @@ use crate::cgroup::Group;
 use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error::{Code, Error, Result};
 
+pub use check::{Network, check_network};
 pub(super) use groups::groups_in_sandbox;
 use nursery::{Missing, Nursery, Waiting};
 pub(super) use overlay::Overlay;
