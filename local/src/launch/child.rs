@@ -122,7 +122,7 @@ fn prepare_ahead(weak: &LeftOut, filters: &[Program]) -> io::Result<Ahead> {
     // Before the system call filter, which denies it.
     let (family, flags) = (AddressFamily::NETLINK, SocketFlags::CLOEXEC);
     let sockets = socket_with(family, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).ok();
-    let netfilter = transparent::open_netfilter();
+    let netfilter = if weak.has(&Weakness::Redirection) { None } else { transparent::open_netfilter() };
     if !weak.has(&Weakness::Filter) {
         apply_filters(filters)?;
     }

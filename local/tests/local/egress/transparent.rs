@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use koze_core::sandbox::Output;
 use koze_core::{Provider, Sandbox};
-use koze_local::{Internet, Local, LocalSandbox};
+use koze_local::{Internet, Local, LocalSandbox, Weakness};
 
-use super::{stage, tunnel};
+use super::{get, stage, status, tunnel};
 use crate::Test;
 use crate::server;
 use crate::stage::{Stage, command, id, out, settings, sh, within};
@@ -19,7 +19,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("redirected_connections_that_are_refused", redirected_connections_that_are_refused),
     ("redirected_connections_stay_on_the_internet", redirected_connections_stay_on_the_internet),
     ("redirected_connections_leave_loopback_alone", redirected_connections_leave_loopback_alone),
+    ("redirected_connections_are_limited", redirected_connections_are_limited),
     ("redirection_cannot_be_changed", redirection_cannot_be_changed),
+    ("without_redirection_the_proxy_is_left", without_redirection_the_proxy_is_left),
     ("lookups_that_are_hostile", lookups_that_are_hostile),
 ];
 
@@ -249,6 +251,39 @@ fn redirected_connections_leave_loopback_alone() -> Result<(), libtest_mimic::Fa
                       b.sendto(b'hello', a.getsockname()); print(a.recv(9).decode())";
         assert_eq!(python(&sandbox, script).await, "hello\n");
         assert_eq!(journal(&stage), []);
+    })
+}
+
+fn redirected_connections_are_limited() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = stage();
+        let sandbox = stage.online("a", &["origin.example"], &[]).await;
+        // What the proxy does not accept yet counts, too.
+        let script = r"
+import errno, select, socket
+at = socket.getaddrinfo('origin.example', 80)[0][4]
+all = [socket.socket() for _ in range(1500)]
+for s in all:
+    s.setblocking(False)
+    assert s.connect_ex(at) == errno.EINPROGRESS
+last = select.poll(); last.register(all[-1], select.POLLOUT); last.poll()
+refused = [s for s in all if s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNREFUSED]
+print(len(all) - len(refused))
+";
+        assert_eq!(python(&sandbox, script).await, "1024\n");
+        assert_eq!(connect(&sandbox, &["origin.example 80"]).await, ["answered"]);
+    })
+}
+
+/// On a kernel without nftables, sandboxes start, and programs reach hosts by the proxy in their environment.
+fn without_redirection_the_proxy_is_left() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let names = HashMap::from([("origin.example".to_owned(), server::here())]);
+        let stage = Stage::weakened_with_names(names, vec![Weakness::Redirection]);
+        let sandbox = stage.online("a", &["origin.example"], &[]).await;
+        assert_eq!(status(&get(&sandbox, "http://origin.example/echo").await), 200);
+        let found = connect(&sandbox, &["203.0.113.80 80", "origin.example 80"]).await;
+        assert_eq!(found, ["OSError", "gaierror"]);
     })
 }
 
