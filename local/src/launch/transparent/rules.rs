@@ -3,7 +3,7 @@
 //! ```text
 //! table inet koze {
 //!   chain untracked { type filter hook output priority raw
-//!     # What programs exchange among themselves costs no entry of the table of connections.
+//!     # Connections between programs take no entries of the kernel's table of connections, which all sandboxes share.
 //!     ip daddr 127.0.0.0/8 th sport != PORT notrack
 //!     ip6 daddr ::1        th sport != PORT notrack
 //!   }
@@ -95,7 +95,7 @@ fn new_rule((chain, ..): (&str, &str, i32), expressions: Vec<Expression>) -> NfT
     })
 }
 
-/// Matches packets of a family by whether they go to the loopback interface's own addresses. The first byte tells for IPv4.
+/// Matches packets of a family whose destination is, or is not, an address of the loopback interface. For IPv4, its first byte is 127.
 fn to_loopback(family: u8, operator: Operator) -> Vec<Expression> {
     let mut all = vec![load_meta(MetaKey::Nfproto), compare(Operator::Equal, &[family])];
     all.extend(if family == FAMILIES[0] {
@@ -106,7 +106,7 @@ fn to_loopback(family: u8, operator: Operator) -> Vec<Expression> {
     all
 }
 
-/// Matches packets that do not come from the listeners, whose answers need the table to get their addresses back.
+/// Matches packets that do not come from the listeners. The answers of the listeners must be tracked to get their original source back.
 fn is_no_answer() -> Vec<Expression> {
     vec![load_payload(TRANSPORT, 0, 2), compare(Operator::NotEqual, &PORT.to_be_bytes())]
 }
@@ -115,7 +115,7 @@ fn is_tcp() -> Vec<Expression> {
     vec![load_meta(MetaKey::L4Proto), compare(Operator::Equal, &[TCP])]
 }
 
-/// Matches the packets that begin a connection of the table. Only the host's byte order of the bits is used.
+/// Matches packets that begin a tracked connection. The state is in the byte order of the machine.
 fn is_new() -> Vec<Expression> {
     /// `NFTA_CT_DREG`, `NFTA_CT_KEY` and `NFT_CT_STATE`.
     const STATE: [(u16, u32); 2] = [(1, 1), (2, 0)];
