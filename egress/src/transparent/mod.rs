@@ -28,6 +28,10 @@ pub const PORT: u16 = 3129;
 /// The address of the resolver in a sandbox.
 pub const RESOLVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), 53);
 
+/// The address of a sandbox, which stands for no name. With the address of the loopback interface only, the C library finds no IPv4
+/// addresses for programs that ask for what the machine can use (`AI_ADDRCONFIG`).
+pub const OWN_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+
 /// Returns the content of `/etc/resolv.conf` in a sandbox.
 pub fn resolver_settings() -> String {
     format!(

@@ -10,7 +10,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
-use koze_egress::transparent::{PORT, RESOLVER};
+use koze_egress::transparent::{OWN_ADDRESS, PORT, RESOLVER};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, netlink as family, socket_with};
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,7 @@ pub(super) fn set_up(netfilter: Option<OwnedFd>) -> io::Result<Sockets> {
     let mut listeners = vec![open_listener(v4)?];
     let has_v6 = open_listener(v6).map(|listener| listeners.push(listener)).is_ok();
     netlink::apply_rules(netfilter.as_fd(), rules::redirect_rules())?;
+    netlink::add_address(OWN_ADDRESS)?;
     netlink::add_default_route(Ipv4Addr::LOCALHOST.into())?;
     if has_v6 {
         // Names have no IPv6 addresses here. Without the route, connections to literal ones fail at once.

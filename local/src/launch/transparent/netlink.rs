@@ -1,7 +1,7 @@
 //! Messages to the kernel over netlink, and its answers.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::{
@@ -13,6 +13,7 @@ use netlink_packet_netfilter::none::ControlMessage;
 use netlink_packet_netfilter::{
     NetfilterHeader, NetfilterMessage, NetfilterMessageInner, NetfilterProtoFamily,
 };
+use netlink_packet_route::address::{AddressAttribute, AddressHeader, AddressMessage, AddressScope};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
@@ -40,6 +41,21 @@ pub(super) fn apply_rules(socket: BorrowedFd<'_>, rules: Vec<NfTablesMessage>) -
     request(socket, messages)
 }
 
+/// Adds an address to the loopback interface.
+pub(super) fn add_address(address: Ipv4Addr) -> io::Result<()> {
+    let mut message = AddressMessage::default();
+    message.header = AddressHeader {
+        family: RouteFamily::Inet,
+        prefix_len: 32,
+        scope: AddressScope::Universe,
+        index: LOOPBACK,
+        ..AddressHeader::default()
+    };
+    message.attributes =
+        vec![AddressAttribute::Local(address.into()), AddressAttribute::Address(address.into())];
+    request_route(RouteNetlinkMessage::NewAddress(message))
+}
+
 /// Adds the route for all addresses of a family, over the loopback interface and from its address.
 pub(super) fn add_default_route(from: IpAddr) -> io::Result<()> {
     let mut route = RouteMessage::default();
@@ -54,10 +70,13 @@ pub(super) fn add_default_route(from: IpAddr) -> io::Result<()> {
     };
     route.attributes =
         vec![RouteAttribute::Oif(LOOPBACK), RouteAttribute::PrefSource(RouteAddress::from(from))];
-    let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-    let message = (RouteNetlinkMessage::NewRoute(route), NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK);
-    request(socket.as_fd(), vec![message])
+    request_route(RouteNetlinkMessage::NewRoute(route))
+}
+
+/// Sends a message about addresses and routes.
+fn request_route(message: RouteNetlinkMessage) -> io::Result<()> {
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    request(socket.as_fd(), vec![(message, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK)])
 }
 
 /// Sends messages with their flags, and waits for their answers. The kernel has handled them when they are sent.

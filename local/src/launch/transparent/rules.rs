@@ -4,17 +4,14 @@
 //! table inet koze {
 //!   chain untracked { type filter hook output priority raw
 //!     # Connections between programs take no entries of the kernel's table of connections, which all sandboxes share.
-//!     ip daddr 127.0.0.0/8 th sport != PORT notrack
-//!     ip6 daddr ::1        th sport != PORT notrack
+//!     daddr OWN th sport != PORT notrack
 //!   }
 //!   chain redirected { type nat hook output priority dstnat
-//!     ip daddr != 127.0.0.0/8 meta l4proto tcp redirect to :PORT
-//!     ip6 daddr != ::1        meta l4proto tcp redirect to :PORT
+//!     daddr != OWN meta l4proto tcp redirect to :PORT
 //!   }
 //!   chain refused { type filter hook output priority filter
 //!     ct state new ct count over MAX_CONNECTIONS reject with tcp reset
-//!     ip daddr 127.0.0.0/8 accept
-//!     ip6 daddr ::1        accept
+//!     daddr OWN accept
 //!     reject
 //!   }
 //! }
@@ -22,7 +19,7 @@
 
 use std::net::Ipv6Addr;
 
-use koze_egress::transparent::PORT;
+use koze_egress::transparent::{OWN_ADDRESS, PORT};
 use netlink_packet_core::DefaultNla;
 use netlink_packet_netfilter::nftables::{
     ChainAttribute, ChainMessage, Cmp, DataAttribute, ExpressionAttribute, Expressions, Hook, Immediate,
@@ -49,6 +46,20 @@ const TCP: u8 = 6;
 const NETWORK: u32 = 1;
 const TRANSPORT: u32 = 2;
 
+/// Addresses of the sandbox itself: a family, where its packets have their destination, and with what bytes it begins.
+#[derive(Clone, Copy)]
+struct Own {
+    family: u8,
+    offset: u32,
+    start: &'static [u8],
+}
+
+const OWN: [Own; 3] = [
+    Own { family: FAMILIES[0], offset: 16, start: &[127] },
+    Own { family: FAMILIES[0], offset: 16, start: &OWN_ADDRESS.octets() },
+    Own { family: FAMILIES[1], offset: 24, start: &Ipv6Addr::LOCALHOST.octets() },
+];
+
 type Expression = ListAttribute<ExpressionAttribute>;
 
 /// Returns the messages that create the table.
@@ -56,17 +67,19 @@ pub(super) fn redirect_rules() -> Vec<NfTablesMessage> {
     let table = TableMessage { attributes: vec![TableAttribute::Name(TABLE.to_owned())] };
     let mut messages = vec![NfTablesMessage::NewTable(table)];
     messages.extend([UNTRACKED, REDIRECTED, REFUSED].map(new_chain));
-    for family in FAMILIES {
-        let untracked = [to_loopback(family, Operator::Equal), is_no_answer(), vec![other("notrack", &[])]];
+    for own in OWN {
+        let untracked = [leads_to(own, Operator::Equal), is_no_answer(), vec![other("notrack", &[])]];
         messages.push(new_rule(UNTRACKED, untracked.concat()));
-        let redirected = [to_loopback(family, Operator::NotEqual), is_tcp(), redirect()];
-        messages.push(new_rule(REDIRECTED, redirected.concat()));
+    }
+    for family in FAMILIES {
+        let own = OWN.iter().filter(|own| own.family == family);
+        let elsewhere = own.flat_map(|own| leads_to(*own, Operator::NotEqual)).collect();
+        messages.push(new_rule(REDIRECTED, [elsewhere, is_tcp(), redirect()].concat()));
     }
     let crowded = [is_new(), vec![is_over(MAX_CONNECTIONS)], is_tcp(), vec![reset()]];
     messages.push(new_rule(REFUSED, crowded.concat()));
-    for family in FAMILIES {
-        let accepted = [to_loopback(family, Operator::Equal), vec![accept()]];
-        messages.push(new_rule(REFUSED, accepted.concat()));
+    for own in OWN {
+        messages.push(new_rule(REFUSED, [leads_to(own, Operator::Equal), vec![accept()]].concat()));
     }
     messages.push(new_rule(REFUSED, vec![reject()]));
     messages
@@ -95,15 +108,15 @@ fn new_rule((chain, ..): (&str, &str, i32), expressions: Vec<Expression>) -> NfT
     })
 }
 
-/// Matches packets of a family whose destination is, or is not, an address of the loopback interface. For IPv4, its first byte is 127.
-fn to_loopback(family: u8, operator: Operator) -> Vec<Expression> {
-    let mut all = vec![load_meta(MetaKey::Nfproto), compare(Operator::Equal, &[family])];
-    all.extend(if family == FAMILIES[0] {
-        [load_payload(NETWORK, 16, 1), compare(operator, &[127])]
-    } else {
-        [load_payload(NETWORK, 24, 16), compare(operator, &Ipv6Addr::LOCALHOST.octets())]
-    });
-    all
+/// Matches packets of a family whose destination is, or is not, an address of the sandbox.
+fn leads_to(own: Own, operator: Operator) -> Vec<Expression> {
+    let length = u32::try_from(own.start.len()).unwrap_or_default();
+    vec![
+        load_meta(MetaKey::Nfproto),
+        compare(Operator::Equal, &[own.family]),
+        load_payload(NETWORK, own.offset, length),
+        compare(operator, own.start),
+    ]
 }
 
 /// Matches packets that do not come from the listeners. The answers of the listeners must be tracked to get their original source back.
