@@ -10,6 +10,7 @@
 //! | module | job |
 //! |---|---|
 //! | `proxy` | the proxy: `CONNECT`, and requests with an absolute URL |
+//! | `transparent` | connections that the host redirects, and lookups of names |
 //! | `reach` | resolves names, checks addresses, and connects |
 //! | `listening`, `tunneled` | tunnels: what their client requests is checked, by its first bytes and by each request |
 //! | `hello`, `plain` | parse the first bytes of a client |
@@ -41,6 +42,7 @@ mod proxy;
 mod reach;
 mod refusals;
 mod token;
+pub mod transparent;
 mod tunnel;
 mod tunneled;
 
@@ -116,8 +118,7 @@ pub fn check_all(profiles: &Profiles) -> Result<()> {
 }
 
 /// Serves the programs of a sandbox that connect to the listener. Dropping the future closes all connections.
-pub async fn serve_proxy<L: accept::Listen>(listener: L, max_connections: usize, reach: Reach) {
-    let reach = Arc::new(reach);
+pub async fn serve_proxy<L: accept::Listen>(listener: L, max_connections: usize, reach: Arc<Reach>) {
     accept::serve_each(listener, max_connections, |stream, proof| {
         proxy::serve_program(stream, proof, Arc::clone(&reach))
     })

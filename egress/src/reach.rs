@@ -239,7 +239,7 @@ pub(crate) fn credentials_rule(rule: &str, names: &[String]) -> String {
 }
 
 /// Returns whether a host is in a private or local network, without looking it up.
-fn is_near(host: &Host) -> bool {
+pub(crate) fn is_near(host: &Host) -> bool {
     match host {
         Host::Address(address) => internet_addresses(vec![SocketAddr::new(*address, 0)]).is_empty(),
         Host::Name(name) => name == "localhost" || name.ends_with(".localhost"),

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use hyper::{StatusCode, Uri};
 
 use crate::http::Refusal as Answer;
+use koze_core::egress::describe_target;
 use koze_core::error::Code;
 use koze_core::script::Refusal;
 
@@ -50,7 +51,7 @@ impl Refusals {
         let all = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let new = self.count().saturating_sub(count);
         let by_policy = all.iter().rev().take(new).filter(|refusal| refusal.code == Code::PermissionDenied);
-        by_policy.map(|refusal| format!("{}:{}", refusal.host, refusal.port)).collect()
+        by_policy.map(|refusal| describe_target(&refusal.host, refusal.port)).collect()
     }
 
     /// Names the hosts that the policy refused after the first `count` requests, if there were any: to a program, this looks like any

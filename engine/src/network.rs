@@ -119,7 +119,8 @@ impl Networks {
         let reach = Reach::new(policy, self.internet(), journal)
             .with_inspection(network.inspection.clone())
             .with_refusals(Arc::clone(&network.refusals));
-        proxy.spawn_on(koze_egress::serve_proxy(listener, MAX_CONNECTIONS, reach), runtime::handle()?);
+        let proxying = koze_egress::serve_proxy(listener, MAX_CONNECTIONS, Arc::new(reach));
+        proxy.spawn_on(proxying, runtime::handle()?);
         Ok(proxy)
     }
 }

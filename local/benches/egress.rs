@@ -1,4 +1,5 @@
-//! What it costs that the egress proxy reads requests and puts credentials into them, beside a tunnel through the same proxy. `cargo
+//! What it costs that the egress proxy reads requests and puts credentials into them, and that a connection is redirected to it, beside a
+//! tunnel through the same proxy. `cargo
 //! xtask bench` runs this, and shows what it prints: one JSON document.
 #![cfg(target_os = "linux")]
 
@@ -24,16 +25,21 @@ use serde_json::{Value, json};
 const HOST: &str = "api.example";
 /// The size of the download in MiB, and that of a quick run.
 const LARGE: [usize; 2] = [1024, 128];
+/// The sandbox whose connections do not use the proxy.
+const REDIRECTED: usize = 3;
 
 /// Sends requests over one connection. Prints their times in microseconds, and then that of a download. Its arguments are the number
-/// of requests and the size of the download in bytes.
+/// of requests and the size of the download in bytes, and whether it uses the proxy.
 const CLIENT: &str = r#"
 import http.client, json, os, ssl, sys, time
 runs, size = int(sys.argv[1]), int(sys.argv[2])
 context = ssl.create_default_context()
 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-client = http.client.HTTPSConnection("127.0.0.1", 3128, context=context)
-client.set_tunnel("api.example", 443)
+if sys.argv[3] == "proxy":
+    client = http.client.HTTPSConnection("127.0.0.1", 3128, context=context)
+    client.set_tunnel("api.example", 443)
+else:
+    client = http.client.HTTPSConnection("api.example", 443, context=context)
 headers = {"Authorization": "Bearer " + os.environ.get("API_KEY", "none")}
 def get(path):
     start = time.perf_counter()
@@ -71,22 +77,27 @@ async fn measure(quick: bool) -> (Vec<Value>, Vec<String>) {
         open(&local, "credential", &[], vec![key]).await,
         open(&local, "rule", &["GET api.example/**"], Vec::new()).await,
         open(&local, "tunnel", &[], Vec::new()).await,
+        open(&local, "redirected", &[], Vec::new()).await,
     ];
     let (rounds, requests, mib) = if quick { (2, 100, LARGE[1]) } else { (5, 400, LARGE[0]) };
-    let (mut small, mut large) = ([const { Vec::new() }; 3], [const { Vec::new() }; 3]);
+    let (mut small, mut large) = ([const { Vec::new() }; 4], [const { Vec::new() }; 4]);
     let before = memory("VmRSS:");
     for _ in 0..rounds {
         for (at, sandbox) in sandboxes.iter().enumerate() {
-            let (times, took) = send(sandbox, requests, mib << 20).await;
+            let how = if at == REDIRECTED { "redirected" } else { "proxy" };
+            let (times, took) = send(sandbox, requests, mib << 20, how).await;
             small[at].extend(times);
             large[at].push(took);
         }
     }
     let row = |what: &str, how: &str, us: &[f64], peer_us: &[f64]| json!({ "case": format!("{what} {how}"), "us": us, "peer": "a tunnel through the proxy", "peer_us": peer_us });
     let mut rows = Vec::new();
-    for (what, [credential, rule, tunnel]) in [("1 kB".to_owned(), &small), (format!("{mib} MiB"), &large)] {
+    for (what, [credential, rule, tunnel, redirected]) in
+        [("1 kB".to_owned(), &small), (format!("{mib} MiB"), &large)]
+    {
         rows.push(row(&what, "with a credential", credential, tunnel));
         rows.push(row(&what, "with a rule for requests", rule, tunnel));
+        rows.push(row(&what, "over a redirected connection", redirected, tunnel));
     }
     let note = format!(
         "this process, with the proxy and the server, had {before} KiB of memory before the downloads, and at most {} KiB",
@@ -114,8 +125,8 @@ async fn open(local: &Local, name: &str, allowed: &[&str], credentials: Vec<Cred
 }
 
 /// Runs the client. Returns the times of its requests, and that of the download.
-async fn send(sandbox: &LocalSandbox, requests: usize, bytes: usize) -> (Vec<f64>, f64) {
-    let argv = ["python3", "-c", CLIENT, &requests.to_string(), &bytes.to_string()];
+async fn send(sandbox: &LocalSandbox, requests: usize, bytes: usize, how: &str) -> (Vec<f64>, f64) {
+    let argv = ["python3", "-c", CLIENT, &requests.to_string(), &bytes.to_string(), how];
     let command = Command {
         argv: argv.map(str::to_owned).to_vec(),
         working_dir: "/home/user".into(),

@@ -10,8 +10,8 @@
 //! image's, often root, without capabilities. Only this user is mapped, and owns all files; changes of owners are reported as successful.
 //!
 //! **Internet access** is off, unless the profile sets `internet` or `allowed_hosts`. Then an HTTP proxy is available
-//! at 127.0.0.1:3128, and the environment contains its address (`HTTP_PROXY`, `HTTPS_PROXY`). There is no other way
-//! out, not even DNS. The proxy runs in this process. It resolves a name once, and connects to an address that it has
+//! at 127.0.0.1:3128, and the environment contains its address (`HTTP_PROXY`, `HTTPS_PROXY`). The connections of programs that do not use
+//! it are redirected to it, if the kernel has nftables: see [`check_network`]. There is no other way out. The proxy runs in this process. It resolves a name once, and connects to an address that it has
 //! checked. It rejects denied hosts, hosts that are not allowed, private, loopback, link-local, multicast and metadata
 //! addresses, and the addresses of this machine. It does not inspect the content of a tunnel: a server that several
 //! hosts share may serve one of them in place of another.
@@ -103,6 +103,7 @@ use self::host::registry::Registry;
 pub use self::host::trees;
 use self::host::{owner, removal};
 use self::launch::Task;
+pub use self::launch::{Network, check_network};
 use self::network::fetch::Fetching;
 use self::provider::list_infos;
 pub use self::sandbox::LocalSandbox;
@@ -154,6 +155,7 @@ pub fn init() {
         Task::Guest => koze_guest::serve(socket),
         Task::Script => script::serve_scripts(socket),
         Task::Database => script::serve_queries(socket),
+        Task::Network => Ok(()),
     });
 }
 

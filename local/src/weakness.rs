@@ -18,6 +18,8 @@ pub enum Weakness {
     Processes,
     /// Programs have the host's network.
     Network,
+    /// Connections are not redirected to the proxy, as on a kernel without nftables.
+    Redirection,
     /// Programs share System V shared memory with the host.
     Ipc,
     /// The resource limits are those of the host.

@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use koze_core::egress::describe_target;
 use koze_core::error::{Code, Error, Result};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,7 @@ pub struct Reached {
     pub sandbox: String,
     /// The requested host.
     pub host: String,
-    /// The port.
+    /// The port, or 0 if a program only looked the host up.
     pub port: u16,
     /// The address that was connected to, or the last one that was denied.
     pub address: Option<IpAddr>,
@@ -46,6 +47,11 @@ pub struct Reached {
 }
 
 impl Reached {
+    /// Returns the host and the port, or the host only if a program only looked it up.
+    pub fn target(&self) -> String {
+        describe_target(&self.host, self.port)
+    }
+
     /// Returns whether the host that was requested within the tunnel differs from the tunnel's host.
     pub fn is_fronted(&self) -> bool {
         self.sni.as_ref().is_some_and(|sni| *sni != self.host)

@@ -7,7 +7,7 @@ import { Outcome } from "./outcome";
 import { Copy, useDetailsFocus } from "./parts";
 import { repeat } from "./repeat";
 import { href } from "./route";
-import { bytes, clock, count, day, duration, visible, visibleLine } from "./text";
+import { bytes, clock, count, day, duration, target, visible, visibleLine } from "./text";
 
 export function CallDetails({ call, onClose }: { call: Call; onClose: () => void }) {
   const pane = useRef<HTMLElement>(null);
@@ -134,9 +134,7 @@ function Reached({ call }: { call: Call }) {
         {entries.map((entry, index) => (
           <li key={index}>
             <span class={`outcome ${entry.allowed ? "ok" : "failed"}`}>{entry.allowed ? "✓ reached" : "✕ refused"}</span>{" "}
-            <span class="mono">
-              {visibleLine(entry.host)}:{entry.port}
-            </span>{" "}
+            <span class="mono">{target(entry)}</span>{" "}
             <span class="quiet">{visibleLine(entry.rule)}</span>
           </li>
         ))}

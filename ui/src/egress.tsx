@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Egress, path, readJson } from "./api";
 import { messageOf, poll } from "./connection";
 import { Command, Empty, Problem } from "./parts";
-import { clock, count, day, visibleLine } from "./text";
+import { clock, count, day, target, visibleLine } from "./text";
 
 /** How many entries are read: the most that the route returns. */
 const LIMIT = 1000;
@@ -80,7 +80,7 @@ export function EgressView({ session }: { session: string }) {
                   <span class={`outcome ${entry.allowed ? "ok" : "failed"}`}>{entry.allowed ? "✓ reached" : "✕ refused"}</span>
                 </td>
                 <td class="mono">
-                  {visibleLine(entry.host)}:{entry.port}
+                  {target(entry)}
                   {entry.requested_within !== undefined && (
                     <span class="problem"> ▲ {visibleLine(entry.requested_within)} was requested</span>
                   )}

@@ -75,3 +75,8 @@ export function ago(ms: number, now: number): string {
   if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
   return count(Math.floor(seconds / 86_400), "day") + " ago";
 }
+
+/** Returns a host of the journal with its port. A port of 0 stands for a lookup of the name, which has none. */
+export function target(entry: { host: string; port: number }): string {
+  return entry.port === 0 ? visibleLine(entry.host) : `${visibleLine(entry.host)}:${entry.port}`;
+}

@@ -13,7 +13,7 @@ async function load(name) {
 
 const { repeat } = await load("repeat.ts");
 const { parseCsv } = await load("csv.ts");
-const { bytes, duration, terminalText, visible, visibleLine } = await load("text.ts");
+const { bytes, duration, target, terminalText, visible, visibleLine } = await load("text.ts");
 const { pictureType } = await load("pictures.ts");
 const { matcher, summary, EVERYTHING } = await load("summary.ts");
 const { path } = await load("api.ts");
@@ -58,6 +58,9 @@ for (const [change, why] of [
 ]) {
   assert.match(repeat({ ...CALL, ...change }).why, why);
 }
+
+assert.equal(target({ host: "a.example", port: 443 }), "a.example:443");
+assert.equal(target({ host: "a.example", port: 0 }), "a.example");
 
 for (const [output, text] of [
   ["\u001b[1;32mgreen\u001b[0m", "green"],

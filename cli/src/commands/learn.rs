@@ -18,6 +18,8 @@ use crate::provider::Reached;
 
 /// How the journal begins a rule about what was requested within a tunnel.
 const WITHIN: [&str; 2] = ["server name: ", "HTTP host: "];
+/// What precedes the rule of the journal for a name that a program looked up.
+const LOOKUP: &str = "name lookup: ";
 
 pub(super) fn run(args: &args::Learn) -> Result<ExitCode, ExitCode> {
     let session = LocalSession::find(&args.state.in_session(args.session.as_deref()))?;
@@ -67,7 +69,7 @@ impl Learned {
         }
         for entry in entries.iter().filter(|entry| !entry.allowed) {
             let within = WITHIN.iter().find_map(|prefix| entry.rule.strip_prefix(prefix));
-            let rule = within.unwrap_or(&entry.rule);
+            let rule = within.or(entry.rule.strip_prefix(LOOKUP)).unwrap_or(&entry.rule);
             let host = entry.sni.as_ref().filter(|_| within.is_some()).unwrap_or(&entry.host);
             let would_allow = allowing(host, entry.port, "");
             // A host that is allowed for some requests has refused another one: to allow the host would allow all.
@@ -99,7 +101,7 @@ fn allowing(host: &str, port: u16, rule: &str) -> String {
     }
     let Some(host) = parse_host(host) else { return host.to_owned() };
     let plain = host.in_url();
-    let is_usual = Rule::parse(&plain).is_ok_and(|rule| rule.allows(&host, port));
+    let is_usual = port == 0 || Rule::parse(&plain).is_ok_and(|rule| rule.allows(&host, port));
     if is_usual { plain } else { format!("{plain}:{port}") }
 }
 
@@ -158,6 +160,8 @@ mod tests {
             entry("f.example", 443, "no allowed_hosts", false, None),
             entry("c.example", 443, "server name: not in allowed_hosts", false, Some("g.example")),
             entry("h.example", 443, "denied_hosts: h.example", false, None),
+            entry("i.example", 0, "name lookup: not in allowed_hosts", false, None),
+            entry("j.example", 0, "name lookup: denied_hosts: j.example", false, None),
             entry("10.0.0.1", 81, "not on the internet", false, None),
         ]);
         let allowed: Vec<&str> = learned.allowed_hosts.iter().map(String::as_str).collect();
@@ -170,10 +174,11 @@ mod tests {
             "d.example",
             "f.example",
             "g.example",
+            "i.example",
         ];
         assert_eq!(allowed, expected);
         let refused: Vec<&str> = learned.refused.iter().map(|(host, _)| host.as_str()).collect();
-        assert_eq!(refused, ["10.0.0.1:81", "e.example", "h.example"]);
+        assert_eq!(refused, ["10.0.0.1:81", "e.example", "h.example", "j.example"]);
         // Every entry is one that the attribute accepts.
         assert!(allowed.iter().all(|entry| Rule::parse(entry).is_ok()), "{allowed:?}");
     }

@@ -2,7 +2,7 @@
 
 use koze_core::provider::Profile;
 use koze_core::tool::programs::Programs;
-use koze_local::Groups;
+use koze_local::{Groups, Network};
 
 use super::Check;
 use crate::provider;
@@ -23,6 +23,36 @@ fn describe_groups(groups: Groups) -> Option<Check> {
     };
     let found = "your supplementary groups stay in effect in sandboxes on this machine; to have them dropped";
     Some(Check::ok("groups", format!("{found}, {remedy}")))
+}
+
+/// Says which programs in sandboxes on this machine reach the hosts that their policy allows. `None` without a sandbox that has a network.
+pub(crate) fn check_network(profiles: &[&Profile]) -> Option<Check> {
+    let has_network = |profile: &&&Profile| profile.internet || !profile.allowed_hosts.is_empty();
+    profiles.iter().find(has_network)?;
+    let found = koze_state::block_on(koze_local::check_network()).and_then(|found| found);
+    Some(match found {
+        Ok(network) => describe_network(&network),
+        Err(error) => Check::warning(
+            "network",
+            format!("the network of sandboxes on this machine cannot be checked: {}", error.message),
+            "run `koze doctor --prove`, which starts sandboxes",
+        ),
+    })
+}
+
+/// Describes the network. This is no warning, as for groups.
+fn describe_network(network: &Network) -> Check {
+    let found = match network {
+        Network::Redirected => {
+            "all programs in sandboxes on this machine reach the hosts that their policy allows, also those that use no proxy".to_owned()
+        }
+        Network::ProxyOnly(error) => format!(
+            "the kernel refused to redirect connections of sandboxes on this machine ({error}): only programs that read `HTTP_PROXY` and \
+             `HTTPS_PROXY` reach the hosts that their policy allows; to change that, load the modules of nftables: `modprobe -a nf_tables \
+             nft_chain_nat nft_ct nft_redir nft_reject_inet nft_connlimit`"
+        ),
+    };
+    Check::ok("network", found)
 }
 
 /// Says which sandboxes on this machine have the files of their image, and which its programs. `None` without sandboxes.
@@ -97,6 +127,19 @@ mod tests {
         assert!(found(&["node:1"]).contains(&format!("{missing}`python` (Python 1);")));
         assert!(found(&["node:1", "python:1"]).ends_with("the files of their images: `python`, `node`"));
         assert_eq!(describe_images(&[], &Programs::default()), None);
+    }
+
+    #[test]
+    fn the_network_of_sandboxes() {
+        let profile = |internet| {
+            let size = koze_core::provider::Size { memory_mib: 256, disk_mb: 2000 };
+            Profile { internet, ..Profile::new("shell", "shell:1", size) }
+        };
+        assert_eq!(check_network(&[&profile(false)]), None);
+        let refused = Network::ProxyOnly(std::io::ErrorKind::Unsupported.into());
+        let (all, some) = (describe_network(&Network::Redirected), describe_network(&refused));
+        assert_eq!([all.status, some.status], [Status::Ok; 2]);
+        assert!(some.found.contains("HTTPS_PROXY") && some.found.contains("modprobe"), "{}", some.found);
     }
 
     #[test]

@@ -17,7 +17,11 @@ pub fn init() -> Option<ExitCode> {
 pub(crate) fn checks(profiles: &[&Profile], needs_browser: bool) -> Vec<Check> {
     let browser = needs_browser.then(namespaces::check_browser);
     let images = namespaces::check_images(profiles);
-    [images, browser, core_files::check(), namespaces::check_groups()].into_iter().flatten().collect()
+    let network = namespaces::check_network(profiles);
+    [images, network, browser, core_files::check(), namespaces::check_groups()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Says how to run the Worker if no container engine is running.

@@ -41,6 +41,11 @@ impl Host {
     }
 }
 
+/// Returns a host of the journal with its port. A port of 0 stands for a lookup of the name, which has none.
+pub fn describe_target(host: &str, port: u16) -> String {
+    if port == 0 { host.to_owned() } else { format!("{host}:{port}") }
+}
+
 /// Returns whether a label is a number. No name may end in one, because it would be taken for an address.
 fn is_number(label: &str) -> bool {
     label.bytes().all(|byte| byte.is_ascii_digit())

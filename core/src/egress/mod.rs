@@ -25,7 +25,7 @@ mod sigv4;
 pub use self::address::is_open;
 pub use self::credential::{Credential, Key, Placement, environment, placeholder};
 pub use self::decide::{Decision, MIN_VALUE, RequestHead};
-pub use self::host::Host;
+pub use self::host::{Host, describe_target};
 pub use self::limits::{Limits, Usage};
 pub(crate) use self::mask::to_hex;
 pub use self::mask::{Mask, StreamMask};

@@ -267,6 +267,23 @@ impl Policy {
         Err(Refused { rule: "not in allowed_hosts".to_owned(), text })
     }
 
+    /// Checks a name that a program looks up, before it connects to a port.
+    ///
+    /// # Errors
+    /// Returns the rule that denies all ports of the name.
+    pub fn judge_name(&self, name: &Host) -> Result<(), Refused> {
+        let Subject { this, place, .. } = self.subject;
+        if let Some(rule) = self.denied.iter().find(|rule| rule.denies_all(name)) {
+            let text = format!("{this} may not reach {name}: `denied_hosts`{place} lists it");
+            return Err(Refused { rule: format!("denied_hosts: {rule}"), text });
+        }
+        if self.allowed.iter().any(|rule| rule.names(name)) || (self.internet && self.allowed.is_empty()) {
+            return Ok(());
+        }
+        let text = format!("{this} may not reach {name}: `allowed_hosts`{place} does not list it");
+        Err(Refused { rule: "not in allowed_hosts".to_owned(), text })
+    }
+
     /// Checks that a host is not denied.
     ///
     /// # Errors

@@ -101,6 +101,11 @@ impl Rule {
         self.port.is_none_or(|only| only == port) && (self.names(host) || self.leads_to(host))
     }
 
+    /// Returns whether it denies every request to every port of a host.
+    pub(super) fn denies_all(&self, host: &Host) -> bool {
+        self.port.is_none() && !self.is_partial() && self.names(host)
+    }
+
     /// Returns whether it matches a host literally.
     pub fn names(&self, host: &Host) -> bool {
         match (&self.hosts, host) {

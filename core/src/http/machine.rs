@@ -97,7 +97,7 @@ pub struct EgressEntry {
     pub sandbox: String,
     /// The requested host.
     pub host: String,
-    /// The port.
+    /// The port, or 0 if a program only looked the host up.
     pub port: u16,
     /// The address that was connected to, or the last one that was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]

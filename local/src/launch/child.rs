@@ -12,7 +12,7 @@ use super::nursery::{self, Copy};
 use super::overlay::Overlay;
 use super::spec::{Failure, LeftOut, Order, Report, Spec, Stage, Task, User};
 use super::visible_limits::{self, MemoryFiles};
-use super::{NURSERY, Work, mounts, overlay, proc, program, sys};
+use super::{NURSERY, Work, mounts, overlay, proc, program, sys, transparent};
 use crate::cgroup::ENTER;
 use crate::filter::Program;
 use crate::weakness::Weakness;
@@ -62,7 +62,7 @@ fn run_child(Copy { socket, weak, filters }: Copy, work: Work) -> io::Result<()>
     // written.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    let sockets = match prepare_ahead(&weak, &filters) {
+    let Ahead { sockets, netfilter } = match prepare_ahead(&weak, &filters) {
         Ok(sockets) => sockets,
         Err(error) => return report_failure(&socket, Stage::Shut, &error),
     };
@@ -75,14 +75,22 @@ fn run_child(Copy { socket, weak, filters }: Copy, work: Work) -> io::Result<()>
     if order.spec.task != Task::Guest {
         sys::use_utc();
     }
-    match prepare_sandbox(&order, &weak, descriptors) {
+    // Before anything of the host is gone, and with the capabilities that it needs.
+    let network = order.spec.is_redirected.then(|| transparent::set_up(netfilter));
+    let prepared = match order.spec.task {
+        Task::Network => Ok(None),
+        _ => prepare_sandbox(&order, &weak, descriptors),
+    };
+    match prepared {
         Ok(memory) => {
             let sockets = sockets.filter(|_| order.spec.task == Task::Guest);
-            let handed: Vec<_> =
-                memory.iter().flat_map(MemoryFiles::descriptors).chain(&sockets).map(AsFd::as_fd).collect();
-            channel::send(&socket, 0, &Report::Shut, &handed)?;
+            let (setup, network) = transparent::describe(network);
+            let of_network = network.iter().flat_map(transparent::Sockets::descriptors);
+            let of_memory = memory.iter().flat_map(MemoryFiles::descriptors);
+            let handed: Vec<_> = of_network.chain(of_memory).chain(&sockets).map(AsFd::as_fd).collect();
+            channel::send(&socket, 0, &Report::Shut(setup), &handed)?;
             let task = order.spec.task;
-            drop((memory, sockets, order, filters));
+            drop((network, memory, sockets, order, filters));
             work(task, socket)
         }
         Err((stage, error)) => report_failure(&socket, stage, &error),
@@ -94,9 +102,16 @@ fn report_failure(socket: &OwnedFd, stage: Stage, error: &io::Error) -> io::Resu
     channel::send(socket, 0, &Report::Failed(failure), &[])
 }
 
-/// Does the setup that is the same for every sandbox. Returns a socket through which the host queries the sandbox's
-/// sockets, if supported.
-fn prepare_ahead(weak: &LeftOut, filters: &[Program]) -> io::Result<Option<OwnedFd>> {
+/// Sockets that the system call filter denies later, if the kernel supports them.
+struct Ahead {
+    /// Through it, the host queries the sandbox's sockets.
+    sockets: Option<OwnedFd>,
+    /// It sets the rules of the sandbox's network.
+    netfilter: Option<OwnedFd>,
+}
+
+/// Does the setup that is the same for every sandbox.
+fn prepare_ahead(weak: &LeftOut, filters: &[Program]) -> io::Result<Ahead> {
     if !weak.has(&Weakness::Network) {
         let inet = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         sys::loopback_up(inet.as_fd())?;
@@ -107,10 +122,11 @@ fn prepare_ahead(weak: &LeftOut, filters: &[Program]) -> io::Result<Option<Owned
     // Before the system call filter, which denies it.
     let (family, flags) = (AddressFamily::NETLINK, SocketFlags::CLOEXEC);
     let sockets = socket_with(family, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).ok();
+    let netfilter = if weak.has(&Weakness::Redirection) { None } else { transparent::open_netfilter() };
     if !weak.has(&Weakness::Filter) {
         apply_filters(filters)?;
     }
-    Ok(sockets)
+    Ok(Ahead { sockets, netfilter })
 }
 
 /// The socket is standard input, which programs in the sandbox must not inherit.
@@ -156,7 +172,7 @@ fn prepare_sandbox(
     match spec.task {
         Task::Script => return prepare_script(spec, weak).map(|()| None),
         Task::Database => return prepare_database(spec, weak, sources).map(|()| None),
-        Task::Guest => {}
+        Task::Guest | Task::Network => {}
     }
     mounts::enter_root().map_err(at(Stage::Root))?;
     if let (Some(overlay), Some(sources)) = (&spec.image, image) {

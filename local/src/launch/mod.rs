@@ -1,6 +1,7 @@
 //! Starts the first process of a sandbox: this program starts itself again as a nursery. The nursery is
 //! single-threaded, has nothing open, and forks copies that move into their own namespaces.
 
+mod check;
 mod child;
 mod groups;
 mod mounts;
@@ -11,6 +12,7 @@ mod program;
 mod spec;
 mod sys;
 mod targets;
+mod transparent;
 mod visible_limits;
 
 use std::fs;
@@ -28,6 +30,7 @@ use crate::cgroup::Group;
 use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error::{Code, Error, Result};
 
+pub use check::{Network, check_network};
 pub(super) use groups::groups_in_sandbox;
 use nursery::{Missing, Nursery, Waiting};
 pub(super) use overlay::Overlay;
@@ -35,6 +38,7 @@ use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Spec, Task, User};
 use spec::{Failure, Order, Report, Stage};
 pub(super) use sys::Process;
+pub(super) use transparent::Sockets;
 pub(super) use visible_limits::{Limits, MemoryFiles, VisibleGroup, limit_files};
 
 /// The argument that makes a process a nursery.
@@ -79,6 +83,8 @@ pub(super) struct Launched {
     pub(super) memory: Option<MemoryFiles>,
     /// A socket in its network that reports its sockets.
     pub(super) sockets: Option<OwnedFd>,
+    /// The sockets of its network, if its connections are redirected, or why the kernel refused that.
+    pub(super) network: io::Result<Option<Sockets>>,
 }
 
 struct Job {
@@ -139,8 +145,8 @@ fn launch_first(
     group: Option<&Group>,
 ) -> Result<Launched> {
     match furnish_first(nursery, &first, spec, group) {
-        Ok((memory, sockets)) => {
-            Ok(Launched { socket: first.socket, process: first.process, memory, sockets })
+        Ok(Passed { network, memory, sockets }) => {
+            Ok(Launched { socket: first.socket, process: first.process, memory, sockets, network })
         }
         Err(error) => {
             first.end();
@@ -186,15 +192,22 @@ fn no_copy(missing: Missing) -> Error {
     }
 }
 
-/// Lets the first process set up its sandbox. Returns the files and the socket that it passes back.
+/// What the first process passes back.
+struct Passed {
+    network: io::Result<Option<Sockets>>,
+    memory: Option<MemoryFiles>,
+    sockets: Option<OwnedFd>,
+}
+
+/// Lets the first process set up its sandbox.
 fn furnish_first(
     nursery: &mut Option<Nursery>,
     first: &Waiting,
     spec: &Spec,
     group: Option<&Group>,
-) -> Result<(Option<MemoryFiles>, Option<OwnedFd>)> {
+) -> Result<Passed> {
     let Waiting { socket, process } = first;
-    expect_report(socket, |report| matches!(report, Report::Waiting))?;
+    receive_report(socket, |report| matches!(report, Report::Waiting).then_some(()))?;
     let doors = match group {
         Some(group) => group.add(process.number).and_then(|()| group.doors()).map_err(launch_error)?,
         None => Vec::new(),
@@ -212,10 +225,15 @@ fn furnish_first(
     let opened = opened.collect::<Result<Vec<_>>>()?;
     let passed: Vec<_> = doors.iter().chain(&opened).map(AsFd::as_fd).collect();
     channel::send(socket, 0, &Order { spec, groups }, &passed).map_err(launch_error)?;
-    let mut passed = expect_report(socket, |report| matches!(report, Report::Shut))?.into_iter();
+    let (setup, passed) = receive_report(socket, |report| match report {
+        Report::Shut(setup) => Some(*setup),
+        _ => None,
+    })?;
+    let mut passed = passed.into_iter();
     sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)
         .map_err(|error| launch_error(error.into()))?;
-    Ok((MemoryFiles::take(&mut passed), passed.next()))
+    let network = Sockets::take(setup, &mut passed);
+    Ok(Passed { network, memory: MemoryFiles::take(&mut passed), sockets: passed.next() })
 }
 
 /// Reaps an exited process.
@@ -227,8 +245,8 @@ fn launch_error(error: io::Error) -> Error {
     Error::new(Code::Internal, format!("a sandbox cannot be started: {error}")).with_source(error)
 }
 
-/// Receives the next report, which must be the expected one, and its descriptors.
-fn expect_report(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Vec<OwnedFd>> {
+/// Receives the next report, from which `read` takes what is expected, and its descriptors.
+fn receive_report<T>(socket: &OwnedFd, read: impl Fn(&Report) -> Option<T>) -> Result<(T, Vec<OwnedFd>)> {
     let received = channel::receive::<Report>(socket).map_err(|error| {
         Error::new(Code::Unavailable, format!("a sandbox did not start: {error}")).with_source(error)
     })?;
@@ -236,10 +254,9 @@ fn expect_report(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Ve
         let text = "a sandbox ended while it was started: is `koze_local::init()` the first line of `main`?";
         return Err(Error::new(Code::Unavailable, text));
     };
-    if right(&received.message) {
-        Ok(received.descriptors)
-    } else {
-        Err(unexpected_report(&received.message))
+    match read(&received.message) {
+        Some(expected) => Ok((expected, received.descriptors)),
+        None => Err(unexpected_report(&received.message)),
     }
 }
 
@@ -287,7 +304,8 @@ fn open_mapped(
     }
     // Inside, the user is another one than in the layers. A process that waits and never starts lends its user namespace.
     let lender = copy_from_nursery(nursery, &Weaknesses::default())?;
-    let opened = expect_report(&lender.socket, |report| matches!(report, Report::Waiting)).and_then(|_| {
+    let waiting = |report: &Report| matches!(report, Report::Waiting).then_some(());
+    let opened = receive_report(&lender.socket, waiting).and_then(|_| {
         map_users(lender.process.number, owner, spec).map_err(|error| refused_layer(&error))?;
         open(lender.process.number).map_err(|error| refused_layer(&error))
     });

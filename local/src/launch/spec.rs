@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::overlay::Overlay;
+use super::transparent;
 use super::visible_limits::VisibleGroup;
 use crate::filter::Program;
 use crate::weakness::{Weakness, Weaknesses};
@@ -23,8 +24,8 @@ pub(super) enum Report {
     /// It is in its own namespaces, and waits for its specification.
     Waiting,
     /// The sandbox is set up and locked down, and the guest serves from now on. The files that show the memory in use are passed with it, and
-    /// the socket that reports the sandbox's sockets, if supported.
-    Shut,
+    /// the socket that reports the sandbox's sockets, if supported; before them, those of its network.
+    Shut(transparent::Setup),
     /// The launch failed. This is the last message.
     Failed(Failure),
 }
@@ -86,6 +87,8 @@ pub(crate) struct Spec {
     /// The protections that it lacks. Not sent: the waiting process has its [`LeftOut`] already.
     #[serde(skip)]
     pub(crate) weak: Weaknesses,
+    /// Whether its TCP connections are redirected to sockets that koze serves.
+    pub(crate) is_redirected: bool,
     /// What its first process does.
     pub(crate) task: Task,
 }
@@ -125,6 +128,8 @@ pub(crate) enum Task {
     Script,
     /// It runs the statements of a database itself. Its root has what the specification binds.
     Database,
+    /// It sets up the network of a sandbox and ends, for a check of the machine.
+    Network,
 }
 
 /// An entry of the host that is visible in a sandbox. Its target must exist.

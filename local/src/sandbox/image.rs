@@ -176,7 +176,8 @@ pub(crate) fn changes_directory(sandbox: &Path) -> PathBuf {
 /// Returns whether a path of [`LocalSandbox::image_changes`](crate::LocalSandbox::image_changes), relative to the root, is what every
 /// sandbox has, and not a change of its programs.
 pub fn is_of_sandbox(path: &Path) -> bool {
-    const OWN: [&str; 7] = ["dev", "proc", "sys", "var/lib/koze", "etc/hostname", "etc/hosts", "etc/mtab"];
+    const OWN: [&str; 8] =
+        ["dev", "proc", "sys", "var/lib/koze", "etc/hostname", "etc/hosts", "etc/mtab", "etc/resolv.conf"];
     path == Path::new(APT_SETTINGS).join(APT_FILE) || OWN.iter().any(|own| path == Path::new(own))
 }
 

@@ -189,6 +189,7 @@ impl Inner {
             }
             _ => None,
         };
+        let is_redirected = policy.is_some() && !self.weak.has(&Weakness::Network);
         let bundle = inspection.as_ref().map(|inspection| inspection.bundle().to_owned());
         let is_build = provider.as_ref().is_some_and(|provider| provider.builds.load(Ordering::Relaxed));
         let exposed = provider.as_ref().filter(|_| self.weak.has(&Weakness::Credentials));
@@ -226,6 +227,9 @@ impl Inner {
                 // In place of the directory itself.
                 spec.binds.retain(|bind| bind.target != overlay.target);
                 spec.overlay = Some(overlay);
+            }
+            if is_redirected {
+                view::redirect_connections(&mut spec);
             }
             if let Some(bundle) = bundle {
                 view::bind_certificates(&mut spec, &bundle);

@@ -24,7 +24,7 @@ use crate::cgroup::{Group, Memory as GroupMemory};
 use crate::engine::engine;
 use crate::engine::ready::watch_descriptor;
 use crate::errors::{convert_fault, gone_error};
-use crate::launch::{self, Launched, MemoryFiles, Process, Spec};
+use crate::launch::{self, Launched, MemoryFiles, Process, Sockets, Spec};
 use koze_core::error::{Code, Error, Result};
 
 type Waiting = HashMap<u64, oneshot::Sender<Received<Answer>>>;
@@ -54,6 +54,8 @@ pub(crate) struct Running {
     pub(crate) group_memory: Option<GroupMemory>,
     /// The socket that reports the memory of its sockets.
     pub(crate) sockets: Option<OwnedFd>,
+    /// The sockets of its redirected connections, until they are served. Absent if it has no network, or if the kernel refused the rules.
+    network: Mutex<Option<Sockets>>,
     next: AtomicU64,
     ended: watch::Receiver<bool>,
     /// Why its programs were killed.
@@ -82,8 +84,15 @@ impl Running {
         let background = Background::new(&spec.weak);
         let owner = spec.owner;
         let (launched, group) = launch::launch_sandbox(spec, group).await?;
-        let Launched { socket, process: Process { descriptor: process, number: pid }, memory, sockets } =
-            launched;
+        let Launched {
+            socket,
+            process: Process { descriptor: process, number: pid },
+            memory,
+            sockets,
+            network,
+        } = launched;
+        // Without them, programs reach the proxy by their environment only. `koze doctor` says so.
+        let network = Mutex::new(network.ok().flatten());
         let failed = |error: io::Error| {
             Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}")).with_source(error)
         };
@@ -132,6 +141,7 @@ impl Running {
             process,
             pid,
             counted,
+            network,
             next: AtomicU64::new(1),
             ended,
             judgements,
@@ -148,6 +158,11 @@ impl Running {
     /// Returns these variables.
     pub(crate) fn egress_variables(&self) -> &[(String, String)] {
         self.egress_variables.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Takes the sockets of its redirected connections.
+    pub(crate) fn take_network(&self) -> Option<Sockets> {
+        lock_mutex(&self.network).take()
     }
 
     /// Returns whether it has ended.

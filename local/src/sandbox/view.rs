@@ -95,6 +95,12 @@ pub(crate) fn bind_certificates(spec: &mut Spec, bundle: &Path) {
     }
 }
 
+/// Redirects connections to koze's proxy, and lookups of names to its resolver.
+pub(crate) fn redirect_connections(spec: &mut Spec) {
+    spec.is_redirected = true;
+    spec.texts.push(("etc/resolv.conf".to_owned(), koze_egress::transparent::resolver_settings()));
+}
+
 /// Returns the paths that programs in a sandbox see, and whether they can write to them.
 pub(crate) fn list_mounts() -> Vec<(String, bool)> {
     let own = OWN.iter().filter(|(_, target, _)| !target.is_empty());
@@ -137,6 +143,7 @@ fn bare_spec(
         filters: filter::last_filters(group.is_some())?,
         owner,
         weak: weak.clone(),
+        is_redirected: false,
         task: Task::Guest,
     };
     for name in DEVICES {

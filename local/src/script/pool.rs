@@ -119,6 +119,7 @@ impl Pool {
             filters: filter::engine::script_filter()?,
             owner,
             weak: Weaknesses::default(),
+            is_redirected: false,
             task: Task::Script,
         })
         .await

@@ -1,6 +1,6 @@
 //! Sandboxes whose root is an image. The images have a few programs of this machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,14 @@ use koze_core::provider::{LocalImage, Settings};
 use koze_core::{Code, Provider as _, Sandbox as _};
 use koze_image::{Reference, Store};
 use koze_local::prove::{self, Prover};
-use koze_local::{Local, LocalSandbox};
+use koze_local::{Local, LocalSandbox, is_of_sandbox};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::Test;
 use crate::loaded::list_loaded;
+use crate::server;
 use crate::stage::{command, id, out, settings, sh, within};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -24,6 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("images_have_their_user", users),
     ("images_lead_nowhere_by_links", links),
     ("images_hold_attempts_as_root", attempts),
+    ("images_have_a_network", network),
     ("images_that_are_gone_are_named", gone),
     ("images_are_chosen_once", chosen_once),
     ("images_are_left_out_on_request", left_out),
@@ -305,6 +307,33 @@ fn attempts() -> Result {
         }
         // The guest is still there.
         assert_eq!(out(&sandbox, "kill -9 1; echo there").await, "there");
+    })
+}
+
+/// The connections of an image's programs are redirected to the proxy, whatever its own settings are.
+fn network() -> Result {
+    within(async {
+        let images = Images::new();
+        let layer = Layer::new()
+            .file("etc/nsswitch.conf", "hosts: files dns\n")
+            .link("etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf");
+        images.add("network", &json!({ "Env": ["PATH=/usr/bin:/bin"] }), vec![layer]);
+        let names = HashMap::from([("origin.example".to_owned(), server::here())]);
+        let local = Local::with_names(images.place.path().join("state"), names).unwrap();
+        let local = local.with_images(images.directory());
+        let mut settings = with_image("network");
+        settings.profile.allowed_hosts = vec!["origin.example".to_owned()];
+        let sandbox = local.open(&id("a"), &settings).await.unwrap().sandbox;
+        assert_eq!(
+            out(&sandbox, "id -u; grep nameserver /etc/resolv.conf").await,
+            "0\nnameserver 127.0.0.53"
+        );
+        let fetch = "bash -c 'exec 3<>/dev/tcp/origin.example/80; printf \"GET /echo HTTP/1.0\\r\\n\\r\\n\" >&3; cat <&3'";
+        assert!(out(&sandbox, fetch).await.contains("GET /echo HTTP/1."));
+        assert_ne!(sh(&sandbox, &fetch.replace("origin", "other")).await.exit_code, 0);
+        // An image that is built from it does not have the settings.
+        assert!(sandbox.image_changes().join("etc/resolv.conf").exists());
+        assert!(is_of_sandbox(Path::new("etc/resolv.conf")));
     })
 }
 

@@ -114,6 +114,7 @@ fn all_tests(plain: bool) -> Vec<Test> {
         egress::policy::TESTS,
         egress::proxy::TESTS,
         egress::scripts::TESTS,
+        egress::transparent::TESTS,
         egress::tunnel::TESTS,
         preview::TESTS,
         processes::TESTS,

@@ -73,7 +73,7 @@ fn in_words(call: &CallRecord, egress: &[Reached], command: Repeat) -> String {
     field("duration", &format!("{} ms", call.duration_ms));
     for entry in egress {
         let decision = if entry.allowed { "reached" } else { "refused" };
-        field("egress", &format!("{decision} {}:{} ({})", entry.host, entry.port, entry.rule));
+        field("egress", &format!("{decision} {} ({})", entry.target(), entry.rule));
     }
     let input = match &call.input {
         Some(input) => escape_hidden(input.text()),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use koze_client::Session;
+use koze_core::egress::describe_target;
 use koze_core::http::{EgressEntry, EgressList, SandboxEntry, SandboxList};
 use koze_core::sandbox::Status;
 
@@ -68,7 +69,7 @@ fn egress_cells(entry: &EgressEntry) -> [String; 6] {
     [
         time(entry.time),
         entry.sandbox.clone(),
-        format!("{}:{}", entry.host, entry.port),
+        describe_target(&entry.host, entry.port),
         entry.address.clone().unwrap_or_else(|| "-".to_owned()),
         if entry.allowed { "reached" } else { "refused" }.to_owned(),
         rule,

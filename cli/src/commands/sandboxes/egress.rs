@@ -67,7 +67,7 @@ fn in_words(entries: &[Reached]) -> String {
             time(entry.time),
             entry.session.clone(),
             entry.sandbox.clone(),
-            format!("{}:{}", entry.host, entry.port),
+            entry.target(),
             entry.address.map_or_else(|| "-".to_owned(), |address| address.to_string()),
             decision.to_owned(),
             rule,

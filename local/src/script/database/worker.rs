@@ -122,6 +122,7 @@ fn worker_spec(directory: &Path) -> Result<Spec> {
         // The files belong to this user. The process has no capabilities.
         owner: None,
         weak: Weaknesses::default(),
+        is_redirected: false,
         task: Task::Database,
     })
 }

@@ -184,6 +184,16 @@ fn credentials_are_sent_by_common_programs() -> Result<(), libtest_mimic::Failed
                 "curl",
                 "env -u CURL_CA_BUNDLE -u SSL_CERT_FILE curl -sS -H \"Authorization: Bearer $API_KEY\" https://api.example/curl",
             ),
+            // Without the proxy: the connection is redirected.
+            (
+                "curl",
+                "curl -sS --noproxy '*' -H \"Authorization: Bearer $API_KEY\" https://api.example/redirected",
+            ),
+            (
+                "node",
+                "env -u HTTPS_PROXY -u https_proxy -u NODE_USE_ENV_PROXY node -e 'fetch(\"https://api.example/node\", {headers: \
+                 {authorization: \"Bearer \" + process.env.API_KEY}}).then(r => r.text()).then(t => console.log(t))'",
+            ),
             (
                 "python3",
                 "python3 -c 'import os, urllib.request as r; print(r.urlopen(r.Request(\"https://api.example/python\", headers={\"Authorization\": \

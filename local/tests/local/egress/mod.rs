@@ -8,6 +8,7 @@ pub(crate) mod policy;
 pub(crate) mod programs;
 pub(crate) mod proxy;
 pub(crate) mod scripts;
+pub(crate) mod transparent;
 pub(crate) mod tunnel;
 
 use std::collections::HashMap;

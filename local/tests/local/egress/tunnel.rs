@@ -208,7 +208,7 @@ async fn after_greeting(sandbox: &LocalSandbox, port: u16, bytes: &str) -> Strin
 }
 
 /// Greets each client, then sends its first bytes back in upper case.
-fn greeting() -> SocketAddr {
+pub(super) fn greeting() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
