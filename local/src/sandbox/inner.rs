@@ -32,7 +32,7 @@ use koze_core::provider::Settings;
 use koze_core::sandbox::EndedPrograms;
 use koze_core::script::Egress;
 use koze_egress::{Authority, Inspection, Internet, Reach, Refusals};
-use koze_state::{EgressJournal, Secrets};
+use koze_state::EgressJournal;
 
 /// The name of browsers in the egress journal. No sandbox can have it.
 const IN_JOURNAL: &str = "(browser)";
@@ -192,8 +192,6 @@ impl Inner {
         let is_redirected = policy.is_some() && !self.weak.has(&Weakness::Network);
         let bundle = inspection.as_ref().map(|inspection| inspection.bundle().to_owned());
         let is_build = provider.as_ref().is_some_and(|provider| provider.builds.load(Ordering::Relaxed));
-        let exposed = provider.as_ref().filter(|_| self.weak.has(&Weakness::Credentials));
-        let exposed = exposed.and_then(|provider| provider.secrets.get().cloned());
         let images = provider.and_then(|provider| provider.images.get().cloned());
         let prepared = engine::run_blocking(move || {
             if !registry.knows(&key)? {
@@ -245,17 +243,8 @@ impl Inner {
         let (running, used) = tokio::join!(Running::start(spec, group, lock, image), used);
         used?;
         let running = Arc::new(running?);
-        let journal = EgressJournal::new(&self.state_directory, &self.session()?, self.name.as_str());
         if let Some(policy) = policy {
-            let variables = inspection.as_ref().map(|inspection| inspection.environment(&policy));
-            let mut variables = variables.unwrap_or_default();
-            if let Some(secrets) = exposed {
-                self.expose_values(&secrets, &mut variables)?;
-            }
-            running.set_egress_variables(variables);
-            let reach = Reach::new(policy, Arc::clone(&self.internet), journal).with_inspection(inspection);
-            let refusals = Arc::clone(&running.judgements.refusals);
-            network::start_proxy(&running, reach.with_refusals(refusals)).await?;
+            self.start_network(&running, policy, inspection).await?;
         }
         staging::remove_recorded(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
@@ -263,6 +252,25 @@ impl Inner {
             ahead::prepare_next(Weak::clone(&self.provider));
         }
         Ok(running)
+    }
+
+    /// Starts the proxy of a sandbox, which has the hosts of a policy.
+    async fn start_network(
+        &self,
+        running: &Arc<Running>,
+        policy: Policy,
+        inspection: Option<Arc<Inspection>>,
+    ) -> Result<()> {
+        let variables = inspection.as_ref().map(|inspection| inspection.environment(&policy));
+        let mut variables = variables.unwrap_or_default();
+        if self.weak.has(&Weakness::Credentials) {
+            self.expose_values(&mut variables)?;
+        }
+        running.set_egress_variables(variables);
+        let journal = EgressJournal::new(&self.state_directory, &self.session()?, self.name.as_str());
+        let reach = Reach::new(policy, Arc::clone(&self.internet), journal).with_inspection(inspection);
+        let refusals = Arc::clone(&running.judgements.refusals);
+        network::start_proxy(running, reach.with_refusals(refusals)).await
     }
 
     /// Returns what the proxy needs to read requests.
@@ -279,7 +287,11 @@ impl Inner {
     }
 
     /// Gives programs the values of credentials, for a control.
-    fn expose_values(&self, secrets: &Secrets, variables: &mut Vec<(String, String)>) -> Result<()> {
+    fn expose_values(&self, variables: &mut Vec<(String, String)>) -> Result<()> {
+        let provider = self.provider.upgrade();
+        let Some(secrets) = provider.as_ref().and_then(|provider| provider.secrets.get()) else {
+            return Ok(());
+        };
         let values = secrets.values()?;
         let is_declared = |name: &str| self.settings.profile.credentials.iter().any(|one| one.name == name);
         for (name, value) in values.iter().filter(|(name, _)| is_declared(name)) {
