@@ -68,8 +68,14 @@ fn unique_value() -> String {
 /// Returns the value in the encodings that koze masks and the server uses.
 fn encoded_forms(value: &str) -> Vec<String> {
     let slashes = value.replace('+', "%2B");
-    let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
-    let percent: String = value.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let digits = |before: &str| {
+        value.bytes().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{before}{byte:02x}");
+            text
+        })
+    };
+    let hex = digits("");
+    let percent = digits("%");
     let base64 = BASE64_STANDARD.encode(value);
     vec![
         slashes.replace('/', "%2F"),
@@ -77,7 +83,7 @@ fn encoded_forms(value: &str) -> Vec<String> {
         base64.trim_end_matches('=').to_owned(),
         hex.to_ascii_uppercase(),
         hex,
-        percent.to_ascii_lowercase(),
+        percent.to_ascii_uppercase(),
         percent,
     ]
 }
@@ -211,19 +217,25 @@ fn hostile_programs_find_no_value_of_a_credential() {
     another_user_finds_nothing(&host, &value, &with_value[0]);
 }
 
-/// Only the permissions of koze's own files protect them: the directories above are open to all.
+/// Only koze's own permissions protect its files: the directories above are open to all.
 fn another_user_finds_nothing(host: &Sandboxes, value: &str, secrets: &str) {
     if !rustix::process::geteuid().is_root() {
         eprintln!("the search as another user is left out: it takes root");
         return;
     }
-    let search = format!(
-        "cat {secrets}; cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ; grep -raF --devices=skip -e koze_cred_ -e hostile/ state"
-    );
-    let by_root = on_this_machine(host, false, &search);
-    assert!(by_root.contains(value), "the control");
-    on_this_machine(host, false, "chmod 755 . state; ls -ld . state");
-    let by_nobody = on_this_machine(host, true, &format!("id -u; cat Cargo.toml; {search}"));
-    assert!(by_nobody.starts_with(NOBODY) && by_nobody.contains("[package]"), "{by_nobody}");
-    assert!(!by_nobody.contains(value) && !by_nobody.contains("koze_cred_"), "{by_nobody}");
+    let files = format!("cat {secrets}; grep -raF --devices=skip -e koze_cred_ -e hostile/ state");
+    assert!(on_this_machine(host, false, &files).contains(value), "the control");
+    on_this_machine(host, false, "chmod 755 . state");
+    let who = on_this_machine(host, true, "id -u; ls state; cat Cargo.toml");
+    assert!(who.starts_with(&format!("{NOBODY}\nkoze\n[package]")), "{who}");
+    assert_eq!(on_this_machine(host, true, &files), "");
+    // The files themselves are private, too.
+    let open = "find state -maxdepth 4 -type d -exec chmod 755 {} +; find state -name egress-authority.key";
+    let key = on_this_machine(host, false, open);
+    let secrets = format!("cat {secrets} {}", key.trim_end());
+    assert!(on_this_machine(host, false, &secrets).contains("PRIVATE KEY"), "the control");
+    let reached = on_this_machine(host, true, &format!("ls {}; {secrets}", key.trim_end()));
+    assert_eq!(reached, key);
+    let processes = on_this_machine(host, true, "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ");
+    assert!(processes.contains("supervise") && !processes.contains(value), "a process shows it");
 }

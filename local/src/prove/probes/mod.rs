@@ -32,7 +32,7 @@ pub(crate) const DENIED_HOST: &str = "denied.example";
 pub(crate) const CREDENTIAL_HOST: &str = "credential.example";
 
 /// The name of that credential.
-pub(crate) const CREDENTIAL: &str = "KOZE_PROOF_KEY";
+pub(crate) const CREDENTIAL: &str = "PROOF_KEY";
 
 /// The targets of attempts on the host.
 #[derive(Debug, Clone)]
