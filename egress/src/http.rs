@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -68,6 +69,7 @@ where
     F: Future<Output = Response<Body>>,
 {
     let after = After::default();
+    let is_tunnel = Arc::<AtomicBool>::default();
     let service = service_fn(|request| {
         let answer = answer(request, after.clone());
         async { Ok::<_, Infallible>(answer.await) }
@@ -77,10 +79,11 @@ where
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_SIZE)
         .preserve_header_case(true)
-        .serve_connection(TokioIo::new(Linger::new(stream)), service)
+        .serve_connection(TokioIo::new(Linger::new(stream, Arc::clone(&is_tunnel))), service)
         .with_upgrades()
         .await;
     if served.is_ok() {
+        is_tunnel.store(true, Ordering::Relaxed);
         after.run().await;
     }
 }

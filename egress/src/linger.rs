@@ -2,6 +2,8 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -17,13 +19,16 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Linger<S> {
     stream: S,
     limit: Duration,
+    /// Whether it became a tunnel, whose client may send more after the server has ended.
+    is_tunnel: Arc<AtomicBool>,
     /// Set once the last byte has been sent.
     end: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Linger<S> {
-    pub(crate) fn new(stream: S) -> Self {
-        Linger { stream, limit: LIMIT, end: None }
+    /// Creates it with a flag that is set when the connection becomes a tunnel.
+    pub(crate) fn new(stream: S, is_tunnel: Arc<AtomicBool>) -> Self {
+        Linger { stream, limit: LIMIT, is_tunnel, end: None }
     }
 }
 
@@ -60,6 +65,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Linger<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if this.is_tunnel.load(Ordering::Relaxed) {
+            return Pin::new(&mut this.stream).poll_shutdown(cx);
+        }
         let end = if let Some(end) = &mut this.end {
             end
         } else {
@@ -98,7 +106,7 @@ mod tests {
             let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
             let server = async {
-                let mut stream = Linger::new(stream);
+                let mut stream = Linger::new(stream, Arc::default());
                 stream.read_exact(&mut [0; 100]).await.unwrap();
                 stream.write_all(b"refused").await.unwrap();
                 stream.shutdown().await.unwrap();
@@ -119,8 +127,23 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (here, _there) = tokio::io::duplex(64);
-            let mut here = Linger { stream: here, limit: Duration::from_millis(10), end: None };
+            let limit = Duration::from_millis(10);
+            let mut here = Linger { stream: here, limit, is_tunnel: Arc::default(), end: None };
             here.shutdown().await.unwrap();
+        });
+    }
+
+    #[test]
+    fn a_tunnel_passes_on_what_comes_after_its_end() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (here, mut there) = tokio::io::duplex(64);
+            let mut here = Linger::new(here, Arc::new(AtomicBool::new(true)));
+            there.write_all(b"more").await.unwrap();
+            here.shutdown().await.unwrap();
+            let mut more = [0; 4];
+            here.read_exact(&mut more).await.unwrap();
+            assert_eq!(&more, b"more");
         });
     }
 }
