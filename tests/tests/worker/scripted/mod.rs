@@ -97,6 +97,34 @@ fn scripts_conform() {
     conforms_over_mcp("scripts in a Worker, MCP", host.url(), &lacks);
 }
 
+/// The Rust Worker puts the value in place of the placeholder, and masks it in what the server returns.
+#[test]
+fn credentials_are_sent_by_the_worker() {
+    let keys = "allowed_hosts = [\"other.example\"]\n\n[package.metadata.koze.script.credentials]\nKEY = { host = \"api.example\" }\n";
+    let worker = worker_with(keys, "script", None);
+    let host = serve(&worker, None);
+    let run = |code: &str| call(&host, "s", "run_sandbox_code", &json!({ "code": code }));
+    let fetch = |url: &str| {
+        let code = format!(
+            "const headers = {{ authorization: `Bearer ${{secrets.KEY}}` }};\n\
+             return (await fetch('{url}', {{ headers }})).json()"
+        );
+        run(&code)
+    };
+    let (failed, held) = run("return secrets.KEY.slice(0, 10)");
+    assert!(!failed && held["result"] == "koze_cred_", "{held}");
+    let (failed, echo) = fetch("https://api.example/echo");
+    assert!(!failed && echo.to_string().contains(&format!("Bearer {}\"", "*".repeat(18))), "{echo}");
+    for (url, part) in [
+        ("https://other.example/echo", "the placeholder of `KEY` was sent to other.example"),
+        // A credential allows its host at port 443 only.
+        ("http://api.example/echo", "scripts may not reach api.example"),
+    ] {
+        let (failed, refused) = fetch(url);
+        assert!(failed && refused["error"].as_str().is_some_and(|error| error.contains(part)), "{refused}");
+    }
+}
+
 #[test]
 fn isolated_scripts_conform() {
     let loader = Some("LOADER");
