@@ -96,7 +96,7 @@ export function Preview({ url, file, closeHref, onChanged }: Props) {
         if (event.key === "Escape") go(closeHref);
       }}
     >
-      <header class="details-head">
+      <header class="details-head named">
         <h2 class="mono">
           <bdi>{visibleLine(file.name)}</bdi>
         </h2>
