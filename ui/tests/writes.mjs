@@ -67,6 +67,7 @@ await withPage({}, async (page) => {
   preview = await open(page, "edited.txt");
   assert.equal(await field.inputValue(), "mine\n");
   await preview.getByRole("button", { name: "Save" }).click();
+  await conflict.getByText("theirs").waitFor({ state: "attached" });
   await call("write_file", { path: "edited.txt", content: "theirs again\n" });
   await conflict.getByRole("button", { name: "Overwrite the file" }).click();
   await conflict.getByText("theirs again").waitFor({ state: "attached" });
