@@ -151,7 +151,7 @@ fn check_docker(build: &Build) -> Check {
         (None, false) => Check::error(
             "docker",
             format!(
-                "no engine is running, and {} has an image to build",
+                "no engine is running, but there are images to build for {}",
                 koze_model::rules::listed(&from_dockerfiles)
             ),
             "wrangler builds Dockerfiles with Docker: install and start it",

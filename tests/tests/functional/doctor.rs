@@ -136,7 +136,7 @@ fn an_engine_is_needed_to_build_images() {
     let line = run.stdout.lines().find(|line| line.contains("docker")).unwrap_or_default();
     assert_eq!(
         line,
-        "error    docker        no engine is running, and `src/server/shell.sandbox.rs` has an image to build"
+        "error    docker        no engine is running, but there are images to build for `src/server/shell.sandbox.rs`"
     );
     assert!(run.stderr.contains("warning[K033]"), "{}", run.stderr);
 }
