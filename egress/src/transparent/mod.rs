@@ -66,6 +66,10 @@ async fn serve_connection(
     proof.give();
     let Ok(to) = destination(&stream) else { return reset(&stream) };
     let address = to.ip().to_canonical();
+    // A program has connected to the port itself.
+    if address.is_loopback() {
+        return reset(&stream);
+    }
     let host = names.name_of(address).map_or(Host::Address(address), |name| Host::Name(name.to_string()));
     match reach.connect(&host.in_url(), to.port()).await {
         Ok(Connected { stream: server, host, entry }) => {
