@@ -3,8 +3,7 @@
 use koze_core::Profiles;
 use koze_core::egress::{Credential, Placement, Policy};
 use koze_core::script::Egress;
-use koze_model::attrs::{HOST_FORM, allows, is_host, is_request};
-use koze_protocol::RequestPattern;
+use koze_model::attrs::{HOST_FORM, allowing_entry, allows, is_host, is_request};
 use toml_edit::Item;
 
 use super::{Wrong, parse_bool, parse_table, unknown_key};
@@ -180,10 +179,8 @@ fn parse_sigv4(value: &Item) -> Option<Placement> {
 /// Adds the hosts of credentials to a list of allowed hosts, unless an entry of it allows them.
 fn add_hosts(allowed: &mut Vec<String>, credentials: &[Credential]) {
     for Credential { host, .. } in credentials {
-        if allowed.iter().any(|entry| allows(entry, host)) {
-            continue;
+        if !allowed.iter().any(|entry| allows(entry, host)) {
+            allowed.push(allowing_entry(host));
         }
-        let host = RequestPattern::split(host).map_or(host.as_str(), |pattern| pattern.host);
-        allowed.push(if host.contains(':') { host.to_owned() } else { format!("{host}:443") });
     }
 }

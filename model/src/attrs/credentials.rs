@@ -164,6 +164,12 @@ pub fn allows(entry: &str, host: &str) -> bool {
     is_port && is_name
 }
 
+/// Returns the entry of `allowed_hosts` that allows connections to the host of a credential, and nothing else.
+pub fn allowing_entry(host: &str) -> String {
+    let (name, port) = name_and_port(host);
+    format!("{name}:{}", port.unwrap_or("443"))
+}
+
 /// Returns the host of an entry, and its port.
 fn name_and_port(entry: &str) -> (&str, Option<&str>) {
     let host = koze_protocol::RequestPattern::split(entry).map_or(entry, |pattern| pattern.host);

@@ -26,7 +26,7 @@ use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
 use crate::value::Spanned;
 
-pub use credentials::{Credential, Placement, allows};
+pub use credentials::{Credential, Placement, allowing_entry, allows};
 pub use keys::{KEYS, Key};
 pub use limits::Limits;
 pub use literal::{HOST_FORM, is_host, is_request};

@@ -33,7 +33,7 @@ fn local_sandboxes_and_containers_name_the_authority_in_the_same_variables() {
         names
     };
     let worker = names("templates/files/generated/koze/platform.mjs", "const AUTHORITIES = [");
-    assert_eq!(worker, names("egress/src/inspection.rs", "const TRUST: [&str; 9] = ["));
+    assert_eq!(worker, names("egress/src/inspection.rs", "const TRUST_VARIABLES: [&str; 9] = ["));
 }
 
 /// Programs get the same variables and the same text from both.

@@ -87,7 +87,15 @@ export class Requests {
       if (!sent.masks && !sent.counts) return await fetch(passed);
       // A compressed response could not be masked.
       if (sent.masks) passed.headers.set("accept-encoding", "identity");
-      const response = await fetch(sent.counts ? this.#countBody(number, passed) : passed);
+      /** @type {{ why?: string | undefined }} */
+      const ended = {};
+      const response = await fetch(sent.counts ? this.#countBody(number, passed, ended) : passed).catch((error) => {
+        if (ended.why === undefined) throw error;
+      });
+      if (!response) {
+        await refused();
+        return new Response(`${ended.why}\n`, { status: 429 });
+      }
       if (sent.credentials.length > 0 && encodingOf(response) !== "identity") {
         await response.body?.cancel();
         return new Response(compressed(url.host), { status: 502 });
@@ -132,22 +140,22 @@ export class Requests {
     return all;
   }
 
-  /** Counts the body of a request. @param {number} number @param {Request} request */
-  #countBody(number, request) {
+  /** Counts the body of a request. At a limit, it ends, and `ended` says why. @param {number} number @param {Request} request @param {{ why?: string | undefined }} ended */
+  #countBody(number, request, ended) {
     if (!request.body) return request;
-    const body = request.body.pipeThrough(this.#counter(number));
+    const body = request.body.pipeThrough(this.#counter(number, ended));
     const length = Number(request.headers.get("content-length"));
     const sent = length > 0 ? body.pipeThrough(new FixedLengthStream(length)) : body;
     return new Request(request, /** @type {RequestInit} */ ({ body: sent, duplex: "half" }));
   }
 
-  /** Returns a stream that counts what it passes on, and fails at a limit. @param {number} number */
-  #counter(number) {
+  /** Returns a stream that counts what it passes on, and fails at a limit. @param {number} number @param {{ why?: string | undefined }} [ended] */
+  #counter(number, ended = {}) {
     /** @type {Transformer<Uint8Array, Uint8Array>} */
     const transformer = {
       transform: (piece, out) => {
-        const exceeded = this.#judge.countBytes(number, piece.length, Date.now());
-        if (exceeded) throw new Error(exceeded);
+        ended.why = this.#judge.countBytes(number, piece.length, Date.now());
+        if (ended.why !== undefined) throw new Error(ended.why);
         out.enqueue(piece);
       },
     };
