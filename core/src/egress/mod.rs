@@ -27,6 +27,7 @@ pub use self::credential::{Credential, Key, Placement, environment, placeholder}
 pub use self::decide::{Decision, MIN_VALUE, RequestHead};
 pub use self::host::{Host, describe_target};
 pub use self::limits::{Limits, Usage};
+#[cfg(feature = "script")]
 pub(crate) use self::mask::to_hex;
 pub use self::mask::{Mask, StreamMask};
 pub use self::policy::{DeclaredPolicy, Policy, Refused, Subject};

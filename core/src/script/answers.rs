@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::credentials::Injection;
 use super::fetch::Fetches;
+use super::injection::Injection;
 use super::state::State;
 #[cfg(feature = "browser")]
 use super::wrong_arguments;

@@ -6,7 +6,7 @@
 //! | `sources` | its libraries and tools, with their versions |
 //! | `answers` | answers the calls of a script |
 //! | `network` | the hosts that scripts may reach, and one exchange of `fetch` |
-//! | `credentials` | the secrets that `fetch` sends, and scripts do not have |
+//! | `credentials`, `injection` | the secrets that scripts do not have; puts them into requests |
 //! | `fetch` | `fetch` itself: validates requests, follows redirects |
 //! | `browser` | the browser: a client of the `DevTools` protocol |
 //! | `url` | URLs |
@@ -17,6 +17,8 @@ pub(crate) mod browser;
 pub(crate) mod credentials;
 #[cfg(feature = "script")]
 pub(crate) mod fetch;
+#[cfg(feature = "script")]
+pub(crate) mod injection;
 pub(crate) mod network;
 #[cfg(feature = "script")]
 pub(crate) mod sources;

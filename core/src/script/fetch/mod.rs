@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use self::request::Request;
-use super::credentials::Injection;
+use super::injection::Injection;
 use super::{Egress, Exchanged, Fetch};
 use crate::error::{Code, Error, Result};
 use crate::id::SessionId;
