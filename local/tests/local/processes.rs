@@ -204,7 +204,7 @@ fn ends_with_its_supervisor() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let (mut child, process) = started(&stage);
-        assert!(on_the_host("98763"));
+        until("it runs", async || on_the_host("98763")).await;
         child.kill().unwrap();
         child.wait().unwrap();
         until("it is gone", async || !on_the_host("98763")).await;
