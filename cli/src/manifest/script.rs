@@ -36,11 +36,10 @@ impl Default for ScriptTable {
 impl ScriptTable {
     /// Adds the tools `script` to profiles.
     pub fn add_to(&self, profiles: Profiles) -> Profiles {
-        let profiles = profiles.with_script_egress(self.egress.clone()).with_script_browser(self.browser);
-        match self.credentials.as_slice() {
-            [] => profiles,
-            all => profiles.with_script_credentials(all.to_vec()),
-        }
+        profiles
+            .with_script_egress(self.egress.clone())
+            .with_script_credentials(self.credentials.clone())
+            .with_script_browser(self.browser)
     }
 }
 

@@ -2,9 +2,7 @@
 
 use std::io;
 
-use super::visible_limits::VisibleGroup;
-use super::{PLAIN_USER, Spec, Task, launch_sandbox, reap_process};
-use crate::weakness::Weaknesses;
+use super::{Spec, Task, launch_sandbox, reap_process};
 use koze_core::error::Result;
 
 /// How programs in sandboxes of this machine reach the hosts that their policy allows.
@@ -21,24 +19,7 @@ pub enum Network {
 /// # Errors
 /// If this machine cannot start sandboxes at all.
 pub async fn check_network() -> Result<Network> {
-    let spec = Spec {
-        binds: Vec::new(),
-        image: None,
-        overlay: None,
-        user: PLAIN_USER,
-        links: Vec::new(),
-        texts: Vec::new(),
-        visible_group: VisibleGroup::Files,
-        hostname: "network".into(),
-        shared_mib: 0,
-        processes: 1,
-        file_size: 0,
-        filters: Vec::new(),
-        owner: None,
-        weak: Weaknesses::default(),
-        is_redirected: true,
-        task: Task::Network,
-    };
+    let spec = Spec { is_redirected: true, ..Spec::bare("network", Task::Network) };
     let (launched, _) = launch_sandbox(spec, None).await?;
     reap_process(&launched.process.descriptor);
     Ok(launched.network.map_or_else(Network::ProxyOnly, |_| Network::Redirected))

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::overlay::Overlay;
-use super::transparent;
 use super::visible_limits::VisibleGroup;
+use super::{PLAIN_USER, transparent};
 use crate::filter::Program;
 use crate::weakness::{Weakness, Weaknesses};
 
@@ -94,6 +94,28 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
+    /// Returns the specification of a process that sees nothing of the host, and starts no other one.
+    pub(crate) fn bare(hostname: &str, task: Task) -> Self {
+        Spec {
+            binds: Vec::new(),
+            image: None,
+            overlay: None,
+            user: PLAIN_USER,
+            links: Vec::new(),
+            texts: Vec::new(),
+            visible_group: VisibleGroup::Files,
+            hostname: hostname.to_owned(),
+            shared_mib: 0,
+            processes: 1,
+            file_size: 0,
+            filters: Vec::new(),
+            owner: None,
+            weak: Weaknesses::default(),
+            is_redirected: false,
+            task,
+        }
+    }
+
     /// Returns the overlays whose lower directories the host opens, and whose descriptors it passes. Without a user of its own, the
     /// sandbox opens them itself.
     pub(super) fn mapped_overlays(&self) -> impl Iterator<Item = &Overlay> {

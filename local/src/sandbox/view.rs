@@ -9,7 +9,7 @@ use super::limits::{PROCESSES, disk_limit, memory_limit, processor_limit};
 use crate::cgroup::{self, Group};
 use crate::filter;
 use crate::host::layout::OWN;
-use crate::launch::{self, Bind, BindKind, Limits, PLAIN_USER, Spec, Task, VisibleGroup};
+use crate::launch::{self, Bind, BindKind, Limits, Spec, Task, VisibleGroup};
 use crate::weakness::{Weakness, Weaknesses};
 use koze_core::error::Result;
 use koze_core::provider::Settings;
@@ -129,22 +129,15 @@ fn bare_spec(
     weak: &Weaknesses,
 ) -> Result<Spec> {
     let mut spec = Spec {
-        binds: Vec::new(),
-        image: None,
-        overlay: None,
-        user: PLAIN_USER,
-        links: Vec::new(),
         texts: launch::limit_files(visible_limits(settings, group)),
         visible_group: visible_group(group),
-        hostname: hostname.to_owned(),
         shared_mib: SHARED,
         processes: PROCESSES,
         file_size: disk_limit(settings),
         filters: filter::last_filters(group.is_some())?,
         owner,
         weak: weak.clone(),
-        is_redirected: false,
-        task: Task::Guest,
+        ..Spec::bare(hostname, Task::Guest)
     };
     for name in DEVICES {
         bind_entry(&mut spec, &Path::new("/dev").join(name), format!("dev/{name}"), BindKind::Device);

@@ -9,7 +9,7 @@ use super::worker::{End, Talk, Worker};
 use crate::engine::{self, engine};
 use crate::filter;
 use crate::host::owner;
-use crate::launch::{PLAIN_USER, Spec, Task, VisibleGroup};
+use crate::launch::{Spec, Task};
 use crate::weakness::Weaknesses;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Ran;
@@ -104,24 +104,7 @@ impl Pool {
             owner::settle_owner(&directory, &Weaknesses::default()).map_err(failed)
         })
         .await?;
-        Worker::start(Spec {
-            binds: Vec::new(),
-            image: None,
-            overlay: None,
-            user: PLAIN_USER,
-            links: Vec::new(),
-            texts: Vec::new(),
-            visible_group: VisibleGroup::Files,
-            hostname: "script".into(),
-            shared_mib: 0,
-            processes: 1,
-            file_size: 0,
-            filters: filter::engine::script_filter()?,
-            owner,
-            weak: Weaknesses::default(),
-            is_redirected: false,
-            task: Task::Script,
-        })
-        .await
+        let filters = filter::engine::script_filter()?;
+        Worker::start(Spec { filters, owner, ..Spec::bare("script", Task::Script) }).await
     }
 }

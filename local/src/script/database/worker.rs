@@ -11,8 +11,7 @@ use super::connection::{late_error, memory_error};
 use super::serve::{Ask, DIRECTORY};
 use super::{MAX_SIZE, TIME};
 use crate::filter;
-use crate::launch::{Bind, BindKind, PLAIN_USER, Spec, Task, VisibleGroup};
-use crate::weakness::Weaknesses;
+use crate::launch::{Bind, BindKind, Spec, Task};
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::Query;
 
@@ -107,22 +106,11 @@ fn worker_spec(directory: &Path) -> Result<Spec> {
             bind(b"/dev/urandom", "dev/urandom", BindKind::Device),
             bind(directory.as_os_str().as_bytes(), DIRECTORY, BindKind::Writable),
         ],
-        image: None,
-        overlay: None,
-        user: PLAIN_USER,
-        links: Vec::new(),
-        texts: Vec::new(),
-        visible_group: VisibleGroup::Files,
-        hostname: "database".into(),
         shared_mib: 1,
-        processes: 1,
         // The log of writes can be longer than the database until it is written to it.
         file_size: 4 * MAX_SIZE,
         filters: filter::engine::database_filter()?,
-        // The files belong to this user. The process has no capabilities.
-        owner: None,
-        weak: Weaknesses::default(),
-        is_redirected: false,
-        task: Task::Database,
+        // It has no other owner, because the files belong to this user. The process has no capabilities.
+        ..Spec::bare("database", Task::Database)
     })
 }
