@@ -9,10 +9,10 @@ use rquickjs::{Ctx, Exception, Function, Object, Persistent, Promise, Value};
 
 use crate::compile;
 use crate::csv;
-use crate::engine::{Pending, Shared};
 use crate::json;
 use crate::limits::{CALLS, DEPTH, NESTING, RESULT, TIMER, TIMERS, time_ms};
 use crate::protocol::{FromScript, Json};
+use crate::shared::{Pending, Shared};
 use crate::web;
 
 /// Defines a global that is not enumerable.

@@ -12,6 +12,7 @@
 //! | [`limits`] | the limits of a script |
 //! | [`frame`] | messages as bytes |
 //! | `engine` | one run of a script |
+//! | `shared` | the state that the functions of a script share with its engine |
 //! | `native` | runs scripts one after another, with the clock of the system |
 //! | `wasm` | runs one script as a module of WebAssembly, with the clock of its host |
 //! | `c`, `print` | functions of C that the module needs |
@@ -56,6 +57,8 @@ pub mod protocol;
 mod rejections;
 #[cfg(feature = "engine")]
 mod schema;
+#[cfg(feature = "engine")]
+mod shared;
 #[cfg(all(feature = "engine", target_arch = "wasm32"))]
 mod wasm;
 #[cfg(feature = "engine")]

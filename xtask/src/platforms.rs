@@ -1,6 +1,7 @@
-//! `cargo xtask platforms`: compiles the command line for the systems other than this one, and treats warnings as errors.
+//! `cargo xtask platforms`: compiles the command line for the systems other than this one, and the library for Workers with fewer
+//! features than all, and treats warnings as errors.
 //!
-//! macOS and Linux on ARM are only checked. The program of Windows is built, because `tests/tests/windows` runs it.
+//! macOS, Linux on ARM and Workers are only checked. The program of Windows is built, because `tests/tests/windows` runs it.
 
 pub(crate) mod zig;
 
@@ -16,6 +17,10 @@ const CHECKED: [(&str, &str); 2] =
 
 /// The flags for C code, which is only compiled: no optimization, and no sanitizer, which Zig adds.
 const QUICK: &str = "-O0 -fno-sanitize=undefined";
+
+/// The features of Workers that are checked. The lints of the workspace see all features together, and so no code that is
+/// dead without one of them.
+const FEATURES: [&str; 2] = ["", "script"];
 
 const WINDOWS: &str = "x86_64-pc-windows-gnu";
 /// The C compiler and linker for it, which cargo uses by default.
@@ -42,6 +47,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     }
     clippy.args(["--", "-D", "warnings"]);
     done(&mut clippy)?;
+    worker(root)?;
     setup::debian::install()?;
     windows(root)?;
     Ok(ExitCode::SUCCESS)
@@ -72,6 +78,18 @@ fn windows(root: &Path) -> Result<()> {
     let mut cc = Command::new(MINGW);
     cc.args(["-shared", "-nostdlib"]).arg(root.join(source)).arg("-o").arg(out).arg("-ladvapi32");
     done(&mut cc)
+}
+
+/// Checks the library for Workers.
+fn worker(root: &Path) -> Result<()> {
+    setup::target::install(setup::target::WASM, false)?;
+    for features in FEATURES {
+        let mut check = process::cargo(root);
+        check.args(["check", "--locked", "--package", "koze", "--target", setup::target::WASM]);
+        check.args(["--features", features]).env("CARGO_ENCODED_RUSTFLAGS", "-Dwarnings");
+        done(&mut check)?;
+    }
+    Ok(())
 }
 
 /// Returns a cargo command for the program.

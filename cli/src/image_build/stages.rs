@@ -2,24 +2,22 @@
 
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
-use koze_image::{Building, Image, NewLayer, Progress, Reference, Scratch, StepKey, Store, Tree};
-use parse_dockerfile::{
-    AddInstruction, Command, CopyInstruction, Dockerfile, Flag, Instruction, RunInstruction, Source as From,
-    UnescapedString,
-};
-use serde_json::{Map, Value, json};
+use koze_image::{Building, Image, NewLayer, Progress, Reference, Scratch, StepKey, Store};
+use parse_dockerfile::{AddInstruction, Command, CopyInstruction, Dockerfile, Instruction, UnescapedString};
+use serde_json::{Map, json};
 
 use super::context::Context;
-use super::copy::{Copied, Origin, Parents, find_items};
 use super::failure::{Failure, Result};
 use super::source::{self, Source};
 use super::state::{State, find_value};
 use super::words;
 use super::{Report, support};
 use crate::images::Recipe;
-use crate::provider::{BUILD_TIMEOUT, BuildEgress, BuildProgram, BuildSandboxes, is_of_sandbox};
+use crate::provider::{BuildEgress, BuildSandboxes};
+
+mod files;
+mod programs;
 
 /// Changes when the same instruction leads to another layer.
 const VERSION: &str = "koze 1";
@@ -326,193 +324,6 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Sets the working directory, and creates it if the image lacks it.
-    fn set_directory(&self, state: &mut State, at: &At, directory: &str) -> Result<()> {
-        let path = normalize(&state.working_dir(), directory);
-        state.settings.insert("WorkingDir".to_owned(), json!(path));
-        let layer = self.create_directory(state, at, &path)?;
-        self.commit(state, at, layer)
-    }
-
-    /// Creates a directory in a layer. Returns `None` if the image has it.
-    fn create_directory(&self, state: &State, at: &At, path: &str) -> Result<Option<NewLayer>> {
-        let fail = |error: std::io::Error| self.source.failure(at.offset, format!("`{path}`: {error}"));
-        let tree = self.around.building.open_tree(state.image.as_ref())?;
-        let real = tree.resolve(Path::new(path)).map_err(fail)?;
-        if real.as_os_str().is_empty() || tree.find(&real).map_err(fail)?.is_some() {
-            return Ok(None);
-        }
-        let mut layer = self.around.building.new_layer()?;
-        Parents::new(&tree).create(&mut layer, &real).map_err(fail)?;
-        Ok(Some(layer))
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of `COPY` and of `ADD`, which are different types"
-    )]
-    fn copy(
-        &mut self,
-        state: &mut State,
-        at: &At,
-        index: usize,
-        options: &[Flag],
-        sources: &[From],
-        target: &UnescapedString,
-        unpacks: bool,
-    ) -> Result<()> {
-        let fail = |why: String| self.source.failure(at.offset, why);
-        let option = |name: &str| {
-            let flag = options.iter().find(|flag| flag.name.value == name)?;
-            Some(flag.value.as_ref().map_or("", |value| value.value.as_ref()))
-        };
-        let mode = match option("chmod") {
-            None => None,
-            Some(text) => {
-                let text = self.expand_in(state, at.offset, text)?;
-                let wrong = || fail(format!("`--chmod={text}`: koze knows only octal modes, such as 755"));
-                Some(u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o7777).ok_or_else(wrong)?)
-            }
-        };
-        let mut paths = Vec::new();
-        let mut documents = Vec::new();
-        for source in sources {
-            match source {
-                From::Path(path) => paths.push(self.expand_in(state, at.offset, &path.value)?),
-                From::HereDoc(document) if document.expand => {
-                    let lookup = |name: &str| state.find_variable(name);
-                    documents.push(words::expand_text(&document.value, self.escape, &lookup).map_err(fail)?);
-                }
-                From::HereDoc(document) => documents.push(document.value.to_string()),
-                _ => return Err(support::needs_engine(&self.source, at.offset, "this source")),
-            }
-        }
-        let target = self.expand_in(state, at.offset, &target.value)?;
-        let is_directory = target.ends_with('/') || target == "." || target.ends_with("/.");
-        let mut target = normalize(&state.working_dir(), &target);
-        if is_directory && !target.ends_with('/') {
-            target.push('/');
-        }
-        let from = option("from").map(str::to_owned);
-        let origin = match &from {
-            None => Origin::Context(self.around.context),
-            Some(name) => Origin::Image(self.open_origin(at.offset, name, index)?),
-        };
-        let fail = |why: String| self.source.failure(at.offset, why);
-        let image = self.around.building.open_tree(state.image.as_ref())?;
-        let items =
-            find_items(Copied { origin, paths, documents, target, mode, unpacks }, &image).map_err(fail)?;
-        let mut parts = vec![VERSION.into(), b"copy".to_vec(), id(state.image.as_ref()).into()];
-        parts.extend(items.key_parts().map_err(|error| fail(error.to_string()))?);
-        self.do_step(state, at, &StepKey::new(parts), |layer| {
-            items.write(layer, &image).map_err(|error| fail(error.to_string()))
-        })
-    }
-
-    /// Opens the files of an earlier stage, by its name or number, or of an image.
-    fn open_origin(&mut self, offset: usize, name: &str, before: usize) -> Result<Tree> {
-        let number = name.parse().ok().filter(|number| *number < before);
-        let image = match self.find_stage(name, before).or(number) {
-            Some(stage) => self.build_stage(stage)?,
-            None => Some(self.find_image(offset, name)?),
-        };
-        Ok(self.around.building.open_tree(image.as_ref())?)
-    }
-
-    fn run(&self, state: &mut State, at: &At, run: &RunInstruction) -> Result<()> {
-        let fail = |why: String| self.source.failure(at.offset, why);
-        // The base may name a working directory that it lacks, which engines create, too.
-        if let Some(layer) = self.create_directory(state, at, &state.working_dir())? {
-            self.commit(state, &At { offset: at.offset, text: "WORKDIR" }, Some(layer))?;
-        }
-        let argv = match run.here_docs.first() {
-            None => self.to_argv(state, &run.arguments),
-            Some(document) => {
-                let has_command =
-                    matches!(&run.arguments, Command::Shell(text) if !text.value.trim().is_empty());
-                if has_command || document.value.starts_with("#!") {
-                    let what = "a here-document for another program than the shell";
-                    return Err(support::needs_engine(&self.source, at.offset, what));
-                }
-                state.to_shell_argv(document.value.to_string())
-            }
-        };
-        let Some(image) = state.image.clone().filter(|image| !image.layers.is_empty()) else {
-            return Err(fail(
-                "the image has no programs to run: begin with another base than `scratch`".to_owned(),
-            ));
-        };
-        let is_variable = |name: &str| state.find_in_env(name).is_some();
-        let mut env: Vec<_> = state.args.iter().filter(|(name, _)| !is_variable(name)).cloned().collect();
-        let mut parts: Vec<Vec<u8>> = vec![VERSION.into(), "run".into(), image.id.clone().into()];
-        parts.extend(argv.iter().map(|word| word.clone().into_bytes()));
-        parts.push("env".into());
-        parts.extend(
-            env.iter().flat_map(|(name, value)| [name.clone().into_bytes(), value.clone().into_bytes()]),
-        );
-        let home = state.find_in_env("HOME").unwrap_or_else(|| self.find_home(state));
-        env.push(("HOME".to_owned(), home));
-        let program = BuildProgram { image: image.id, argv, working_dir: state.working_dir(), env };
-        self.do_step(state, at, &StepKey::new(parts), |layer| self.run_program(layer, at, program))
-    }
-
-    /// Returns the home directory of a stage's user.
-    fn find_home(&self, state: &State) -> String {
-        let user = state.settings.get("User").and_then(Value::as_str).unwrap_or_default();
-        let user = user.split(':').next().unwrap_or_default();
-        if matches!(user, "" | "root" | "0") {
-            return "/root".to_owned();
-        }
-        let read = || {
-            let tree = self.around.building.open_tree(state.image.as_ref()).ok()?;
-            let path = tree.resolve(Path::new("etc/passwd")).ok()?;
-            let file = tree.open_file(&tree.find(&path).ok()??).ok()?;
-            let users = std::io::read_to_string(std::io::Read::take(file, 1 << 20)).ok()?;
-            let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
-            let mut of_user =
-                fields.filter(|fields| fields.first() == Some(&user) || fields.get(2) == Some(&user));
-            of_user.next()?.get(5).map(ToString::to_string)
-        };
-        read().unwrap_or_else(|| "/".to_owned())
-    }
-
-    /// Runs a program in a sandbox, and adds what it changed to a layer.
-    fn run_program(&self, layer: &mut NewLayer, at: &At, program: BuildProgram) -> Result<()> {
-        let fail = |why: String| self.source.failure(at.offset, why);
-        if self.sandboxes.get().is_none() {
-            let scratch = self.around.building.create_scratch()?;
-            let sandboxes = BuildSandboxes::open(scratch.path(), self.around.egress.clone());
-            let _ = self.sandboxes.set((sandboxes.map_err(|error| fail(error.message))?, scratch));
-        }
-        let (sandboxes, _) = self.sandboxes.get().expect("it was just set");
-        let ended = sandboxes.run(program).map_err(|error| fail(error.message))?;
-        let added = match ended.code {
-            Some(0) => layer
-                .add_changes(&ended.changes(), &is_of_sandbox)
-                .map_err(|error| fail(format!("the changes of `RUN` cannot be kept: {error}"))),
-            Some(code) => {
-                let note = ended.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
-                Err(fail(format!("`{}` exited with {code}{note}{}", show(at.text), self.network_hint())))
-            }
-            None => Err(fail(format!(
-                "`{}` did not end in {} minutes",
-                show(at.text),
-                BUILD_TIMEOUT.as_secs() / 60
-            ))),
-        };
-        let destroyed = ended.destroy().map_err(|error| fail(error.message));
-        added.and(destroyed)
-    }
-
-    /// Returns how to let programs reach the network, if they reach nothing.
-    fn network_hint(&self) -> &'static str {
-        let egress = &self.around.egress;
-        if egress.internet || !egress.allowed_hosts.is_empty() {
-            return "";
-        }
-        ": it reaches no network: allow hosts with `--allow-host`, or all with `--internet`"
-    }
-
     /// Does a step that adds a layer, unless it was done before.
     fn do_step(
         &self,
@@ -559,21 +370,6 @@ fn platform_arguments() -> Vec<(String, String)> {
         ]
     };
     [of("TARGET"), of("BUILD")].concat()
-}
-
-/// Returns an absolute path without `.` and `..`. Whether links change its meaning is decided in the image.
-fn normalize(directory: &str, path: &str) -> String {
-    let mut normal = PathBuf::from("/");
-    for component in Path::new(directory).join(path).components() {
-        match component {
-            std::path::Component::Normal(name) => normal.push(name),
-            std::path::Component::ParentDir => {
-                normal.pop();
-            }
-            _ => {}
-        }
-    }
-    normal.to_string_lossy().into_owned()
 }
 
 /// Returns the ID of an image for a key.

@@ -33,7 +33,9 @@ impl Layout {
         let mut around = Some(id);
         while let Some(id) = around {
             if let Some(list) = self.lists.get(&id) {
-                let place = inner.and_then(|inner| list.items.iter().position(|item| item.id == inner));
+                // The parser numbers values in the order of the text.
+                let place =
+                    inner.and_then(|inner| list.items.binary_search_by_key(&inner, |item| item.id).ok());
                 let found = beside(&list.items, place).find_map(|item| self.within(item.id, &says));
                 if let Some(found) = found.or_else(|| says(list)) {
                     return Some(found);

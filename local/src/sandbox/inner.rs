@@ -31,7 +31,7 @@ use koze_core::id::{SandboxName, SessionId};
 use koze_core::provider::Settings;
 use koze_core::sandbox::EndedPrograms;
 use koze_core::script::Egress;
-use koze_egress::{Authority, Inspection, Internet, Reach, Refusals};
+use koze_egress::{Internet, Reach, Refusals};
 use koze_state::EgressJournal;
 
 /// The name of browsers in the egress journal. No sandbox can have it.
@@ -44,13 +44,13 @@ pub(crate) struct Inner {
     pub(crate) name: SandboxName,
     pub(crate) directory: PathBuf,
     /// The state directory of the provider.
-    state_directory: PathBuf,
+    pub(super) state_directory: PathBuf,
     pub(crate) settings: Settings,
     role: Role,
     pub(crate) registry: Arc<Registry>,
     ahead: Arc<Ahead>,
     pub(crate) provider: Weak<Shared>,
-    internet: Arc<Internet>,
+    pub(super) internet: Arc<Internet>,
     pub(crate) weak: Weaknesses,
     pub(crate) state: AsyncMutex<State>,
     /// Serializes writes, because two paths may name one file.
@@ -142,7 +142,7 @@ impl Inner {
     }
 
     /// Returns the name of its session, which is the start of its key.
-    fn session(&self) -> Result<String> {
+    pub(super) fn session(&self) -> Result<String> {
         let key = self.key.strip_suffix(self.name.as_str()).unwrap_or(&self.key);
         Ok(SessionId::from_key(key)?.session().to_owned())
     }
@@ -252,53 +252,6 @@ impl Inner {
             ahead::prepare_next(Weak::clone(&self.provider));
         }
         Ok(running)
-    }
-
-    /// Starts the proxy of a sandbox, which has the hosts of a policy.
-    async fn start_network(
-        &self,
-        running: &Arc<Running>,
-        policy: Policy,
-        inspection: Option<Arc<Inspection>>,
-    ) -> Result<()> {
-        let variables = inspection.as_ref().map(|inspection| inspection.environment(&policy));
-        let mut variables = variables.unwrap_or_default();
-        if self.weak.has(&Weakness::Credentials) {
-            self.expose_values(&mut variables)?;
-        }
-        running.set_egress_variables(variables);
-        let journal = EgressJournal::new(&self.state_directory, &self.session()?, self.name.as_str());
-        let reach = Reach::new(policy, Arc::clone(&self.internet), journal).with_inspection(inspection);
-        let refusals = Arc::clone(&running.judgements.refusals);
-        network::start_proxy(running, reach.with_refusals(refusals)).await
-    }
-
-    /// Returns what the proxy needs to read requests.
-    async fn inspect(&self, policy: &Policy, provider: &Arc<Shared>) -> Result<Arc<Inspection>> {
-        let authority = if let Some(known) = provider.authority.get() {
-            Arc::clone(known)
-        } else {
-            let (state, internet) = (self.state_directory.clone(), Arc::clone(&self.internet));
-            let opened = engine::run_blocking(move || Authority::open(&state, &internet)).await?;
-            Arc::clone(provider.authority.get_or_init(|| Arc::new(opened)))
-        };
-        let secrets = provider.secrets.get().cloned();
-        Ok(Arc::new(Inspection::new(authority, &self.key, policy, secrets)))
-    }
-
-    /// Gives programs the values of credentials, for a control.
-    fn expose_values(&self, variables: &mut Vec<(String, String)>) -> Result<()> {
-        let provider = self.provider.upgrade();
-        let Some(secrets) = provider.as_ref().and_then(|provider| provider.secrets.get()) else {
-            return Ok(());
-        };
-        let values = secrets.values()?;
-        let is_declared = |name: &str| self.settings.profile.credentials.iter().any(|one| one.name == name);
-        for (name, value) in values.iter().filter(|(name, _)| is_declared(name)) {
-            variables.retain(|(known, _)| known != name);
-            variables.push((name.to_owned(), value.to_owned()));
-        }
-        Ok(())
     }
 
     /// Starts the sandbox of a browser, which has no files that outlive it.

@@ -6,6 +6,7 @@
 //! | `ahead` | prepares the next sandbox |
 //! | `view` | what programs in a sandbox see |
 //! | `limits` | the limits of a sandbox |
+//! | `egress` | its network: the proxy to the hosts of its policy |
 //! | `running` | a running sandbox: the connection to its guest |
 //! | `judgement` | why its programs failed |
 //! | `ended` | the programs that ended when it slept or restarted |
@@ -21,6 +22,7 @@
 pub(crate) mod ahead;
 pub(crate) mod archive;
 pub(crate) mod background;
+mod egress;
 mod ended;
 mod exec;
 mod files;
