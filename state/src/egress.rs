@@ -29,7 +29,7 @@ pub struct Reached {
     pub time: u64,
     /// The session of the sandbox.
     pub session: String,
-    /// The sandbox; `(scripts)` for scripts, and `(browser)` for their browser.
+    /// The sandbox, or [`SCRIPTS`](Reached::SCRIPTS) or [`BROWSER`](Reached::BROWSER).
     pub sandbox: String,
     /// The requested host.
     pub host: String,
@@ -47,6 +47,13 @@ pub struct Reached {
 }
 
 impl Reached {
+    /// What scripts are called in place of a sandbox. No sandbox can have this name.
+    pub const SCRIPTS: &str = "(scripts)";
+    /// What the browser of scripts is called.
+    pub const BROWSER: &str = "(browser)";
+    /// The start of the rule if a program only looked a host up.
+    pub const LOOKUP: &str = "name lookup: ";
+
     /// Returns the host and the port, or the host only if a program only looked it up.
     pub fn target(&self) -> String {
         describe_target(&self.host, self.port)

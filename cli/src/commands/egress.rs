@@ -12,9 +12,7 @@ use serde_json::{Value, json};
 use super::{local, project, show};
 use crate::args::{self, EgressAction, Format, ProjectArgs};
 use crate::finding::Findings;
-
-/// The name of scripts, as in the egress journal. No sandbox can have it.
-const SCRIPTS: &str = "(scripts)";
+use crate::provider::Reached;
 
 pub(super) fn run(args: &args::Egress) -> ExitCode {
     match &args.action {
@@ -99,7 +97,7 @@ impl NamedPolicy {
         let credentials = profiles.script_credentials().list().to_vec();
         let limits = Limits::default();
         let declared = DeclaredPolicy { internet, allowed_hosts, denied_hosts, credentials, limits };
-        Some(NamedPolicy { name: SCRIPTS.to_owned(), declared, of_scripts: true })
+        Some(NamedPolicy { name: Reached::SCRIPTS.to_owned(), declared, of_scripts: true })
     }
 
     fn parse(&self) -> Result<Policy> {
@@ -230,7 +228,7 @@ impl Explained {
             format!("{}: refused by `{}`: {}\n", self.sandbox, self.rule, self.why)
         };
         if self.allowed && self.is_read {
-            let read = if self.sandbox == SCRIPTS {
+            let read = if self.sandbox == Reached::SCRIPTS {
                 "koze reads the request"
             } else {
                 "koze's proxy reads the request: TLS ends there"

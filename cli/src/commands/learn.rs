@@ -18,8 +18,6 @@ use crate::provider::Reached;
 
 /// How the journal begins a rule about what was requested within a tunnel.
 const WITHIN: [&str; 2] = ["server name: ", "HTTP host: "];
-/// What precedes the rule of the journal for a name that a program looked up.
-const LOOKUP: &str = "name lookup: ";
 
 pub(super) fn run(args: &args::Learn) -> Result<ExitCode, ExitCode> {
     let session = LocalSession::find(&args.state.in_session(args.session.as_deref()))?;
@@ -69,7 +67,7 @@ impl Learned {
         }
         for entry in entries.iter().filter(|entry| !entry.allowed) {
             let within = WITHIN.iter().find_map(|prefix| entry.rule.strip_prefix(prefix));
-            let rule = within.or(entry.rule.strip_prefix(LOOKUP)).unwrap_or(&entry.rule);
+            let rule = within.or(entry.rule.strip_prefix(Reached::LOOKUP)).unwrap_or(&entry.rule);
             let host = entry.sni.as_ref().filter(|_| within.is_some()).unwrap_or(&entry.host);
             let would_allow = allowing(host, entry.port, "");
             // A host that is allowed for some requests has refused another one: to allow the host would allow all.

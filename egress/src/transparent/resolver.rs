@@ -12,6 +12,7 @@ use super::names::Names;
 use crate::http::Refusal;
 use crate::reach::{Reach, is_near};
 use koze_core::egress::{Host, Refused};
+use koze_state::Reached;
 
 /// The maximum length of a query in bytes.
 const MAX_QUERY: usize = 4096;
@@ -104,7 +105,7 @@ impl Resolver {
             return;
         }
         let mut entry = self.reach.journal.entry(&host.to_string(), 0);
-        self.reach.journal.refuse(&mut entry, &format!("name lookup: {rule}")).await;
+        self.reach.journal.refuse(&mut entry, &format!("{}{rule}", Reached::LOOKUP)).await;
         self.last = Some((host, now));
     }
 }

@@ -18,16 +18,13 @@ use tokio_rustls::TlsConnector;
 
 use koze_egress::http::{self, Refusal};
 use koze_egress::{Internet, LOOKUPS, Metered, Reach, authorities, code_of_status};
-use koze_state::EgressJournal;
+use koze_state::{EgressJournal, Reached};
 
 use crate::engine;
 use koze_core::SessionId;
 use koze_core::egress::Policy;
 use koze_core::error::{Code, Error, Result};
 use koze_core::script::{Egress, Exchange, Exchanged};
-
-/// The name of the scripts in the egress journal. No sandbox can have it.
-const IN_JOURNAL: &str = "(scripts)";
 
 /// Sends the requests of scripts.
 #[derive(Debug)]
@@ -67,7 +64,7 @@ impl Fetching {
             let text = "scripts of this project may not reach the internet";
             return Err(Error::new(Code::PermissionDenied, text));
         };
-        let journal = EgressJournal::new(&self.state, agent.session(), IN_JOURNAL);
+        let journal = EgressJournal::new(&self.state, agent.session(), Reached::SCRIPTS);
         let (internet, lookups) = (Arc::clone(&self.internet), self.lookups(&agent.key()));
         let reach = Reach::new(policy, internet, journal).with_lookups(lookups);
         let tls = exchange.tls.then(|| self.tls()).transpose()?;
@@ -88,7 +85,7 @@ impl Fetching {
         port: u16,
         rule: &str,
     ) {
-        let journal = EgressJournal::new(&self.state, agent.session(), IN_JOURNAL);
+        let journal = EgressJournal::new(&self.state, agent.session(), Reached::SCRIPTS);
         journal.refuse(&mut journal.entry(host, port), rule).await;
     }
 

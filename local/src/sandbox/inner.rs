@@ -32,10 +32,7 @@ use koze_core::provider::Settings;
 use koze_core::sandbox::EndedPrograms;
 use koze_core::script::Egress;
 use koze_egress::{Internet, Reach, Refusals};
-use koze_state::EgressJournal;
-
-/// The name of browsers in the egress journal. No sandbox can have it.
-const IN_JOURNAL: &str = "(browser)";
+use koze_state::{EgressJournal, Reached};
 
 /// The state that all handles of a sandbox share.
 #[derive(Debug)]
@@ -272,7 +269,7 @@ impl Inner {
         });
         let (spec, group, lock) = prepared.await?;
         let running = Running::start(spec, group, lock, None).await?;
-        let journal = EgressJournal::new(&self.state_directory, browser.agent.session(), IN_JOURNAL);
+        let journal = EgressJournal::new(&self.state_directory, browser.agent.session(), Reached::BROWSER);
         let reach = Reach::new(policy, Arc::clone(&self.internet), journal)
             .with_refusals(Arc::clone(&browser.refusals))
             .with_previews(browser.previews.clone());

@@ -17,7 +17,7 @@ use crate::provider::{self, CallsQuery, Reached};
 use crate::session::{self, State};
 
 /// The names under which the egress journal records scripts and their browser.
-const OF_SCRIPTS: [&str; 2] = ["(scripts)", "(browser)"];
+const OF_SCRIPTS: [&str; 2] = [Reached::SCRIPTS, Reached::BROWSER];
 
 pub(super) fn run(id: u64, as_json: bool, args: &StateArgs) -> std::result::Result<ExitCode, ExitCode> {
     let state = local_session::state(&args.project, args.state.as_deref())?;
