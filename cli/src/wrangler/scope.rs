@@ -1,5 +1,7 @@
 //! The levels of a configuration: the top level, and every named environment.
 
+use std::collections::HashMap;
+
 use koze_edit::{Path, Step};
 use serde_json::{Map, Value};
 
@@ -17,6 +19,8 @@ pub struct Scope<'a> {
     pub value: &'a Value,
     /// The exports that apply to this level. An environment without its own inherits those of the top level.
     exports: Option<&'a Map<String, Value>>,
+    /// The classes that these exports link to a container, by its name.
+    linked: HashMap<&'a str, Vec<&'a str>>,
 }
 
 /// A link in `exports` from a class to a container.
@@ -35,13 +39,23 @@ pub struct Link<'a> {
 impl<'a> Scope<'a> {
     /// Creates the top level of a configuration.
     pub fn top(root: &'a Value) -> Self {
-        Scope { environment: None, value: root, exports: declared_exports(root) }
+        Self::new(None, root, declared_exports(root))
     }
 
     /// Creates a named environment of a configuration.
     pub fn of_environment(name: &str, value: &'a Value, root: &'a Value) -> Self {
         let exports = declared_exports(value).or_else(|| declared_exports(root));
-        Scope { environment: Some(name.to_owned()), value, exports }
+        Self::new(Some(name.to_owned()), value, exports)
+    }
+
+    fn new(environment: Option<String>, value: &'a Value, exports: Option<&'a Map<String, Value>>) -> Self {
+        let mut linked: HashMap<&str, Vec<&str>> = HashMap::new();
+        for (class, entry) in exports.into_iter().flatten() {
+            if let Some(container) = linked_container(entry) {
+                linked.entry(container).or_default().push(class);
+            }
+        }
+        Scope { environment, value, exports, linked }
     }
 
     /// Returns the class of a container: its `class_name`, or the class that `exports` links to its name.
@@ -63,21 +77,16 @@ impl<'a> Scope<'a> {
     /// Returns the link of a class that applies to this level.
     pub fn link(&self, class: &str) -> Option<Link<'a>> {
         let (class, entry) = self.exports?.get_key_value(class)?;
-        self.link_of(class, entry)
+        let name = linked_container(entry)?;
+        let environment = declared_exports(self.value).and(self.environment.clone());
+        let level = environment.iter().flat_map(|name| [Step::from("env"), Step::from(name.as_str())]);
+        let keys = [Step::from("exports"), Step::from(class.as_str()), Step::from("container")];
+        Some(Link { class, name, path: level.chain(keys).collect(), environment })
     }
 
     /// Returns the links to a container that apply to this level.
     pub fn links_to(&self, name: &str) -> Vec<Link<'a>> {
-        let all = self.exports.into_iter().flatten().filter_map(|(class, entry)| self.link_of(class, entry));
-        all.filter(|link| link.name == name).collect()
-    }
-
-    fn link_of(&self, class: &'a str, entry: &'a Value) -> Option<Link<'a>> {
-        let name = entry.get("container").filter(|_| entry["type"] == "durable-object")?.as_str()?;
-        let environment = declared_exports(self.value).and(self.environment.clone());
-        let level = environment.iter().flat_map(|name| [Step::from("env"), Step::from(name.as_str())]);
-        let keys = [Step::from("exports"), Step::from(class), Step::from("container")];
-        Some(Link { class, name, path: level.chain(keys).collect(), environment })
+        self.linked.get(name).into_iter().flatten().filter_map(|class| self.link(class)).collect()
     }
 
     /// Returns the path of a key at this level.
@@ -137,6 +146,11 @@ impl Scope<'_> {
         let suffix = self.environment.as_ref().map_or(String::new(), |environment| format!("-{environment}"));
         Some(format!("{name}-{class}{suffix}").to_lowercase().replace(' ', "-"))
     }
+}
+
+/// Returns the container that an entry of `exports` links to its class.
+fn linked_container(entry: &Value) -> Option<&str> {
+    entry.get("container").filter(|_| entry["type"] == "durable-object")?.as_str()
 }
 
 /// Returns the exports that a level declares. Null counts as absent.
