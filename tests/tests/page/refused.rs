@@ -76,6 +76,11 @@ fn only_the_signed_in_page_reads() {
         assert_eq!(refused.status, 401, "{headers:?}");
         assert!(refused.body.contains("open the URL that `koze ui` printed"), "{}", refused.body);
     }
+    assert_eq!(send(&ui, "GET /pictures/default/1/1", &[own]).status, 401);
+    assert_eq!(
+        send(&ui, "GET /pictures/default/1/1", &[own, signed_in, ("Sec-Fetch-Site", "same-site")]).status,
+        403
+    );
     let bearer = format!("Bearer {}", ui.token());
     assert_eq!(read(&[own, ("Authorization", &bearer)]).status, 401, "a token is for signing in only");
     assert_eq!(send(&ui, "POST /login", &[own, ("Authorization", "Bearer x")]).status, 401);
@@ -106,6 +111,8 @@ fn only_the_signed_in_page_reads() {
         (format!("GET {sandboxes}/default/terminal"), 403),
         ("POST /sessions/default/tools/shell".to_owned(), 403),
         ("POST /sessions".to_owned(), 405),
+        ("GET /pictures/default/1/1".to_owned(), 404),
+        ("POST /pictures/default/1/1".to_owned(), 405),
         ("GET /tools".to_owned(), 404),
         ("POST /mcp".to_owned(), 404),
         ("GET /login".to_owned(), 405),
@@ -138,6 +145,7 @@ fn every_response_is_confined() {
         "/xterm.js",
         "/xterm.css",
         "/icon.svg",
+        "/pictures/default/1/1",
         "/page",
         "/sessions",
         "/sessions/default/log",

@@ -5,6 +5,7 @@
 //! | `guard` | decides which requests come from the page |
 //! | `access` | decides which routes the page may use |
 //! | `headers` | the headers that confine the page and what it reads |
+//! | `pictures` | the pictures in the results of calls |
 //! | `assets` | the files of the page, which `cargo xtask ui` builds |
 //! | `remote` | passes requests on to a server, for `--url` |
 //! | `shell` | shells in the sandboxes of a server |
@@ -14,11 +15,13 @@ mod access;
 mod assets;
 mod guard;
 mod headers;
+mod pictures;
 mod remote;
 mod shell;
 mod sockets;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
@@ -51,7 +54,11 @@ struct Site {
 
 /// Where the sandboxes of the page are.
 enum Source {
-    Machine(Endpoint),
+    Machine {
+        endpoint: Endpoint,
+        /// The file of the journal.
+        journal: PathBuf,
+    },
     Server(Remote),
 }
 
@@ -80,8 +87,10 @@ impl UiServer {
         let guard = Guard::new(port)?;
         let source = match sandboxes {
             Sandboxes::Machine(tenant) => {
+                let journal = tenant.served_sessions().0.journal();
                 let tenants = HashMap::from([(TENANT.to_owned(), tenant)]);
-                Source::Machine(Endpoint::new(guard.tokens(), tenants, Origins::new(&[])?, false))
+                let endpoint = Endpoint::new(guard.tokens(), tenants, Origins::new(&[])?, false);
+                Source::Machine { endpoint, journal }
             }
             Sandboxes::Server(remote) => Source::Server(remote),
         };
@@ -133,6 +142,7 @@ impl Site {
             "/login" => refuse_method("POST"),
             "/page" => self.describe_page(&request),
             "/sessions" => self.answer_page(request, proof).await,
+            path if path.starts_with(pictures::PREFIX) => self.answer_picture(&request).await,
             path if path.starts_with("/sessions/") => self.answer_page(request, proof).await,
             _ => refused(StatusCode::NOT_FOUND, "not_found", "the page has no such file"),
         }
@@ -158,9 +168,27 @@ impl Site {
             proof.give();
             let is_terminal = matches!(access::classify(&request), Ok(Effect::Terminal));
             match &self.source {
-                Source::Machine(endpoint) => endpoint.answer_tenant(TENANT, request).await,
+                Source::Machine { endpoint, .. } => endpoint.answer_tenant(TENANT, request).await,
                 Source::Server(remote) if is_terminal => remote.open_terminal(request).await,
                 Source::Server(remote) => remote.forward(request).await,
+            }
+        };
+        headers::confine_data(answer.headers_mut());
+        answer
+    }
+
+    /// Answers a request for a picture in the result of a call.
+    async fn answer_picture(&self, request: &Request<Incoming>) -> Answer {
+        let mut answer = if let Some(refusal) = self.refuse_unknown(request) {
+            refusal
+        } else if request.method() != Method::GET {
+            refuse_method("GET")
+        } else {
+            match &self.source {
+                Source::Machine { journal, .. } => {
+                    pictures::answer(journal.clone(), request.uri().path()).await
+                }
+                Source::Server(_) => pictures::refuse_kept_elsewhere(),
             }
         };
         headers::confine_data(answer.headers_mut());
