@@ -49,6 +49,11 @@ fn effect(route: &Route, method: &str) -> Effect {
                 _ => Effect::Other,
             }
         }
+        Route::Snapshots { .. } => match method {
+            "GET" => Effect::Read,
+            "POST" => Effect::Write,
+            _ => Effect::Other,
+        },
         Route::Tools | Route::OpenApi | Route::Mcp | Route::Call { .. } => Effect::Other,
     }
 }
@@ -89,6 +94,9 @@ mod tests {
             ("POST", "/sessions/s/sandboxes/a/processes/1/stdin?close=true", Ok(Effect::Write)),
             ("POST", "/sessions/s/sandboxes/a/processes/1/signal", Ok(Effect::Write)),
             ("GET", "/sessions/s/sandboxes/a/terminal", Ok(Effect::Terminal)),
+            ("GET", "/sessions/s/snapshots", Ok(Effect::Read)),
+            ("POST", "/sessions/s/snapshots/snap_1/branch", Ok(Effect::Write)),
+            ("DELETE", "/sessions/s/snapshots/snap_1", Ok(Effect::Other)),
             ("PUT", "/sessions/s/sandboxes/a/files/x?archive=tar", Ok(Effect::Other)),
             ("POST", "/sessions/s/sandboxes", Ok(Effect::Other)),
             ("POST", "/sessions/s/sandboxes/a/processes", Ok(Effect::Other)),
