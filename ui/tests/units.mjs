@@ -17,6 +17,8 @@ const { bytes, duration, target, terminalText, visible, visibleLine } = await lo
 const { pictureType } = await load("pictures.ts");
 const { matcher, summary, EVERYTHING } = await load("summary.ts");
 const { path } = await load("api.ts");
+const { isPreviewUrl, previewsOf } = await load("preview-url.ts");
+const { treeOf } = await load("snapshot-tree.ts");
 const { diffLines, fileChange, parseCut } = await load("diff.ts");
 
 const CALL = { id: 7, session: "default", family: "agent", tool: "shell", input: {}, outcome: "ok" };
@@ -136,3 +138,48 @@ for (let end = long.indexOf("ü"); end < long.length - 1; end += 1) {
 }
 assert.equal(parseCut('{"path":"a","con…'), null);
 assert.ok(change("write_file", `${long.slice(0, -2)}…`, { input_cut: true }).isCut);
+
+const OWN = "koze-ui.localhost:4000";
+assert.ok(isPreviewUrl("http://8000-default-0a1b.localhost:5000/", OWN));
+for (const url of [
+  "javascript:alert(1)",
+  "data:text/html,x",
+  "https://8000-a-b.localhost:5000/",
+  "http://8000-a-b.localhost.evil.example/",
+  "http://koze-ui.localhost:4000/",
+  "http://127.0.0.1:5000/",
+  "http://a:b@8000-a-b.localhost:5000/",
+  "not a URL",
+]) {
+  assert.ok(!isPreviewUrl(url, OWN), url);
+}
+const browse = (port, url, change) => ({ ...CALL, tool: "browse", input: { port }, result: { url }, sandboxes: ["a"], ...change });
+const previews = previewsOf(
+  [
+    browse(1, "old"),
+    browse(1, "new"),
+    browse(2, "x", { outcome: "failed" }),
+    browse(3, "x", { sandboxes: ["b"] }),
+    // A tool that an agent created can return anything.
+    browse(4, "x", { family: "script" }),
+    browse(5, 5),
+    browse(6, "x", { input: undefined, result: undefined }),
+  ],
+  "a",
+);
+assert.deepEqual([...previews], [[1, "new"]]);
+
+const snapshot = (id, parent) => ({ id, workspace: "w", created: 0, expired: false, parent, contents: { entries: 0, bytes: 0 } });
+const rows = treeOf({
+  snapshots: [snapshot("a"), snapshot("b", "a"), snapshot("c", "removed"), snapshot("d", "b"), snapshot("e", "a")],
+  sandboxes: [
+    { name: "one", workspace: "w", snapshot: "a" },
+    { name: "two", workspace: "w", snapshot: "removed" },
+  ],
+});
+assert.deepEqual(
+  rows.map((row) => `${row.depth} ${row.key}${row.isOrphan ? " orphan" : ""}`),
+  ["0 a", "1 sandbox one", "1 b", "2 d", "1 e", "0 c orphan", "0 sandbox two"],
+);
+const chain = Array.from({ length: 1000 }, (_, index) => snapshot(`s${index}`, index === 0 ? undefined : `s${index - 1}`));
+assert.equal(treeOf({ snapshots: chain, sandboxes: [] }).at(-1).depth, 999);

@@ -155,7 +155,8 @@ fn every_response_is_confined() {
         let policy = response.header("content-security-policy").expect("a policy");
         assert!(policy.starts_with("default-src 'none'; "), "{path}: {policy}");
         assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
-        assert_eq!(policy.ends_with("; sandbox"), path.starts_with("/sessions"), "{path}: {policy}");
+        let is_data = path.starts_with("/sessions") || path.starts_with("/pictures");
+        assert_eq!(policy.ends_with("; sandbox"), is_data, "{path}: {policy}");
         for (name, value) in [
             ("x-content-type-options", "nosniff"),
             ("referrer-policy", "no-referrer"),

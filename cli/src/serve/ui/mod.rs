@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
+use hyper::header::{HeaderValue, USER_AGENT};
 use hyper::{Method, Request, StatusCode};
 use koze_core::http::tokens::TENANT;
 use serde::Serialize;
@@ -75,6 +76,8 @@ pub(crate) enum Sandboxes {
 struct Page {
     /// Whether it changes nothing.
     read_only: bool,
+    /// Whether it shows previews in frames.
+    previews: bool,
 }
 
 impl UiServer {
@@ -121,8 +124,13 @@ impl Site {
             Ok(()) => self.answer_browser(request, proof).await,
             Err(why) => refused(StatusCode::FORBIDDEN, "forbidden", &why),
         };
-        headers::add_common(answer.headers_mut());
+        headers::add_common(answer.headers_mut(), self.has_previews());
         answer
+    }
+
+    /// Returns whether the URLs of `browse` lead to this machine, so that the page may show them in frames.
+    fn has_previews(&self) -> bool {
+        matches!(self.source, Source::Machine { .. })
     }
 
     /// Answers a request for the host of the page, which may come from another page.
@@ -161,11 +169,15 @@ impl Site {
     }
 
     /// Answers a request of a browser that has to be signed in.
-    async fn answer_page(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
+    async fn answer_page(&self, mut request: Request<Incoming>, proof: &Proof) -> Answer {
         let mut answer = if let Some(refusal) = self.refuse_page(&request) {
             refusal
         } else {
             proof.give();
+            if request.method() == Method::POST {
+                // For the journal: a tool is called by the page, and not by an agent.
+                request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("koze ui"));
+            }
             let is_terminal = matches!(access::classify(&request), Ok(Effect::Terminal));
             match &self.source {
                 Source::Machine { endpoint, .. } => endpoint.answer_tenant(TENANT, request).await,
@@ -203,7 +215,7 @@ impl Site {
         if request.method() != Method::GET {
             return refuse_method("GET");
         }
-        let page = Page { read_only: self.is_read_only };
+        let page = Page { read_only: self.is_read_only, previews: self.has_previews() };
         json_text(StatusCode::OK, serde_json::to_vec(&page).expect("it is plain data"))
     }
 
@@ -224,7 +236,9 @@ impl Site {
             Ok(Effect::Write | Effect::Terminal) if self.is_read_only => {
                 "this page changes nothing: start `koze ui` without --read-only"
             }
-            Ok(Effect::Write | Effect::Terminal) => access::check_writer(request.headers()).err()?,
+            Ok(Effect::Ask | Effect::Write | Effect::Terminal) => {
+                access::check_writer(request.headers()).err()?
+            }
             Ok(Effect::Other) => "the page needs no such request: `koze serve` serves all routes",
             Err(refusal) => return Some(refuse(refusal)),
         };
