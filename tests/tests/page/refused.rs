@@ -110,6 +110,9 @@ fn only_the_signed_in_page_reads() {
         (format!("PUT {sandboxes}/default/files/home/user/x"), 403),
         (format!("GET {sandboxes}/default/terminal"), 403),
         ("POST /sessions/default/tools/shell".to_owned(), 403),
+        ("POST /sessions/default/tools/shell?tools=script".to_owned(), 403),
+        ("POST /sessions/default/tools/list_tools?tools=script".to_owned(), 403),
+        ("POST /sessions/default/snapshots".to_owned(), 403),
         ("POST /sessions".to_owned(), 405),
         ("GET /pictures/default/1/1".to_owned(), 404),
         ("POST /pictures/default/1/1".to_owned(), 405),
@@ -120,6 +123,16 @@ fn only_the_signed_in_page_reads() {
         ("GET /app.js/x".to_owned(), 404),
     ] {
         assert_eq!(send(&ui, &request, &[own, signed_in]).status, status, "{request}");
+    }
+    // Its own origin does not help where something may be changed.
+    let origin = format!("http://{}", ui.host());
+    let from_page = [own, signed_in, ("Origin", origin.as_str()), ("Sec-Fetch-Site", "same-origin")];
+    for path in
+        ["tools/db_sql?tools=script", "tools/browse?tools=agent", "snapshots", "snapshots/snap_1/branch"]
+    {
+        let refused = send(&ui, &format!("POST /sessions/default/{path}"), &from_page);
+        assert_eq!(refused.status, 403, "{path}");
+        assert!(refused.body.contains("without --read-only"), "{path}: {}", refused.body);
     }
     assert!(host.state().is_none(), "looking creates nothing");
 
