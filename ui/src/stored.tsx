@@ -151,6 +151,8 @@ function TableDetails({ session, table }: { session: string; table: Table }) {
 function RowsTable({ columns, rows }: Rows) {
   const text = (value: unknown) => (typeof value === "string" ? value : value === null ? "NULL" : JSON.stringify(value));
   if (rows.length === 0) return <p class="note">The table is empty.</p>;
+  const isNumber = (column: number) => rows.every((row) => row[column] === null || typeof row[column] === "number");
+  const classOf = (column: number) => (isNumber(column) ? "number" : undefined);
   return (
     <>
       <p class="note">{rows.length === ROWS ? `The first ${ROWS} rows:` : count(rows.length, "row")}</p>
@@ -159,7 +161,9 @@ function RowsTable({ columns, rows }: Rows) {
           <thead>
             <tr>
               {columns.map((column, index) => (
-                <th key={index}>{visibleLine(column)}</th>
+                <th key={index} class={classOf(index)}>
+                  {visibleLine(column)}
+                </th>
               ))}
             </tr>
           </thead>
@@ -167,7 +171,7 @@ function RowsTable({ columns, rows }: Rows) {
             {rows.map((row, index) => (
               <tr key={index}>
                 {row.map((value, column) => (
-                  <td key={column} class={value === null ? "quiet" : typeof value === "number" ? "number" : undefined}>
+                  <td key={column} class={value === null ? "quiet" : classOf(column)}>
                     {visible(text(value))}
                   </td>
                 ))}
