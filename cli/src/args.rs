@@ -97,7 +97,7 @@ pub enum Command {
     Log(Log),
     /// Destroy sandboxes on this machine and delete their files (not on Windows, except with --url)
     Destroy(Destroy),
-    /// Take, restore and exchange snapshots of the workspaces on this machine (not on Windows)
+    /// Take, restore and exchange snapshots of workspaces (not on Windows, except with --url)
     Snapshot(Snapshot),
     /// Pull, build, list and exchange the images in the store of this machine (Linux only)
     Image(Image),

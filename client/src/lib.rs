@@ -21,6 +21,7 @@
 //! | `session` | the tools, the sandboxes and the journal of a session |
 //! | `processes` | the processes of a sandbox |
 //! | `files` | the files of a sandbox |
+//! | `snapshots` | the snapshots of a session |
 //! | `events` | server-sent events |
 //! | `forward` | requests that a program passes on |
 //! | `mcp` | messages of the Model Context Protocol |
@@ -32,6 +33,7 @@ mod mcp;
 mod processes;
 mod request;
 mod session;
+mod snapshots;
 
 pub use koze_core::http;
 pub use koze_core::{Code, Error, Result, ToolResult};

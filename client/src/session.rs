@@ -27,7 +27,7 @@ impl Session {
     }
 
     /// Returns the path of the session.
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("/sessions/{}", encode(&self.name))
     }
 

@@ -224,6 +224,10 @@ impl<B: Provider> Provider for Engine<B> {
         self.base.has_journal()
     }
 
+    fn keeps_pictures(&self) -> bool {
+        self.base.keeps_pictures()
+    }
+
     fn record_call(&self, session: &SessionId, call: UnmaskedCall) {
         self.base.record_call(session, call);
     }

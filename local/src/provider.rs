@@ -64,6 +64,10 @@ impl Provider for Local {
         self.2.is_some()
     }
 
+    fn keeps_pictures(&self) -> bool {
+        self.2.is_some()
+    }
+
     fn record_call(&self, _: &SessionId, call: UnmaskedCall) {
         if let Some(journal) = &self.2 {
             journal.record(call);

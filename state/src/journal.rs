@@ -9,8 +9,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
+};
 use std::time::{Duration, Instant};
 
 use koze_core::error::{Code, Error, Result};
@@ -19,12 +21,13 @@ use koze_core::script::Secrets as Values;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
 
+use crate::pictures::{self, KeptPicture};
 use crate::secrets::Secrets;
 
 /// How many calls the journal keeps.
 const MAX_CALLS: u64 = 10_000;
-/// How many bytes of the database are in use at most. With what is written between two checks, and the write-ahead log, the files have
-/// at most 32 MiB.
+/// How many bytes of the database are in use at most, without pictures. With what is written between two checks, and the write-ahead
+/// log, the files have at most 32 MiB. Pictures have a bound of their own.
 const MAX_USED: u64 = 24 << 20;
 /// How many calls are written between two checks of the bounds.
 const CHECKED_EVERY: u64 = 64;
@@ -32,6 +35,8 @@ const CHECKED_EVERY: u64 = 64;
 const DELETED_AT_ONCE: u64 = 500;
 /// How many records wait to be written.
 const QUEUE: usize = 1024;
+/// How many bytes of pictures, in base64, wait to be written. Beyond that, calls are recorded without theirs.
+const MAX_QUEUED_PICTURES: usize = 16 << 20;
 /// The shortest time between two transactions. Under load, each writes several records, which costs less than one for each.
 const GATHER_TIME: Duration = Duration::from_millis(20);
 /// How long the end of this program waits for the records in the queue.
@@ -44,6 +49,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct CallJournal {
     queue: SyncSender<Message>,
     lost: Arc<AtomicU64>,
+    /// The size of the pictures in the queue, in bytes of their base64.
+    queued_pictures: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -61,7 +68,15 @@ impl CallJournal {
     pub fn open(path: PathBuf, secrets: Option<Arc<Secrets>>) -> Result<Self> {
         let (queue, messages) = sync_channel(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));
-        let writer = Writer { path, secrets, lost: Arc::clone(&lost), connection: None, unchecked: 0 };
+        let queued_pictures = Arc::new(AtomicUsize::new(0));
+        let writer = Writer {
+            path,
+            secrets,
+            lost: Arc::clone(&lost),
+            queued_pictures: Arc::clone(&queued_pictures),
+            connection: None,
+            unchecked: 0,
+        };
         std::thread::Builder::new()
             .name("koze-journal".into())
             .spawn(move || writer.run(&messages))
@@ -69,13 +84,24 @@ impl CallJournal {
                 let message = format!("the journal of tool calls cannot be opened: {}", error.kind());
                 Error::new(Code::Unavailable, message).with_source(error)
             })?;
-        Ok(CallJournal { queue, lost })
+        Ok(CallJournal { queue, lost, queued_pictures })
     }
 
     /// Records a call. Never waits.
-    pub fn record(&self, call: UnmaskedCall) {
-        if self.queue.try_send(Message::Record(Box::new(call))).is_err() {
+    pub fn record(&self, mut call: UnmaskedCall) {
+        let size = call.pictures_size();
+        let queued = self.queued_pictures.fetch_add(size, Ordering::Relaxed);
+        if size > 0 && queued + size > MAX_QUEUED_PICTURES {
+            call.take_pictures();
+            self.queued_pictures.fetch_sub(size, Ordering::Relaxed);
+        }
+        if let Err(unsent) = self.queue.try_send(Message::Record(Box::new(call))) {
             self.lost.fetch_add(1, Ordering::Relaxed);
+            if let TrySendError::Full(Message::Record(call))
+            | TrySendError::Disconnected(Message::Record(call)) = unsent
+            {
+                self.queued_pictures.fetch_sub(call.pictures_size(), Ordering::Relaxed);
+            }
         }
     }
 
@@ -93,6 +119,7 @@ struct Writer {
     path: PathBuf,
     secrets: Option<Arc<Secrets>>,
     lost: Arc<AtomicU64>,
+    queued_pictures: Arc<AtomicUsize>,
     /// `None` before the first call, and after a failure: the next batch opens it again.
     connection: Option<Connection>,
     /// How many calls were written since the bounds were checked.
@@ -139,9 +166,9 @@ impl Writer {
             Some(secrets) => secrets.values().ok(),
             None => Some(Values::default()),
         };
-        let mut records: Vec<CallRecord> =
-            calls.into_iter().map(|call| call.mask(secrets.as_ref())).collect();
-        records[0].lost = lost;
+        let mut records: Vec<Written> =
+            calls.into_iter().map(|call| self.prepare(call, secrets.as_ref())).collect();
+        records[0].record.lost = lost;
         if self.insert(&records).is_err() {
             self.connection = None;
             self.lost.fetch_add(lost + count, Ordering::Relaxed);
@@ -157,7 +184,26 @@ impl Writer {
         }
     }
 
-    fn insert(&mut self, records: &[CallRecord]) -> rusqlite::Result<()> {
+    /// Masks a call, and decodes its pictures. A call whose secrets could not be read is recorded without its result, so without its
+    /// pictures, too.
+    fn prepare(&self, mut call: UnmaskedCall, secrets: Option<&Values>) -> Written {
+        let encoded = call.take_pictures();
+        let size = encoded.iter().map(|picture| picture.base64.len()).sum();
+        self.queued_pictures.fetch_sub(size, Ordering::Relaxed);
+        let mut record = call.mask(secrets);
+        let mut pictures = Vec::new();
+        if secrets.is_some() {
+            for picture in encoded.iter().filter_map(pictures::decode) {
+                if let Some(described) = record.pictures.get_mut(picture.index) {
+                    described.kept = true;
+                    pictures.push(picture);
+                }
+            }
+        }
+        Written { record, pictures }
+    }
+
+    fn insert(&mut self, records: &[Written]) -> rusqlite::Result<()> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => {
@@ -170,14 +216,21 @@ impl Writer {
         {
             let mut insert =
                 transaction.prepare_cached("insert into calls (session, entry) values (?, ?)")?;
-            for record in records {
+            for Written { record, pictures } in records {
                 let entry = serde_json::to_string(record)
                     .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
                 insert.execute(params![record.session, entry])?;
+                pictures::insert(&transaction, transaction.last_insert_rowid(), pictures)?;
             }
         }
         transaction.commit()
     }
+}
+
+/// What is written of a call.
+struct Written {
+    record: CallRecord,
+    pictures: Vec<KeptPicture>,
 }
 
 fn open_for_writing(path: &Path) -> rusqlite::Result<Connection> {
@@ -195,6 +248,7 @@ fn open_for_writing(path: &Path) -> rusqlite::Result<Connection> {
             entry text not null
          ) strict;",
     )?;
+    pictures::create_table(&connection)?;
     Ok(connection)
 }
 
@@ -202,12 +256,14 @@ fn open_for_writing(path: &Path) -> rusqlite::Result<Connection> {
 fn delete_oldest(connection: &Connection) -> rusqlite::Result<()> {
     let delete = "delete from calls where id <= (select max(id) from calls) - ?";
     connection.execute(delete, [MAX_CALLS])?;
-    while used_bytes(connection)? > MAX_USED {
+    pictures::delete_orphans(connection)?;
+    while used_bytes(connection)?.saturating_sub(pictures::used_bytes(connection)?) > MAX_USED {
         let delete = "delete from calls where id < (select min(id) from calls) + ?
              and id < (select max(id) from calls)";
         if connection.execute(delete, [DELETED_AT_ONCE])? == 0 {
             return Ok(());
         }
+        pictures::delete_orphans(connection)?;
     }
     Ok(())
 }
@@ -241,7 +297,10 @@ pub fn read_calls(path: &Path, query: &CallsQuery) -> Result<Vec<CallRecord>> {
 }
 
 /// Reads from the journal in a file. One that does not exist, or that nothing was written to, is empty.
-fn read_journal<T>(path: &Path, select: impl Fn(&Connection) -> rusqlite::Result<Vec<T>>) -> Result<Vec<T>> {
+pub(crate) fn read_journal<T>(
+    path: &Path,
+    select: impl Fn(&Connection) -> rusqlite::Result<Vec<T>>,
+) -> Result<Vec<T>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
@@ -361,7 +420,12 @@ mod tests {
 
     fn writer(path: &Path) -> Writer {
         let lost = Arc::default();
-        Writer { path: path.to_owned(), secrets: None, lost, connection: None, unchecked: 0 }
+        let queued_pictures = Arc::default();
+        Writer { path: path.to_owned(), secrets: None, lost, queued_pictures, connection: None, unchecked: 0 }
+    }
+
+    fn written(records: impl IntoIterator<Item = CallRecord>) -> Vec<Written> {
+        records.into_iter().map(|record| Written { record, pictures: Vec::new() }).collect()
     }
 
     fn all(path: &Path) -> Vec<CallRecord> {
@@ -373,8 +437,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.sqlite");
         assert!(all(&path).is_empty());
-        let records: Vec<_> = (0..10).map(|number| CallRecord { duration_ms: number, ..record() }).collect();
-        writer(&path).insert(&records).unwrap();
+        let records = (0..10).map(|number| CallRecord { duration_ms: number, ..record() });
+        writer(&path).insert(&written(records)).unwrap();
         let read = |query: CallsQuery| -> Vec<u64> {
             read_calls(&path, &query).unwrap().iter().map(|call| call.duration_ms).collect()
         };
@@ -395,7 +459,7 @@ mod tests {
         let call = |session: &str, time| CallRecord { session: session.into(), time, ..record() };
         // The newest call is the last one that ended, not the one that started last.
         let records = [call("b", 9), call("a", 2), call("b", 1), call("b", 5)];
-        writer(&path).insert(&records).unwrap();
+        writer(&path).insert(&written(records)).unwrap();
         let count =
             |session: &str, count, last| SessionCalls { session: session.into(), count, last: Some(last) };
         assert_eq!(count_calls(&path).unwrap(), [count("a", 1, 2), count("b", 3, 5)]);
@@ -407,7 +471,7 @@ mod tests {
         let path = dir.path().join("journal.sqlite");
         let mut writer = writer(&path);
         let small = record();
-        writer.insert(&vec![small.clone(); 10_200]).unwrap();
+        writer.insert(&written(vec![small; 10_200])).unwrap();
         delete_oldest(writer.connection.as_ref().unwrap()).unwrap();
         let ids: Vec<u64> = all(&path).iter().map(|call| call.id).collect();
         assert_eq!((ids.len(), ids[0], ids[9999]), (10_000, 201, 10_200));
@@ -420,8 +484,9 @@ mod tests {
         let mut writer = writer(&path);
         // As large as records get: 2,000 characters of four bytes.
         let large = CallRecord { input: Some(json!("\u{1F980}".repeat(2000)).into()), ..record() };
+        let large = written(vec![large; 64]);
         for _ in 0..80 {
-            writer.insert(&vec![large.clone(); 64]).unwrap();
+            writer.insert(&large).unwrap();
             delete_oldest(writer.connection.as_ref().unwrap()).unwrap();
         }
         let files = std::fs::read_dir(dir.path()).unwrap();
@@ -451,7 +516,7 @@ mod tests {
     #[test]
     fn a_full_queue_loses_calls_and_counts_them() {
         let (queue, _messages) = sync_channel(1);
-        let journal = CallJournal { queue, lost: Arc::default() };
+        let journal = CallJournal { queue, lost: Arc::default(), queued_pictures: Arc::default() };
         for _ in 0..3 {
             journal.record(record().into());
         }
@@ -474,7 +539,7 @@ mod tests {
     fn an_unwritable_or_damaged_journal_is_read_or_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a journal?%20.sqlite");
-        writer(&path).insert(&[record()]).unwrap();
+        writer(&path).insert(&written([record()])).unwrap();
         let unchanging = open_unchanging(&path).unwrap();
         assert_eq!(select_calls(&unchanging, &CallsQuery::default()).unwrap().len(), 1);
         std::fs::write(&path, "this is not a database, but it is long enough to be one".repeat(100)).unwrap();

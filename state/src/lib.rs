@@ -6,6 +6,7 @@
 //! | `store` | values and blobs of a session |
 //! | `secrets` | the secrets of scripts and of credentials |
 //! | `journal` | the journal of tool calls |
+//! | `pictures` | the pictures in the results of these calls |
 //! | `egress` | the journal of the hosts that sandboxes reached |
 //! | `survey` | what people see of sandboxes |
 //! | `streams` | the standard streams of programs that another process has |
@@ -21,6 +22,7 @@ mod connections;
 mod egress;
 pub mod errors;
 mod journal;
+mod pictures;
 pub mod runtime;
 mod secrets;
 mod store;
@@ -30,6 +32,7 @@ mod survey;
 pub use connections::{Connections, Proof};
 pub use egress::{EgressJournal, Reached, read_egress};
 pub use journal::{CallJournal, CallsQuery, SessionCalls, count_calls, read_calls};
+pub use pictures::{Picture, read_picture};
 pub use runtime::block_on;
 pub use secrets::{SecretInfo, Secrets};
 pub use store::{Database, SessionStore, Stores};

@@ -39,8 +39,16 @@ export interface Call {
   duration_ms: number;
   result?: unknown;
   result_cut?: boolean;
+  /** In the result, `[picture 1]` stands for the first one. */
+  pictures?: Picture[];
   result_bytes: number;
   lost?: number;
+}
+
+export interface Picture {
+  media_type: string;
+  bytes: number;
+  kept?: boolean;
 }
 
 export interface FileEntry {

@@ -10,9 +10,12 @@ import { Overview, SessionList } from "./list";
 import { Command, Empty } from "./parts";
 import { page, tabsOf, watchPage } from "./page";
 import { Palette, title } from "./palette";
+import { Previews } from "./previews";
 import { Processes } from "./processes";
 import { href, route, type Route } from "./route";
+import { Scripts } from "./scripts";
 import { sessions, watchSessions } from "./sessions";
+import { Snapshots } from "./snapshots";
 import { useStore } from "./store";
 import { TerminalView } from "./terminal";
 import { visibleLine } from "./text";
@@ -132,6 +135,12 @@ function View({ place, session }: { place: Route; session: Session }) {
     case "terminal":
       if (isReadOnly) return <Empty title="No terminals"><p>This page was started with <code>--read-only</code>, and changes nothing.</p></Empty>;
       return <TerminalView session={session} rest={place.rest} />;
+    case "previews":
+      return <Previews session={session} rest={place.rest} />;
+    case "scripts":
+      return <Scripts session={session.name} rest={place.rest} />;
+    case "snapshots":
+      return <Snapshots session={session.name} />;
     case "egress":
       return <EgressView session={session.name} />;
   }

@@ -2,17 +2,21 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Call, type Egress, path, readJson } from "./api";
+import { Change } from "./change";
+import { fileChange, parseCut } from "./diff";
 import { Json } from "./json";
 import { Outcome } from "./outcome";
 import { Copy, useDetailsFocus } from "./parts";
 import { repeat } from "./repeat";
 import { href } from "./route";
+import { Pictures } from "./gallery";
 import { bytes, clock, count, day, duration, target, visible, visibleLine } from "./text";
 
 export function CallDetails({ call, onClose }: { call: Call; onClose: () => void }) {
   const pane = useRef<HTMLElement>(null);
   useDetailsFocus(pane, String(call.id));
   const again = repeat(call);
+  const change = fileChange(call);
   return (
     <article
       ref={pane}
@@ -54,13 +58,20 @@ export function CallDetails({ call, onClose }: { call: Call; onClose: () => void
       </dl>
       {call.lost !== undefined && <p class="note">{count(call.lost, "call")} before this one could not be recorded.</p>}
       <h3>Input</h3>
-      <Recorded value={call.input} isCut={call.input_cut} size={call.input_bytes} />
+      <Recorded value={inputOf(call)} isCut={call.input_cut} size={call.input_bytes} without={change?.shown} />
+      {change !== null && <Change change={change} />}
       {"why" in again && <p class="note">This call cannot be copied: {again.why}.</p>}
       <h3>Result</h3>
+      <Pictures call={call} />
       <Recorded value={call.result} isCut={call.result_cut} size={call.result_bytes} />
       <Reached call={call} />
     </article>
   );
+}
+
+/** Returns the input with its fields, if what is recorded of it has some. */
+function inputOf({ input, input_cut: isCut }: Call): unknown {
+  return typeof input === "string" && isCut ? (parseCut(input) ?? input) : input;
 }
 
 function Fact({ name, children }: { name: string; children: preact.ComponentChildren }) {
@@ -72,8 +83,16 @@ function Fact({ name, children }: { name: string; children: preact.ComponentChil
   );
 }
 
+interface RecordedProps {
+  value: unknown;
+  isCut: boolean | undefined;
+  size: number;
+  /** The fields that are shown elsewhere. */
+  without?: string[] | undefined;
+}
+
 /** The input or the result of a call. The fields that are programs or texts are shown as such, and the others as JSON. */
-function Recorded({ value, isCut, size }: { value: unknown; isCut: boolean | undefined; size: number }) {
+function Recorded({ value, isCut, size, without = [] }: RecordedProps) {
   if (value === undefined || value === null) return <p class="note">Not recorded ({bytes(size)}).</p>;
   const truncated = isCut && <p class="note">Truncated: the whole had {bytes(size)}.</p>;
   if (typeof value !== "object" || Array.isArray(value)) {
@@ -84,7 +103,8 @@ function Recorded({ value, isCut, size }: { value: unknown; isCut: boolean | und
       </>
     );
   }
-  const fields = Object.entries(value);
+  const fields = Object.entries(value).filter(([name]) => !without.includes(name));
+  if (fields.length === 0 && without.length > 0) return truncated || null;
   if (fields.length === 0) return <p class="note">Empty.</p>;
   const isText = ([, field]: [string, unknown]) => typeof field === "string" && (field.includes("\n") || field.length > 40);
   const isProgram = ([name, field]: [string, unknown]) => typeof field === "string" && ["command", "script", "code"].includes(name);

@@ -8,7 +8,7 @@ import { Outcome } from "./outcome";
 import { Command, Empty, IS_SINGLE, Problem, useMedia } from "./parts";
 import { go, href } from "./route";
 import { useStore } from "./store";
-import { EVERYTHING, type Filter, matcher, summary } from "./summary";
+import { EVERYTHING, type Filter, matcher, summary, toolName } from "./summary";
 import { clock, count, day, duration, visibleLine } from "./text";
 import { VirtualList } from "./virtual";
 
@@ -75,7 +75,9 @@ function Row({ call }: { call: Call }) {
       <time class="row-time" dateTime={new Date(call.time).toISOString()} title={`${day(call.time)} ${clock(call.time)}`}>
         {clock(call.time)}
       </time>
-      <span class="row-tool">{visibleLine(call.tool)}</span>
+      <span class="row-tool" title={visibleLine(call.tool)}>
+        {visibleLine(toolName(call))}
+      </span>
       <span class="row-summary">{summary(call)}</span>
       <span class="row-sandbox">{visibleLine((call.sandboxes ?? []).join(", "))}</span>
       <span class="row-outcome">

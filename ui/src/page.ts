@@ -7,9 +7,11 @@ import { Store } from "./store";
 
 export interface Page {
   read_only: boolean;
+  /** Whether it shows previews. */
+  previews: boolean;
 }
 
-export const page = new Store<Page>({ read_only: true });
+export const page = new Store<Page>({ read_only: true, previews: false });
 
 /** Asks once. */
 export function watchPage(): () => void {
@@ -23,6 +25,6 @@ export function watchPage(): () => void {
 }
 
 /** Returns the views of a session. */
-export function tabsOf({ read_only: isReadOnly }: Page): readonly Tab[] {
-  return isReadOnly ? TABS.filter((tab) => tab !== "terminal") : TABS;
+export function tabsOf({ read_only: isReadOnly, previews: hasPreviews }: Page): readonly Tab[] {
+  return TABS.filter((tab) => !(isReadOnly && tab === "terminal") && (hasPreviews || tab !== "previews"));
 }

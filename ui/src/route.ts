@@ -2,7 +2,7 @@
 
 import { Store } from "./store";
 
-export const TABS = ["calls", "files", "processes", "terminal", "egress"] as const;
+export const TABS = ["calls", "files", "processes", "terminal", "previews", "scripts", "snapshots", "egress"] as const;
 export type Tab = (typeof TABS)[number];
 
 export interface Route {

@@ -34,6 +34,11 @@ function choose(input: unknown): string {
   return text === "{}" ? "" : text;
 }
 
+/** Returns the name of a tool without the workspace to which it is bound: `run_code` of `workspace__lab__run_code`. */
+export function toolName(call: Call): string {
+  return call.family === "workspace" ? call.tool.split("__").at(-1)! : call.tool;
+}
+
 /** Returns whether a call ended without an error. */
 export function isOk(call: Call): boolean {
   return call.outcome === "ok" && (call.exit_code ?? 0) === 0;

@@ -27,21 +27,21 @@ export function call(tool, input, ...options) {
   return koze("call", ...options, tool, JSON.stringify(input));
 }
 
-/** Runs a test with the page, and checks that nothing ran in it that is not its own. */
-export async function withPage(options, test) {
+/** Runs a test with the page, and checks that nothing ran in it that is not its own. `isAllowed` permits the requests of frames. */
+export async function withPage(options, test, isAllowed = () => false) {
   const browser = await chromium.launch({ executablePath: given.chromium });
   try {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
     await context.grantPermissions(["clipboard-read", "clipboard-write"]);
     const page = await context.newPage();
     page.setDefaultTimeout(TIMEOUT);
-    const found = watch(page);
+    const found = await watch(page, isAllowed);
     await page.goto(given.url);
     await page.getByRole("link", { name: "koze, all sessions" }).waitFor();
     assert.equal(new URL(page.url()).hash, "#/", "the token is not kept in the URL");
     await test(page, context);
     assert.deepEqual(found.problems, []);
-    assert.deepEqual(await page.evaluate(() => window.violations ?? []), [], "violations of the policy");
+    assert.deepEqual(await page.evaluate(() => window.violations), [], "violations of the policy");
     assert.equal(await page.evaluate(() => window.pwned), undefined, "a hostile text ran");
   } finally {
     await browser.close();
@@ -49,7 +49,7 @@ export async function withPage(options, test) {
 }
 
 /** Collects what a page must not do. */
-function watch(page) {
+async function watch(page, isAllowed) {
   const problems = [];
   const origin = new URL(given.url).origin;
   page.on("pageerror", (error) => problems.push(`error: ${error.message}`));
@@ -60,9 +60,9 @@ function watch(page) {
   page.on("popup", () => problems.push("a popup"));
   page.on("request", (request) => {
     const url = request.url();
-    if (!url.startsWith(`${origin}/`) && !url.startsWith(`blob:${origin}/`)) problems.push(`request: ${url}`);
+    if (!url.startsWith(`${origin}/`) && !url.startsWith(`blob:${origin}/`) && !isAllowed(url)) problems.push(`request: ${url}`);
   });
-  void page.addInitScript(() => {
+  await page.addInitScript(() => {
     window.violations = [];
     document.addEventListener("securitypolicyviolation", (event) => {
       window.violations.push(`${event.violatedDirective} ${event.blockedURI}`);

@@ -17,6 +17,9 @@ const { bytes, duration, target, terminalText, visible, visibleLine } = await lo
 const { pictureType } = await load("pictures.ts");
 const { matcher, summary, EVERYTHING } = await load("summary.ts");
 const { path } = await load("api.ts");
+const { isPreviewUrl, previewsOf } = await load("preview-url.ts");
+const { treeOf } = await load("snapshot-tree.ts");
+const { diffLines, fileChange, parseCut } = await load("diff.ts");
 
 const CALL = { id: 7, session: "default", family: "agent", tool: "shell", input: {}, outcome: "ok" };
 
@@ -98,3 +101,85 @@ assert.equal(path("sessions", "a/b ü"), "/sessions/a%2Fb%20%C3%BC");
 for (const odd of [".", ".."]) assert.throws(() => path("sessions", odd), /cannot address/);
 assert.deepEqual([0, 999, 1460, 61_000, 3_720_000].map(duration), ["0 ms", "999 ms", "1.46 s", "1 min 1 s", "1 h 2 min"]);
 assert.deepEqual([0, 999, 1500, 12_000_000].map(bytes), ["0 B", "999 B", "1.5 kB", "12 MB"]);
+
+const diff = (old, current) => diffLines([...old], [...current]).map(({ sign, text }) => sign + text).join("|");
+assert.equal(diff("abc", "abc"), " a| b| c");
+assert.equal(diff("", "ab"), "+a|+b");
+assert.equal(diff("ab", ""), "-a|-b");
+assert.equal(diff("abcd", "axcy"), " a|-b|+x| c|-d|+y");
+assert.equal(diff("xabcy", "xcaby"), " x|+c| a| b|-c| y");
+
+const change = (tool, input, rest) => fileChange({ ...CALL, tool, input, ...rest });
+assert.deepEqual(change("write_file", { path: "a", content: "x\n" }).lines, [{ sign: "+", text: "x" }]);
+assert.equal(change("write_file", { path: "a", content: "x", append: true }).action, "appended to");
+assert.deepEqual(change("workspace__lab__edit_file", { path: "a", old_string: "x", new_string: "y" }, { family: "workspace" }).lines, [
+  { sign: "-", text: "x" },
+  { sign: "+", text: "y" },
+]);
+assert.equal(change("str_replace", { path: "a", old_str: "x", new_str: "", replace_all: true }, { family: "thread" }).lines.length, 1);
+for (const [tool, input, rest] of [
+  ["write_file", { path: "a", content: "eA==", encoding: "base64" }],
+  ["write_file", { path: "a", content: "x" }, { outcome: "canceled" }],
+  // A created tool can have any name that no other has.
+  ["write_file", { path: "a", content: "x" }, { family: "script" }],
+  ["write_file", { path: "a" }],
+  ["write_file", { content: "x" }],
+  ["write_file", undefined],
+  ["edit_file", { path: "a", old_string: "x" }],
+  ["shell", { path: "a", content: "x" }],
+]) {
+  assert.equal(change(tool, input, rest), null, JSON.stringify([tool, input, rest]));
+}
+// The journal cuts an input after any character of its JSON.
+const long = JSON.stringify({ path: "a", content: 'ü"\n\u0001🦀' });
+for (let end = long.indexOf("ü"); end < long.length - 1; end += 1) {
+  const { path, content } = parseCut(`${long.slice(0, end)}…`);
+  assert.ok(path === "a" && 'ü"\n\u0001🦀'.startsWith(content), content);
+}
+assert.equal(parseCut('{"path":"a","con…'), null);
+assert.ok(change("write_file", `${long.slice(0, -2)}…`, { input_cut: true }).isCut);
+
+const OWN = "koze-ui.localhost:4000";
+assert.ok(isPreviewUrl("http://8000-default-0a1b.localhost:5000/", OWN));
+for (const url of [
+  "javascript:alert(1)",
+  "data:text/html,x",
+  "https://8000-a-b.localhost:5000/",
+  "http://8000-a-b.localhost.evil.example/",
+  "http://koze-ui.localhost:4000/",
+  "http://127.0.0.1:5000/",
+  "http://a:b@8000-a-b.localhost:5000/",
+  "not a URL",
+]) {
+  assert.ok(!isPreviewUrl(url, OWN), url);
+}
+const browse = (port, url, change) => ({ ...CALL, tool: "browse", input: { port }, result: { url }, sandboxes: ["a"], ...change });
+const previews = previewsOf(
+  [
+    browse(1, "old"),
+    browse(1, "new"),
+    browse(2, "x", { outcome: "failed" }),
+    browse(3, "x", { sandboxes: ["b"] }),
+    // A tool that an agent created can return anything.
+    browse(4, "x", { family: "script" }),
+    browse(5, 5),
+    browse(6, "x", { input: undefined, result: undefined }),
+  ],
+  "a",
+);
+assert.deepEqual([...previews], [[1, "new"]]);
+
+const snapshot = (id, parent) => ({ id, workspace: "w", created: 0, expired: false, parent, contents: { entries: 0, bytes: 0 } });
+const rows = treeOf({
+  snapshots: [snapshot("a"), snapshot("b", "a"), snapshot("c", "removed"), snapshot("d", "b"), snapshot("e", "a")],
+  sandboxes: [
+    { name: "one", workspace: "w", snapshot: "a" },
+    { name: "two", workspace: "w", snapshot: "removed" },
+  ],
+});
+assert.deepEqual(
+  rows.map((row) => `${row.depth} ${row.key}${row.isOrphan ? " orphan" : ""}`),
+  ["0 a", "1 sandbox one", "1 b", "2 d", "1 e", "0 c orphan", "0 sandbox two"],
+);
+const chain = Array.from({ length: 1000 }, (_, index) => snapshot(`s${index}`, index === 0 ? undefined : `s${index - 1}`));
+assert.equal(treeOf({ snapshots: chain, sandboxes: [] }).at(-1).depth, 999);

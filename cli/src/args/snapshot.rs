@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ListFormat, SessionArgs};
+use super::{ListFormat, RemoteArgs, SessionArgs};
 
 /// `koze snapshot`.
 #[derive(Debug, Args)]
@@ -87,7 +87,21 @@ pub enum SnapshotAction {
     },
 }
 
-/// The options that select a workspace on this machine.
+impl SnapshotAction {
+    /// Returns the options that select a workspace.
+    pub fn place(&self) -> &SnapshotArgs {
+        let (SnapshotAction::Create { place }
+        | SnapshotAction::List { place, .. }
+        | SnapshotAction::Restore { place, .. }
+        | SnapshotAction::Branch { place, .. }
+        | SnapshotAction::Export { place, .. }
+        | SnapshotAction::Import { place, .. }
+        | SnapshotAction::Rm { place, .. }) = self;
+        place
+    }
+}
+
+/// The options that select a workspace.
 #[derive(Debug, Clone, Args)]
 pub struct SnapshotArgs {
     /// The workspace [default: the only one that declares `snapshot`]
@@ -97,4 +111,8 @@ pub struct SnapshotArgs {
     /// The options for the project.
     #[command(flatten)]
     pub session: SessionArgs,
+
+    /// The option that selects a server.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 }

@@ -31,9 +31,11 @@ mod show;
 mod side_by_side;
 mod sides;
 mod since;
+mod snapshot_list;
 mod table;
 #[cfg(unix)]
 mod terminal;
+mod time;
 mod tools;
 mod untar;
 mod watch;

@@ -5,28 +5,20 @@ mod files;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use koze_core::http::SnapshotEntry;
 use koze_core::tool::{Content, Reply};
-use koze_core::workspace::{Snapshot, SnapshotId, WorkspaceSnapshots};
+use koze_core::workspace::{SnapshotId, WorkspaceSnapshots};
 use koze_core::{Code, Error, Profiles, Result};
 use serde_json::{Value, json};
 
 use super::local_session::{self, LocalSession};
-use super::show;
-use super::table::table;
-use super::time::time;
+use super::{show, snapshot_list};
 use crate::args::{self, ListFormat, SnapshotAction, SnapshotArgs};
 use crate::provider;
 
 pub(super) fn run(args: &args::Snapshot) -> std::result::Result<ExitCode, ExitCode> {
     let action = &args.action;
-    let (SnapshotAction::Create { place }
-    | SnapshotAction::List { place, .. }
-    | SnapshotAction::Restore { place, .. }
-    | SnapshotAction::Branch { place, .. }
-    | SnapshotAction::Export { place, .. }
-    | SnapshotAction::Import { place, .. }
-    | SnapshotAction::Rm { place, .. }) = action;
-    let target = Target::find(place)?;
+    let target = Target::find(action.place())?;
     let done = local_session::wait(async {
         match action {
             SnapshotAction::Create { .. } => target.call_tool("snapshot", json!({}), "snapshot").await,
@@ -94,10 +86,8 @@ impl Target {
         let known = self.session.state.has(&self.session.session);
         let list = if known { self.open_snapshots()?.list().await? } else { Vec::new() };
         let now = u64::try_from(chrono::Utc::now().timestamp_millis()).unwrap_or_default();
-        Ok(match format {
-            ListFormat::Human => in_words(&list, now),
-            ListFormat::Json => in_json(&list, now)?,
-        })
+        let list: Vec<_> = list.iter().map(|snapshot| SnapshotEntry::new(snapshot, now)).collect();
+        Ok(snapshot_list::show(&list, format))
     }
 
     async fn remove_snapshots(&self, ids: &[String]) -> Result<String> {
@@ -133,42 +123,4 @@ fn choose_workspace(profiles: &Profiles, name: Option<&str>) -> Result<String> {
         (None, _) => format!("select a workspace with `--workspace`: {}", declared()),
     };
     Err(Error::new(Code::NotFound, message))
-}
-
-fn in_json(list: &[Snapshot], now: u64) -> Result<String> {
-    let snapshots = list.iter().map(|snapshot| {
-        let mut value = serde_json::to_value(snapshot)?;
-        value["expired"] = snapshot.is_expired(now).into();
-        Ok(value)
-    });
-    let snapshots = snapshots
-        .collect::<serde_json::Result<Vec<Value>>>()
-        .map_err(|error| Error::new(Code::Internal, "the list cannot be written").with_source(error))?;
-    Ok(format!("{:#}\n", json!({ "snapshots": snapshots })))
-}
-
-fn in_words(list: &[Snapshot], now: u64) -> String {
-    if list.is_empty() {
-        return "no snapshots: `koze snapshot create` takes one\n".to_owned();
-    }
-    let row = |snapshot: &Snapshot| {
-        let expires = match snapshot.expires {
-            None => "never".to_owned(),
-            Some(_) if snapshot.is_expired(now) => "expired".to_owned(),
-            Some(expires) => time(expires),
-        };
-        let numbers = [snapshot.contents.entries, snapshot.contents.bytes, snapshot.archive_bytes];
-        let [entries, bytes, archive] = numbers.map(|number| number.to_string());
-        [
-            snapshot.id.to_string(),
-            time(snapshot.created),
-            snapshot.session.clone(),
-            entries,
-            bytes,
-            archive,
-            expires,
-        ]
-    };
-    let head = ["SNAPSHOT", "CREATED", "ORIGIN", "ENTRIES", "BYTES", "STORED", "EXPIRES"];
-    table(head, list.iter().map(row))
 }

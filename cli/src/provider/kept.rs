@@ -129,6 +129,10 @@ impl Provider for Kept {
         self.journal.is_some()
     }
 
+    fn keeps_pictures(&self) -> bool {
+        self.journal.is_some()
+    }
+
     fn record_call(&self, _: &SessionId, call: UnmaskedCall) {
         if let Some(journal) = &self.journal {
             journal.record(call);

@@ -35,7 +35,7 @@ pub(crate) use self::local::{
 };
 pub(crate) use koze_state::{
     AttachedStreams, CallsQuery, Connections, Measured, Proof, Reached, Secrets, SessionCalls, Surveyed,
-    archives, block_on, count_calls, read_calls, read_egress,
+    archives, block_on, count_calls, read_calls, read_egress, read_picture,
 };
 
 /// The variable for servers of a test, which sandboxes reach by name: `NAME=ADDRESS`, separated by commas. Only a program

@@ -6,7 +6,7 @@ use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
 use koze_core::http::openapi::DOCUMENT;
-use koze_core::http::{ABOUT, Query, Route, Tokens, describe_tools, find_route};
+use koze_core::http::{ABOUT, Query, Resource, Route, Tokens, describe_tools, find_route};
 use koze_core::tool::instructions::Host;
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 
@@ -119,7 +119,12 @@ impl Endpoint {
             )
             .await),
             Route::Sandboxes { session, path } => {
-                sandboxes::answer(&open(&session).map_err(refuse_error)?, path, query, request).await
+                let place = (Resource::Sandboxes, path);
+                sandboxes::answer(&open(&session).map_err(refuse_error)?, place, query, request).await
+            }
+            Route::Snapshots { session, path } => {
+                let place = (Resource::Snapshots, path);
+                sandboxes::answer(&open(&session).map_err(refuse_error)?, place, query, request).await
             }
             Route::Terminal { session, sandbox } => {
                 let opened = open(&session).map_err(refuse_error)?;

@@ -2,6 +2,7 @@
 
 use futures_util::{Stream, StreamExt as _, stream};
 use koze_core::http::{self, Body, Request};
+use koze_core::tool::All;
 use koze_core::{Profiles, Result};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::Mutex as AsyncMutex;
@@ -72,7 +73,7 @@ pub(super) async fn answer_request(
     write: &AsyncMutex<OwnedWriteHalf>,
 ) -> Result<Answer> {
     let session = host.session(profiles).await?;
-    let http::Response { status, allow, body } = http::answer_request(&session, request).await;
+    let http::Response { status, allow, body } = http::answer_request::<All, _>(&session, request).await;
     let allow = allow.map(str::to_owned);
     let mut events = match body {
         Body::Json(json) => return Ok(Answer::Responded { status, allow, json: Some(json) }),

@@ -18,13 +18,23 @@
 //! | `POST /:name/processes/:id/signal` with [`SendSignal`] | [`Done`] |
 //! | `POST /:name/processes/:id/resize` with [`TerminalSize`] | [`Done`] |
 //!
+//! And below `/sessions/:id/snapshots`, for the snapshots of workspaces:
+//!
+//! | request | response |
+//! |---|---|
+//! | `GET /?workspace=` | [`SnapshotList`] |
+//! | `POST /` with [`CreateSnapshot`] | [`SnapshotEntry`], 201 |
+//! | `GET /:snapshot` | [`SnapshotEntry`] |
+//! | `DELETE /:snapshot` | [`Done`] |
+//! | `POST /:snapshot/restore`, `…/branch` with [`RestoreSnapshot`] | [`RestoredSnapshot`], 201 |
+//!
 //! Errors are [`ErrorBody`].
 //!
 //! | module | job |
 //! |---|---|
 //! | `body`, `machine` | the bodies of requests and responses |
 //! | `request` | requests and responses as data |
-//! | `sandboxes`, `files`, `processes` | what the routes do |
+//! | `sandboxes`, `files`, `processes`, `snapshots` | what the routes do |
 //! | `events` | the output of a process as events |
 //! | `terminal` | the messages of a terminal |
 //! | [`tokens`] | the tokens of the tenants |
@@ -41,6 +51,7 @@ mod processes;
 mod request;
 mod route;
 mod sandboxes;
+pub(crate) mod snapshots;
 mod terminal;
 pub mod tokens;
 mod tools;
@@ -55,8 +66,12 @@ pub use self::files::is_metadata_request;
 pub use self::machine::{
     EgressEntry, EgressList, SandboxUsage, SessionEntry, SessionList, SessionSandbox, UsageList, egress_limit,
 };
-pub use self::request::{Body, EventStream, Refusal, RefusalParts, Request, Response};
+pub use self::request::{Body, EventStream, Refusal, RefusalParts, Request, Resource, Response};
 pub use self::route::{Access, Query, Route, check_method, find_route};
+pub use self::snapshots::{
+    CreateSnapshot, RestoreSnapshot, RestoredSnapshot, SnapshotContents, SnapshotEntry, SnapshotList,
+    SnapshotSandbox,
+};
 pub use self::terminal::{TerminalRequest, WindowSize};
 pub use self::tokens::Tokens;
 pub use self::tools::describe_tools;
@@ -65,6 +80,7 @@ use self::request::ok;
 pub(crate) use self::sandboxes::list_sandboxes;
 use crate::provider::Provider;
 use crate::session::Session;
+use crate::tool::Families;
 
 /// The list of the routes at `/`, for people. It needs no token.
 pub const ABOUT: &str = "Isolated Linux sandboxes for agents, served by koze.\n\n\
@@ -80,6 +96,8 @@ pub const ABOUT: &str = "Isolated Linux sandboxes for agents, served by koze.\n\
     POST   /sessions/:id/sandboxes/:name/processes/:id/stdin|signal|resize\n\
     GET    /sessions/:id/sandboxes/:name/terminal      a shell in a terminal, as a\n\
     \x20                                                WebSocket, on machines\n\
+    GET    /sessions/:id/snapshots               the snapshots of workspaces; POST takes one\n\
+    POST   /sessions/:id/snapshots/:snapshot/restore|branch\n\
     GET    /sessions                             the sessions, on machines\n\
     GET    /sessions/:id/log?since=&limit=       the journal of tool calls\n\
     GET    /sessions/:id/egress?limit=           the hosts that were reached, on machines\n\
@@ -88,9 +106,14 @@ pub const ABOUT: &str = "Isolated Linux sandboxes for agents, served by koze.\n\
     POST   /mcp                                  the same over the Model Context Protocol\n\n\
     All of these requests must carry `Authorization: Bearer` with a token of this server.\n";
 
-/// Answers a request for the sandboxes of a session.
-pub async fn answer_request<P: Provider>(session: &Session<P>, request: Request) -> Response {
-    route(session, &request).await.unwrap_or_else(Refusal::into_response)
+/// Answers a request for the sandboxes of a session, or for the snapshots of its workspaces. A host whose `F` has no workspaces
+/// does not contain the code for snapshots.
+pub async fn answer_request<F: Families, P: Provider>(session: &Session<P>, request: Request) -> Response {
+    let answered = match request.resource {
+        Resource::Sandboxes => route(session, &request).await,
+        Resource::Snapshots => F::answer_snapshots(session, &request).await,
+    };
+    answered.unwrap_or_else(Refusal::into_response)
 }
 
 async fn route<P: Provider>(session: &Session<P>, request: &Request) -> Result<Response, Refusal> {

@@ -63,6 +63,7 @@ mod tests {
             "session" => "The session.",
             "sandbox" => "The name of the sandbox.",
             "process" => "The ID of the process.",
+            "snapshot" => "The ID of the snapshot.",
             "tool" => "The name of the tool.",
             "path" => "The path of the file below the root of the sandbox. It may contain slashes.",
             other => panic!("the parameter `{other}` has no description"),
@@ -373,6 +374,59 @@ mod tests {
         ]
     }
 
+    /// The snapshots of workspaces.
+    fn routes_of_snapshots(schemas: &mut SchemaGenerator) -> Vec<Route> {
+        let mut create = |how: &'static str, path: &'static str| {
+            let body = json_of::<RestoreSnapshot>(schemas);
+            let created = (201, "The new sandbox.", json_of::<RestoredSnapshot>(schemas));
+            route("post", path, how, &[], body, vec![created])
+        };
+        let restore = create(
+            "Create a sandbox `<workspace>-restored-…` with the content of a snapshot",
+            "/sessions/{session}/snapshots/{snapshot}/restore",
+        );
+        let branch = create(
+            "Create a sandbox `<workspace>-branch-…` with the content of a snapshot",
+            "/sessions/{session}/snapshots/{snapshot}/branch",
+        );
+        vec![
+            route(
+                "get",
+                "/sessions/{session}/snapshots",
+                "The snapshots of a session, and the sandboxes that were created from them",
+                &[("workspace", "Those of this workspace [default: of all that declare `snapshot`].")],
+                Content::None,
+                vec![(200, "The snapshots, the oldest first.", json_of::<SnapshotList>(schemas))],
+            ),
+            route(
+                "post",
+                "/sessions/{session}/snapshots",
+                "Take a snapshot of the directory of a workspace",
+                &[],
+                json_of::<CreateSnapshot>(schemas),
+                vec![(201, "The snapshot.", json_of::<SnapshotEntry>(schemas))],
+            ),
+            route(
+                "get",
+                "/sessions/{session}/snapshots/{snapshot}",
+                "Describe a snapshot",
+                &[],
+                Content::None,
+                vec![(200, "The snapshot.", json_of::<SnapshotEntry>(schemas))],
+            ),
+            route(
+                "delete",
+                "/sessions/{session}/snapshots/{snapshot}",
+                "Remove a snapshot",
+                &[],
+                Content::None,
+                vec![(200, "It is gone.", json_of::<Done>(schemas))],
+            ),
+            restore,
+            branch,
+        ]
+    }
+
     fn document() -> Value {
         let mut schemas = SchemaSettings::draft2020_12()
             .with(|settings| {
@@ -385,6 +439,7 @@ mod tests {
         routes.extend(routes_of_sandboxes(&mut schemas));
         routes.extend(routes_of_files(&mut schemas));
         routes.extend(routes_of_processes(&mut schemas));
+        routes.extend(routes_of_snapshots(&mut schemas));
         // To these, no response refers.
         schemas.subschema_for::<EventText>();
         schemas.subschema_for::<TerminalRequest>();

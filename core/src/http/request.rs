@@ -15,7 +15,9 @@ use crate::files::http::status;
 pub struct Request {
     /// The method.
     pub method: String,
-    /// The decoded parts of the path after `/sessions/:id/sandboxes`.
+    /// What the path is below.
+    pub resource: Resource,
+    /// The decoded parts of the path after the resource.
     pub path: Vec<String>,
     /// The decoded parameters of the query.
     pub query: Vec<(String, String)>,
@@ -24,6 +26,16 @@ pub struct Request {
     /// The body.
     #[serde(with = "base64_text")]
     pub body: Vec<u8>,
+}
+
+/// What a request is for, below `/sessions/:id`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Resource {
+    /// The sandboxes, with their files and processes.
+    #[default]
+    Sandboxes,
+    /// The snapshots of workspaces.
+    Snapshots,
 }
 
 /// Bytes as base64, because JSON would have a number for each.
@@ -73,6 +85,11 @@ impl Request {
         serde_json::from_slice(&self.body).map_err(|error| {
             Error::new(Code::InvalidInput, format!("the body is not what this route takes: {error}"))
         })
+    }
+
+    /// Parses the body. An empty one means the default.
+    pub(super) fn json_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Error> {
+        if self.body.is_empty() { Ok(T::default()) } else { self.json() }
     }
 
     /// Returns a parameter of the query.

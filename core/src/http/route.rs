@@ -65,6 +65,13 @@ pub enum Route {
         /// The parts of the path after `sandboxes`.
         path: Vec<String>,
     },
+    /// The snapshots of workspaces: see [the module](super).
+    Snapshots {
+        /// The session.
+        session: String,
+        /// The parts of the path after `snapshots`.
+        path: Vec<String>,
+    },
 }
 
 /// The access that a request for a file needs.
@@ -116,6 +123,9 @@ pub fn find_route(method: &str, path: &str, query: Option<&str>) -> Result<(Rout
     if let ["sessions", session, "sandboxes", path @ ..] = &parts[..] {
         return Ok((sandboxes(session, path)?, query));
     }
+    if let ["sessions", session, "snapshots", path @ ..] = &parts[..] {
+        return Ok((Route::Snapshots { session: decoded(session)?, path: decoded_parts(path)? }, query));
+    }
     let (route, with) = match parts[..] {
         ["tools"] => (Route::Tools, "GET"),
         ["openapi.json"] => (Route::OpenApi, "GET"),
@@ -134,8 +144,11 @@ pub fn find_route(method: &str, path: &str, query: Option<&str>) -> Result<(Rout
 }
 
 fn sandboxes(session: &str, path: &[&str]) -> Result<Route, Refusal> {
-    let path = path.iter().map(|part| decoded(part)).collect::<Result<_, _>>()?;
-    Ok(Route::Sandboxes { session: decoded(session)?, path })
+    Ok(Route::Sandboxes { session: decoded(session)?, path: decoded_parts(path)? })
+}
+
+fn decoded_parts(parts: &[&str]) -> Result<Vec<String>, Refusal> {
+    parts.iter().map(|part| decoded(part)).collect()
 }
 
 fn parameters(query: Option<&str>) -> Result<Query, Refusal> {
@@ -200,6 +213,15 @@ mod tests {
         assert_eq!(
             route("PUT", "/sessions/a%2Fb/sandboxes/c/processes/"),
             sandboxes(&["c", "processes", ""])
+        );
+        let snapshots = |path: &[&str]| {
+            let path = path.iter().map(|part| (*part).to_owned()).collect();
+            Ok(Route::Snapshots { session: "a/b".into(), path })
+        };
+        assert_eq!(route("GET", "/sessions/a%2Fb/snapshots"), snapshots(&[]));
+        assert_eq!(
+            route("POST", "/sessions/a%2Fb/snapshots/snap_1/restore"),
+            snapshots(&["snap_1", "restore"])
         );
         let file = |path: &str, access| {
             let (session, sandbox) = ("a".into(), "b".into());

@@ -11,6 +11,7 @@ use crate::provider::memory::Memory;
 use crate::provider::{Info, Profile, Size};
 use crate::sandbox::process::{Chunk, Exit, Process, ProcessId, ProcessOutput, Signal, Stream};
 use crate::sandbox::{Sandbox as _, SavedDisk, Status};
+use crate::tool::All;
 
 fn session() -> Session<Memory> {
     let size = Size { memory_mib: 256, disk_mb: 1000 };
@@ -25,12 +26,13 @@ fn ask(session: &Session<Memory>, method: &str, path: &str, body: &str) -> (u16,
     let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     let request = Request {
         method: method.to_owned(),
+        resource: Resource::Sandboxes,
         path: path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
         query: query.split('&').filter_map(pair).collect(),
         last_event_id: None,
         body: body.into(),
     };
-    let response = pollster::block_on(answer_request(session, request));
+    let response = pollster::block_on(answer_request::<All, _>(session, request));
     match response.body {
         Body::Json(text) => (response.status, serde_json::from_str(&text).unwrap()),
         Body::Events(_) => panic!("events"),
@@ -267,7 +269,7 @@ fn events_are_parsed_as_they_are_written() {
 pub(super) fn allowed_methods(path: &str) -> Vec<String> {
     let path = path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
     let request = Request { method: "TRACE".into(), path, ..Request::default() };
-    let response = pollster::block_on(answer_request(&session(), request));
+    let response = pollster::block_on(answer_request::<All, _>(&session(), request));
     let mut methods: Vec<String> = response.allow.unwrap().split(", ").map(str::to_lowercase).collect();
     methods.sort();
     methods

@@ -9,11 +9,13 @@
 //! | `input` | truncates inputs |
 //! | `result` | truncates results |
 //! | `mask` | masks secrets in both |
+//! | `pictures` | takes pictures out of results |
 //! | `page` | a page of the journal, as the HTTP routes return it |
 
 mod input;
 mod mask;
 mod page;
+mod pictures;
 mod recording;
 mod result;
 
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::page::{Page, PageRequest};
+pub use self::pictures::{EncodedPicture, MAX_PICTURE, MAX_PICTURES, PictureRecord};
 pub(crate) use self::recording::{Recording, UsedSandboxes};
 use crate::script::Secrets;
 use crate::tool::Input;
@@ -107,6 +110,9 @@ pub struct CallRecord {
     /// Whether the result was truncated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub result_cut: bool,
+    /// The pictures in the result. In `result`, `[picture 1]` stands for the first one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<PictureRecord>,
     /// The size of the whole result's texts in bytes.
     pub result_bytes: u64,
     /// How many calls before this one were not recorded, because the journal could not keep up.
@@ -132,15 +138,28 @@ pub struct UnmaskedCall {
     record: CallRecord,
     input: Option<input::Text>,
     result: Option<Value>,
+    /// The pictures in the result, if the provider keeps them.
+    pictures: Vec<EncodedPicture>,
     /// The secrets that sandbox attributes declare.
     declared: Vec<(String, String)>,
 }
 
 impl UnmaskedCall {
+    /// Returns the size of the pictures that wait to be kept, in bytes of their base64.
+    pub fn pictures_size(&self) -> usize {
+        self.pictures.iter().map(|picture| picture.base64.len()).sum()
+    }
+
+    /// Takes the pictures of the result, in the order of [`CallRecord::pictures`]. They are not masked, because they are not text. A
+    /// provider that keeps one sets [`PictureRecord::kept`].
+    pub fn take_pictures(&mut self) -> Vec<EncodedPicture> {
+        std::mem::take(&mut self.pictures)
+    }
+
     /// Masks secrets in the input and the result: `secrets`, and those that sandbox attributes declare. Both are left out if `secrets`
     /// is `None`, because they could not be read.
     pub fn mask(self, secrets: Option<&Secrets>) -> CallRecord {
-        let UnmaskedCall { mut record, input, result, declared } = self;
+        let UnmaskedCall { mut record, input, result, pictures: _, declared } = self;
         let Some(secrets) = secrets else { return record };
         let known = secrets.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
         let secrets = known.chain(declared).collect();
@@ -158,7 +177,7 @@ impl UnmaskedCall {
 impl From<CallRecord> for UnmaskedCall {
     /// A record that needs no masking.
     fn from(record: CallRecord) -> Self {
-        UnmaskedCall { record, input: None, result: None, declared: Vec::new() }
+        UnmaskedCall { record, input: None, result: None, pictures: Vec::new(), declared: Vec::new() }
     }
 }
 

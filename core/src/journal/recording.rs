@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::input::Text;
-use super::{CANCELED, CallRecord, FAILED, OK, UnmaskedCall, result, truncate_name};
+use super::{CANCELED, CallRecord, FAILED, OK, UnmaskedCall, pictures, result, truncate_name};
 use crate::error::Result;
 use crate::id::SandboxName;
 use crate::provider::Provider;
@@ -72,12 +72,13 @@ impl<P: Provider> Recording<P> {
             duration_ms: 0,
             result: None,
             result_cut: false,
+            pictures: Vec::new(),
             result_bytes: 0,
             lost: 0,
         };
         let input = settings.inputs.then(|| Text::copy(input));
         let declared = session.profiles().declared_secrets();
-        let call = UnmaskedCall { record, input, result: None, declared };
+        let call = UnmaskedCall { record, input, result: None, pictures: Vec::new(), declared };
         let used = UsedSandboxes::default();
         let (session, start, has_result) = (session.clone(), Start::now(), settings.results);
         Some(Recording { session, used, start, has_result, call: Some(call) })
@@ -93,9 +94,13 @@ impl<P: Provider> Recording<P> {
         let Some(call) = &mut self.call else { return };
         let record = &mut call.record;
         if self.has_result {
-            let (result, is_cut) = result::copy(outcome);
-            record.result_cut = is_cut;
-            call.result = Some(result);
+            let copied = result::copy(outcome);
+            record.result_cut = copied.is_cut;
+            call.result = Some(copied.value);
+            if self.session.provider().keeps_pictures() {
+                call.pictures = pictures::copy(&copied.pictures);
+            }
+            record.pictures = copied.pictures.iter().map(pictures::describe).collect();
         }
         match outcome {
             Ok(Reply { content, is_error }) => {

@@ -38,6 +38,11 @@ pub trait Provider: ScriptProvider {
         false
     }
 
+    /// Returns whether the journal keeps the pictures in results. By default, it does not.
+    fn keeps_pictures(&self) -> bool {
+        false
+    }
+
     /// Records a tool call of a session. It must return at once, because the call waits for it; a failure must not affect the call.
     fn record_call(&self, session: &SessionId, call: UnmaskedCall) {
         let _ = (session, call);

@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use super::dialect::Definition;
 use super::{Family, Input, Reply, ToolFamily, unknown_tool};
 use crate::error::{Code, Error, Result};
+use crate::http;
 use crate::journal::Recording;
 use crate::maybe_send::MaybeSend;
 use crate::profiles::{Profiles, how_to_serve};
@@ -48,6 +49,15 @@ pub trait Families: 'static {
         family: Family,
         session: &Session<P>,
     ) -> impl Future<Output = Result<Vec<Definition>>> + MaybeSend;
+
+    /// Answers an HTTP request for the snapshots of a session, which workspaces have.
+    ///
+    /// # Errors
+    /// [`http::Refusal`], as the response.
+    fn answer_snapshots<P: Provider>(
+        session: &Session<P>,
+        request: &http::Request,
+    ) -> impl Future<Output = std::result::Result<http::Response, http::Refusal>> + MaybeSend;
 
     /// Calls a tool of a family.
     ///
@@ -109,6 +119,16 @@ macro_rules! tuple {
                     return $family::created(session).await;
                 })+
                 Ok(Vec::new())
+            }
+
+            async fn answer_snapshots<Provided: Provider>(
+                session: &Session<Provided>,
+                request: &http::Request,
+            ) -> std::result::Result<http::Response, http::Refusal> {
+                $(if let Some(answered) = $family::answer_snapshots(session, request).await {
+                    return answered;
+                })+
+                Err(http::snapshots::unsupported().into())
             }
 
             async fn call<Provided: Provider>(

@@ -6,6 +6,7 @@ use std::future::Future;
 use super::dialect::Definition;
 use super::{Input, Reply};
 use crate::error::Result;
+use crate::http;
 use crate::maybe_send::MaybeSend;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
@@ -45,6 +46,15 @@ pub trait ToolFamily: 'static {
     ) -> impl Future<Output = Result<Vec<Definition>>> + MaybeSend {
         let _ = session;
         async { Ok(Vec::new()) }
+    }
+
+    /// Answers an HTTP request for the snapshots of a session. Returns `None` if the family has none.
+    fn answer_snapshots<P: Provider>(
+        session: &Session<P>,
+        request: &http::Request,
+    ) -> impl Future<Output = Option<std::result::Result<http::Response, http::Refusal>>> + MaybeSend {
+        let _ = (session, request);
+        async { None }
     }
 
     /// Calls one of its tools.

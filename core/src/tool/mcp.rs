@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::agent::cut_content;
 use super::dialect::Definition;
 use super::hints::tool_hints;
-use super::{Content, Family, Reply, to_json_text};
+use super::{Content, Family, PICTURES, Reply, to_json_text};
 use crate::error::{Code, Error, Result};
 
 /// The longest result that is also sent as structured content, which sends every byte twice.
@@ -129,9 +129,6 @@ fn as_picture(mut value: Value, is_error: bool) -> Called {
     }
     called
 }
-
-/// The media types of pictures that models see.
-const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// A text with the outputs of code, and its pictures, to which the text refers by their place in the list, from 1.
 fn as_outputs(mut value: Value, is_error: bool) -> Called {

@@ -85,6 +85,9 @@ pub struct Reply {
     pub is_error: bool,
 }
 
+/// The media types of pictures that models see.
+pub(crate) const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
 /// The content of a reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -29,7 +29,7 @@ use serde::Serialize;
 
 pub use self::archive::Pieces;
 use self::derived::How;
-pub(super) use self::derived::{Derived, find_derived};
+pub(super) use self::derived::{Derived, find_derived, list_derived};
 pub use self::id::SnapshotId;
 pub use self::manifest::Snapshot;
 use super::config::{SnapshotConfig, WorkspaceConfig};

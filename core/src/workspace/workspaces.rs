@@ -12,6 +12,7 @@ use super::{
     Capability, Result, SnapshotId, Workspace, WorkspaceConfig, WorkspaceFailed, WorkspaceSnapshots,
 };
 use crate::error::{Code, Error};
+use crate::http::SnapshotSandbox;
 use crate::id::{SandboxId, SandboxName};
 use crate::provider::{Opened, Profile, Provider, Settings};
 use crate::sandbox::{Place, Sandbox};
@@ -129,6 +130,22 @@ impl<P: Provider> Workspaces<P> {
         let (profile, config) = self.find_config(name)?;
         let found = self.find_restored(profile, &config, sandbox).await;
         found.map_err(|error| WorkspaceFailed { workspace: name.to_owned(), error })
+    }
+
+    /// Returns the sandboxes that were created from snapshots of this session's workspaces and still exist, sorted by name.
+    pub(crate) async fn derived_sandboxes(&self) -> crate::Result<Vec<SnapshotSandbox>> {
+        let derived = snapshot::list_derived(&self.session.store()?).await?;
+        if derived.is_empty() {
+            return Ok(Vec::new());
+        }
+        let infos = self.session.list().await?;
+        let existing = derived.into_iter().filter(|(name, _)| infos.iter().any(|info| info.name == *name));
+        let entry = |(name, derived): (SandboxName, Derived)| SnapshotSandbox {
+            name: name.to_string(),
+            workspace: derived.workspace,
+            snapshot: derived.snapshot.to_string(),
+        };
+        Ok(existing.map(entry).collect())
     }
 
     async fn find_restored(

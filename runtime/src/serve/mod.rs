@@ -7,6 +7,7 @@
 //! | `POST /sessions/:id/tools/:name` with the tool's input | `{content, isError}` |
 //! | `GET`, `HEAD` or `PUT /sessions/:id/sandboxes/:name/files/*path` | a file of a sandbox; with `archive=tar`, a directory |
 //! | any other request below `/sessions/:id/sandboxes` | sandboxes and their processes: see [`koze_core::http`] |
+//! | any request below `/sessions/:id/snapshots` | snapshots of workspaces |
 //! | `GET /sessions/:id/log?since=&limit=` | the journal of tool calls: `{calls, next}` |
 //! | `GET /openapi.json` | the description of these routes |
 //! | `POST /mcp` | the Model Context Protocol, streamable HTTP |
@@ -22,7 +23,7 @@
 //! | `mcp` | the Model Context Protocol |
 //! | `body` | request bodies and their limit |
 //! | `files` | files of sandboxes |
-//! | `sandboxes` | sandboxes and their processes |
+//! | `sandboxes` | sandboxes, their processes, and snapshots |
 //! | `answer` | responses and errors |
 //! | `ports` | requests to a sandbox's port |
 //! | `settings` | koze's own variables and secrets |
@@ -48,7 +49,7 @@ use crate::cloudflare::preview::{Address, Key, Previews};
 use crate::cloudflare::{Class, Cloudflare};
 use koze_core::files::http;
 use koze_core::http::openapi::DOCUMENT;
-use koze_core::http::{ABOUT, Query, Route, check_method, describe_tools, find_route};
+use koze_core::http::{ABOUT, Query, Resource, Route, check_method, describe_tools, find_route};
 use koze_core::id::SessionId;
 use koze_core::journal::PageRequest;
 use koze_core::tool::{Catalog, Families};
@@ -149,7 +150,12 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             files::answer(request, &session, &sandbox, &path, access).await
         }
         Route::Sandboxes { session, path } => {
-            sandboxes::answer(request, &open(id(&session)?, None), path, query).await
+            let (session, place) = (open(id(&session)?, None), (Resource::Sandboxes, path));
+            sandboxes::answer::<S::Families, _>(request, &session, place, query).await
+        }
+        Route::Snapshots { session, path } => {
+            let (session, place) = (open(id(&session)?, None), (Resource::Snapshots, path));
+            sandboxes::answer::<S::Families, _>(request, &session, place, query).await
         }
         Route::Log { session } => {
             let page = PageRequest::parse(

@@ -17,6 +17,7 @@ mod quick_start;
 mod remote;
 mod serve;
 mod server;
+mod snapshots;
 mod tasks;
 mod terminal;
 mod trees;

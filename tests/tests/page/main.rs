@@ -62,6 +62,28 @@ fn hostile_texts_run_nothing() {
 }
 
 #[test]
+fn diffs_and_pictures_of_calls() {
+    let host = project();
+    let sandbox = "use koze::prelude::*;\n\n#[sandbox(tools = [\"agent\", \"thread\", \"workspace\"], workspace(code))]\npub \
+                   struct ShellSandbox;\n";
+    host.write("src/server/shell.sandbox.rs", sandbox);
+    let ui = Ui::start(&host, &[]);
+    drive_page("calls.mjs", &host, &ui);
+}
+
+#[test]
+fn scripts_snapshots_and_previews() {
+    let host = project();
+    let sandbox = "use koze::prelude::*;\n\n#[sandbox(tools = [\"agent\", \"workspace\"], workspace(code, snapshot(bucket = \
+                   \"BACKUPS\")))]\npub struct ShellSandbox;\n";
+    host.write("src/server/shell.sandbox.rs", sandbox);
+    let cargo = host.read("Cargo.toml");
+    host.write("Cargo.toml", format!("{cargo}\n[package.metadata.koze.script]\nworker = false\n"));
+    let ui = Ui::start(&host, &[]);
+    drive_page("views.mjs", &host, &ui);
+}
+
+#[test]
 fn a_lost_connection_resumes_without_a_gap() {
     drive("connection.mjs");
 }

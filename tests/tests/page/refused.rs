@@ -76,6 +76,11 @@ fn only_the_signed_in_page_reads() {
         assert_eq!(refused.status, 401, "{headers:?}");
         assert!(refused.body.contains("open the URL that `koze ui` printed"), "{}", refused.body);
     }
+    assert_eq!(send(&ui, "GET /pictures/default/1/1", &[own]).status, 401);
+    assert_eq!(
+        send(&ui, "GET /pictures/default/1/1", &[own, signed_in, ("Sec-Fetch-Site", "same-site")]).status,
+        403
+    );
     let bearer = format!("Bearer {}", ui.token());
     assert_eq!(read(&[own, ("Authorization", &bearer)]).status, 401, "a token is for signing in only");
     assert_eq!(send(&ui, "POST /login", &[own, ("Authorization", "Bearer x")]).status, 401);
@@ -105,7 +110,12 @@ fn only_the_signed_in_page_reads() {
         (format!("PUT {sandboxes}/default/files/home/user/x"), 403),
         (format!("GET {sandboxes}/default/terminal"), 403),
         ("POST /sessions/default/tools/shell".to_owned(), 403),
+        ("POST /sessions/default/tools/shell?tools=script".to_owned(), 403),
+        ("POST /sessions/default/tools/list_tools?tools=script".to_owned(), 403),
+        ("POST /sessions/default/snapshots".to_owned(), 403),
         ("POST /sessions".to_owned(), 405),
+        ("GET /pictures/default/1/1".to_owned(), 404),
+        ("POST /pictures/default/1/1".to_owned(), 405),
         ("GET /tools".to_owned(), 404),
         ("POST /mcp".to_owned(), 404),
         ("GET /login".to_owned(), 405),
@@ -113,6 +123,16 @@ fn only_the_signed_in_page_reads() {
         ("GET /app.js/x".to_owned(), 404),
     ] {
         assert_eq!(send(&ui, &request, &[own, signed_in]).status, status, "{request}");
+    }
+    // Its own origin does not help where something may be changed.
+    let origin = format!("http://{}", ui.host());
+    let from_page = [own, signed_in, ("Origin", origin.as_str()), ("Sec-Fetch-Site", "same-origin")];
+    for path in
+        ["tools/db_sql?tools=script", "tools/browse?tools=agent", "snapshots", "snapshots/snap_1/branch"]
+    {
+        let refused = send(&ui, &format!("POST /sessions/default/{path}"), &from_page);
+        assert_eq!(refused.status, 403, "{path}");
+        assert!(refused.body.contains("without --read-only"), "{path}: {}", refused.body);
     }
     assert!(host.state().is_none(), "looking creates nothing");
 
@@ -138,6 +158,7 @@ fn every_response_is_confined() {
         "/xterm.js",
         "/xterm.css",
         "/icon.svg",
+        "/pictures/default/1/1",
         "/page",
         "/sessions",
         "/sessions/default/log",
@@ -147,7 +168,8 @@ fn every_response_is_confined() {
         let policy = response.header("content-security-policy").expect("a policy");
         assert!(policy.starts_with("default-src 'none'; "), "{path}: {policy}");
         assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
-        assert_eq!(policy.ends_with("; sandbox"), path.starts_with("/sessions"), "{path}: {policy}");
+        let is_data = path.starts_with("/sessions") || path.starts_with("/pictures");
+        assert_eq!(policy.ends_with("; sandbox"), is_data, "{path}: {policy}");
         for (name, value) in [
             ("x-content-type-options", "nosniff"),
             ("referrer-policy", "no-referrer"),

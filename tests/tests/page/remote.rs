@@ -92,7 +92,12 @@ fn the_requests_of_the_page_are_passed_on() {
     let browser = Browser::new(&ui);
     let sessions = json_of(&browser.ask("GET /sessions", &[], ""));
     assert_eq!(sessions["sessions"][0]["sandboxes"][0]["name"], "default", "{sessions}");
-    assert_eq!(json_of(&browser.ask("GET /page", &[], "")), json!({ "read_only": false }));
+    assert_eq!(json_of(&browser.ask("GET /page", &[], "")), json!({ "read_only": false, "previews": false }));
+    assert_eq!(
+        browser.ask("GET /pictures/default/1/1", &[], "").status,
+        404,
+        "a server keeps none for the page"
+    );
 
     // Files, with their ranges and conditions.
     let sandbox = "/sessions/default/sandboxes/default";

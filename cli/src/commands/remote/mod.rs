@@ -8,6 +8,7 @@
 //! | `processes` | `ps`, `logs` and `kill` |
 //! | `exec` | `exec` and `shell` |
 //! | `cp` | `cp` |
+//! | `snapshots` | `snapshot` |
 //! | `mcp` | `mcp` |
 
 mod calls;
@@ -16,6 +17,7 @@ mod exec;
 mod mcp;
 mod processes;
 mod sandboxes;
+mod snapshots;
 
 use std::process::ExitCode;
 
@@ -44,6 +46,10 @@ pub(super) fn run(command: &Command) -> Option<ExitCode> {
         Command::Sandboxes(args) => ("sandboxes", &args.remote, in_session(&args.state, &args.session)),
         Command::Log(args) => ("log", &args.remote, in_session(&args.state, &args.session)),
         Command::Destroy(args) => ("destroy", &args.remote, args.session.clone()),
+        Command::Snapshot(args) => {
+            let place = args.action.place();
+            ("snapshot", &place.remote, place.session.clone())
+        }
         Command::Mcp(args) => ("mcp", &args.remote, args.session.clone()),
         _ => return None,
     };
@@ -83,6 +89,7 @@ fn run_in(session: &Session, command: &Command) -> Result<ExitCode, ExitCode> {
         Command::Sandboxes(args) => sandboxes::list(session, args),
         Command::Log(args) => calls::log(session, args),
         Command::Destroy(args) => sandboxes::destroy(session, args),
+        Command::Snapshot(args) => snapshots::run(session, args),
         Command::Mcp(args) => mcp::run(session, args),
         _ => unreachable!("the other commands have no server"),
     }

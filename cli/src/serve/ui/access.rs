@@ -11,7 +11,9 @@ use super::guard::SITE;
 pub(super) enum Effect {
     /// It only reads. It may wake a sandbox.
     Read,
-    /// It changes a sandbox.
+    /// It calls a tool that only reads. The call is recorded, and may start the session.
+    Ask,
+    /// It changes a sandbox, or may change one.
     Write,
     /// It opens a terminal, in which anything can be changed.
     Terminal,
@@ -27,7 +29,34 @@ pub(super) fn classify<B>(request: &Request<B>) -> Result<Effect, Refusal> {
     let (method, uri) = (request.method().as_str(), request.uri());
     let (route, query) = find_route(method, uri.path(), uri.query())?;
     let is_other = method == "PUT" && !query.is_empty();
-    Ok(if is_other { Effect::Other } else { effect(&route, method) })
+    if is_other {
+        return Ok(Effect::Other);
+    }
+    Ok(match &route {
+        Route::Call { tool, .. } => call_effect(query.get("tools").map(String::as_str), tool),
+        route => effect(route, method),
+    })
+}
+
+/// The tools that show what scripts keep, and only read it.
+const SCRIPT_READERS: [&str; 7] = [
+    "list_state_keys",
+    "get_state",
+    "db_schema",
+    "list_libraries",
+    "read_library",
+    "list_tools",
+    "read_tool",
+];
+
+/// Returns what a call of a tool does. The page names one family, so that no created tool can have the name.
+fn call_effect(family: Option<&str>, tool: &str) -> Effect {
+    match (family, tool) {
+        (Some("script"), tool) if SCRIPT_READERS.contains(&tool) => Effect::Ask,
+        // A statement may write. `browse` exposes a port.
+        (Some("script"), "db_sql") | (Some("agent"), "browse") => Effect::Write,
+        _ => Effect::Other,
+    }
 }
 
 fn effect(route: &Route, method: &str) -> Effect {
@@ -49,6 +78,11 @@ fn effect(route: &Route, method: &str) -> Effect {
                 _ => Effect::Other,
             }
         }
+        Route::Snapshots { .. } => match method {
+            "GET" => Effect::Read,
+            "POST" => Effect::Write,
+            _ => Effect::Other,
+        },
         Route::Tools | Route::OpenApi | Route::Mcp | Route::Call { .. } => Effect::Other,
     }
 }
@@ -89,10 +123,25 @@ mod tests {
             ("POST", "/sessions/s/sandboxes/a/processes/1/stdin?close=true", Ok(Effect::Write)),
             ("POST", "/sessions/s/sandboxes/a/processes/1/signal", Ok(Effect::Write)),
             ("GET", "/sessions/s/sandboxes/a/terminal", Ok(Effect::Terminal)),
+            ("GET", "/sessions/s/snapshots", Ok(Effect::Read)),
+            ("POST", "/sessions/s/snapshots/snap_1/branch", Ok(Effect::Write)),
+            ("DELETE", "/sessions/s/snapshots/snap_1", Ok(Effect::Other)),
             ("PUT", "/sessions/s/sandboxes/a/files/x?archive=tar", Ok(Effect::Other)),
             ("POST", "/sessions/s/sandboxes", Ok(Effect::Other)),
             ("POST", "/sessions/s/sandboxes/a/processes", Ok(Effect::Other)),
             ("POST", "/sessions/s/tools/shell", Ok(Effect::Other)),
+            ("POST", "/sessions/s/tools/shell?tools=script", Ok(Effect::Other)),
+            ("POST", "/sessions/s/tools/list_tools?tools=script", Ok(Effect::Ask)),
+            ("POST", "/sessions/s/tools/list_tools?tools=script,agent", Ok(Effect::Other)),
+            ("POST", "/sessions/s/tools/list_tools", Ok(Effect::Other)),
+            ("POST", "/sessions/s/tools/set_state?tools=script", Ok(Effect::Other)),
+            ("POST", "/sessions/s/tools/db_sql?tools=script", Ok(Effect::Write)),
+            ("POST", "/sessions/s/tools/browse?tools=agent", Ok(Effect::Write)),
+            ("GET", "/sessions/s/tools/browse?tools=agent", Err(405)),
+            ("GET", "/sessions/s/snapshots", Ok(Effect::Read)),
+            ("POST", "/sessions/s/snapshots", Ok(Effect::Write)),
+            ("POST", "/sessions/s/snapshots/snap_1/branch", Ok(Effect::Write)),
+            ("DELETE", "/sessions/s/snapshots/snap_1", Ok(Effect::Other)),
             ("DELETE", sandbox, Ok(Effect::Other)),
             ("GET", "/tools", Ok(Effect::Other)),
             ("POST", "/mcp", Ok(Effect::Other)),

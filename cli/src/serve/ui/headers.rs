@@ -12,6 +12,13 @@ const PAGE: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
 );
+/// The same, and frames of previews. Their hosts are subdomains of `localhost` on a port that is not known before, so they have another
+/// origin than the page, and lead to this machine only.
+const PAGE_WITH_FRAMES: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'none'; frame-src http://*.localhost:*; require-trusted-types-for 'script'; \
+     trusted-types 'none'",
+);
 /// What a browser shows of data that someone opens outside of the page has no origin and runs nothing.
 const DATA: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
 
@@ -24,11 +31,11 @@ const COMMON: [(HeaderName, HeaderValue); 5] = [
 ];
 
 /// Adds the headers of every response. A response that has no policy of its own gets the one of the page.
-pub(super) fn add_common(headers: &mut HeaderMap) {
+pub(super) fn add_common(headers: &mut HeaderMap, has_frames: bool) {
     for (name, value) in COMMON {
         headers.insert(name, value);
     }
-    headers.entry(CONTENT_SECURITY_POLICY).or_insert(PAGE);
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(if has_frames { PAGE_WITH_FRAMES } else { PAGE });
 }
 
 /// Adds the headers of data: a browser saves it and never shows it.

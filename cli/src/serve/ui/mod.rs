@@ -5,6 +5,7 @@
 //! | `guard` | decides which requests come from the page |
 //! | `access` | decides which routes the page may use |
 //! | `headers` | the headers that confine the page and what it reads |
+//! | `pictures` | the pictures in the results of calls |
 //! | `assets` | the files of the page, which `cargo xtask ui` builds |
 //! | `remote` | passes requests on to a server, for `--url` |
 //! | `shell` | shells in the sandboxes of a server |
@@ -14,14 +15,17 @@ mod access;
 mod assets;
 mod guard;
 mod headers;
+mod pictures;
 mod remote;
 mod shell;
 mod sockets;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
+use hyper::header::{HeaderValue, USER_AGENT};
 use hyper::{Method, Request, StatusCode};
 use koze_core::http::tokens::TENANT;
 use serde::Serialize;
@@ -51,7 +55,11 @@ struct Site {
 
 /// Where the sandboxes of the page are.
 enum Source {
-    Machine(Endpoint),
+    Machine {
+        endpoint: Endpoint,
+        /// The file of the journal.
+        journal: PathBuf,
+    },
     Server(Remote),
 }
 
@@ -68,6 +76,8 @@ pub(crate) enum Sandboxes {
 struct Page {
     /// Whether it changes nothing.
     read_only: bool,
+    /// Whether it shows previews in frames.
+    previews: bool,
 }
 
 impl UiServer {
@@ -80,8 +90,10 @@ impl UiServer {
         let guard = Guard::new(port)?;
         let source = match sandboxes {
             Sandboxes::Machine(tenant) => {
+                let journal = tenant.served_sessions().0.journal();
                 let tenants = HashMap::from([(TENANT.to_owned(), tenant)]);
-                Source::Machine(Endpoint::new(guard.tokens(), tenants, Origins::new(&[])?, false))
+                let endpoint = Endpoint::new(guard.tokens(), tenants, Origins::new(&[])?, false);
+                Source::Machine { endpoint, journal }
             }
             Sandboxes::Server(remote) => Source::Server(remote),
         };
@@ -112,8 +124,13 @@ impl Site {
             Ok(()) => self.answer_browser(request, proof).await,
             Err(why) => refused(StatusCode::FORBIDDEN, "forbidden", &why),
         };
-        headers::add_common(answer.headers_mut());
+        headers::add_common(answer.headers_mut(), self.has_previews());
         answer
+    }
+
+    /// Returns whether the URLs of `browse` lead to this machine, so that the page may show them in frames.
+    fn has_previews(&self) -> bool {
+        matches!(self.source, Source::Machine { .. })
     }
 
     /// Answers a request for the host of the page, which may come from another page.
@@ -133,6 +150,7 @@ impl Site {
             "/login" => refuse_method("POST"),
             "/page" => self.describe_page(&request),
             "/sessions" => self.answer_page(request, proof).await,
+            path if path.starts_with(pictures::PREFIX) => self.answer_picture(&request).await,
             path if path.starts_with("/sessions/") => self.answer_page(request, proof).await,
             _ => refused(StatusCode::NOT_FOUND, "not_found", "the page has no such file"),
         }
@@ -151,16 +169,38 @@ impl Site {
     }
 
     /// Answers a request of a browser that has to be signed in.
-    async fn answer_page(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
+    async fn answer_page(&self, mut request: Request<Incoming>, proof: &Proof) -> Answer {
         let mut answer = if let Some(refusal) = self.refuse_page(&request) {
             refusal
         } else {
             proof.give();
+            if request.method() == Method::POST {
+                // For the journal: a tool is called by the page, and not by an agent.
+                request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("koze ui"));
+            }
             let is_terminal = matches!(access::classify(&request), Ok(Effect::Terminal));
             match &self.source {
-                Source::Machine(endpoint) => endpoint.answer_tenant(TENANT, request).await,
+                Source::Machine { endpoint, .. } => endpoint.answer_tenant(TENANT, request).await,
                 Source::Server(remote) if is_terminal => remote.open_terminal(request).await,
                 Source::Server(remote) => remote.forward(request).await,
+            }
+        };
+        headers::confine_data(answer.headers_mut());
+        answer
+    }
+
+    /// Answers a request for a picture in the result of a call.
+    async fn answer_picture(&self, request: &Request<Incoming>) -> Answer {
+        let mut answer = if let Some(refusal) = self.refuse_unknown(request) {
+            refusal
+        } else if request.method() != Method::GET {
+            refuse_method("GET")
+        } else {
+            match &self.source {
+                Source::Machine { journal, .. } => {
+                    pictures::answer(journal.clone(), request.uri().path()).await
+                }
+                Source::Server(_) => pictures::refuse_kept_elsewhere(),
             }
         };
         headers::confine_data(answer.headers_mut());
@@ -175,7 +215,7 @@ impl Site {
         if request.method() != Method::GET {
             return refuse_method("GET");
         }
-        let page = Page { read_only: self.is_read_only };
+        let page = Page { read_only: self.is_read_only, previews: self.has_previews() };
         json_text(StatusCode::OK, serde_json::to_vec(&page).expect("it is plain data"))
     }
 
@@ -196,7 +236,9 @@ impl Site {
             Ok(Effect::Write | Effect::Terminal) if self.is_read_only => {
                 "this page changes nothing: start `koze ui` without --read-only"
             }
-            Ok(Effect::Write | Effect::Terminal) => access::check_writer(request.headers()).err()?,
+            Ok(Effect::Ask | Effect::Write | Effect::Terminal) => {
+                access::check_writer(request.headers()).err()?
+            }
             Ok(Effect::Other) => "the page needs no such request: `koze serve` serves all routes",
             Err(refusal) => return Some(refuse(refusal)),
         };

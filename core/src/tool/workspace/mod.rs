@@ -17,6 +17,7 @@ use super::dialect::Definition;
 use super::schema::Schemas;
 use super::{Family, Input, Reply, Scope, ToolFamily, process, unknown_tool};
 use crate::error::{Code, Error, Result};
+use crate::http;
 use crate::maybe_send::MaybeSend;
 use crate::profiles::Profiles;
 use crate::provider::Provider;
@@ -218,6 +219,13 @@ impl ToolFamily for WorkspaceTools {
             declared_operations(&config).into_iter().filter_map(definition).collect::<Vec<_>>()
         };
         served_configs(profiles).flat_map(of).collect()
+    }
+
+    async fn answer_snapshots<P: Provider>(
+        session: &Session<P>,
+        request: &http::Request,
+    ) -> Option<std::result::Result<http::Response, http::Refusal>> {
+        Some(http::snapshots::answer_request(session, request).await)
     }
 
     async fn call<P: Provider>(session: &Session<P>, name: &str, mut input: Input) -> Result<Reply> {

@@ -86,6 +86,18 @@ pub(in crate::workspace) async fn find_derived<T: Store>(
     Ok(read_record(store, &record_key(name)?).await?.filter(|derived| derived.complete))
 }
 
+/// Returns the records of the complete sandboxes, sorted by name. A sandbox may have been destroyed since.
+pub(in crate::workspace) async fn list_derived<T: Store>(store: &T) -> Result<Vec<(SandboxName, Derived)>> {
+    let mut list = Vec::new();
+    for listed in store.list(&Range::of(PREFIX)).await? {
+        let derived = read_record(store, &Key::new(listed.key.as_str())?).await?;
+        if let Some(derived) = derived.filter(|derived| derived.complete) {
+            list.push((SandboxName::new(&listed.key[PREFIX.len()..])?, derived));
+        }
+    }
+    Ok(list)
+}
+
 /// Returns the sandboxes that were abandoned before they were complete.
 pub(super) async fn list_abandoned<T: Store>(store: &T, now: u64) -> Result<Vec<SandboxName>> {
     let mut names = Vec::new();
