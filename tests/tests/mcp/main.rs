@@ -21,3 +21,4 @@ mod snapshots;
 mod tasks;
 mod terminal;
 mod trees;
+mod watch;
