@@ -15,6 +15,7 @@ mod openapi;
 mod parents;
 mod quick_start;
 mod remote;
+mod resume;
 mod serve;
 mod server;
 mod snapshots;
