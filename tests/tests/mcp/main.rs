@@ -13,6 +13,7 @@ mod log;
 mod memory;
 mod openapi;
 mod parents;
+mod previews;
 mod quick_start;
 mod remote;
 mod resume;
