@@ -30,6 +30,11 @@ const PERIOD: Duration = Duration::from_secs(2);
 const REST: u32 = 4;
 /// How long nothing may be sent. A comment then keeps the connection open, and shows whether the client is still there.
 const SILENCE: Duration = Duration::from_secs(5);
+/// After how many requests to objects a response ends, so that the platform does not end it with an error. The client connects
+/// again.
+const MAX_REQUESTS: Option<usize> = if cfg!(target_arch = "wasm32") { Some(800) } else { None };
+/// How many requests a comparison makes beside those for each directory: to find, describe and wake the sandbox, and for the path.
+const REQUESTS: usize = 4;
 /// How many files and directories may be watched.
 const MAX_ENTRIES: usize = 10_000;
 /// How many directories may be watched: each is a request to the sandbox.
@@ -123,6 +128,7 @@ pub(super) async fn stream_changes<P: Provider>(
         known,
         ready: VecDeque::from([first.encode()]),
         pause: PERIOD,
+        requests: 0,
         quiet: Start::now(),
         ended: false,
     };
@@ -139,6 +145,8 @@ struct Watch<P: Provider> {
     known: Files,
     ready: VecDeque<String>,
     pause: Duration,
+    /// How many requests were made.
+    requests: usize,
     /// When something was last sent.
     quiet: Start,
     ended: bool,
@@ -163,6 +171,9 @@ impl<P: Provider> Watch<P> {
                 Err(error) if error.code == Code::Unavailable => {}
                 Err(error) => self.fail(&error),
             }
+            let directories = self.known.values().filter(|stat| stat.kind == Kind::Directory).count();
+            self.requests = self.requests.saturating_add(REQUESTS + directories);
+            self.ended |= MAX_REQUESTS.is_some_and(|max| self.requests > max);
             self.pause = PERIOD.max(start.elapsed() * REST);
             if self.ready.is_empty() && self.quiet.elapsed() >= SILENCE {
                 self.ready.push_back(COMMENT.to_owned());
