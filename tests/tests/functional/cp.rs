@@ -256,7 +256,7 @@ fn a_killed_copy_of_a_large_file_goes_on_where_it_was() {
     assert!(copied[10..].iter().all(|byte| *byte == 0));
     assert_eq!(left(&host), [""; 0]);
 
-    // Another version begins anew.
+    // Another version starts over.
     killed_in_the_middle(&host.command(&["cp", "default:big", "copy"])).status().unwrap();
     inside(&host, "printf x | dd of=big conv=notrunc 2> /dev/null");
     copy(&host, "default:big", "copy");
