@@ -104,7 +104,7 @@ impl Session {
         read_text(response).map(drop)
     }
 
-    fn file_path(&self, sandbox: &str, path: &str) -> String {
+    pub(crate) fn file_path(&self, sandbox: &str, path: &str) -> String {
         let parts: Vec<String> = path.trim_start_matches('/').split('/').map(encode).collect();
         format!("{}/files/{}", self.sandbox_path(sandbox), parts.join("/"))
     }

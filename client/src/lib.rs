@@ -21,11 +21,14 @@
 //! | `session` | the tools, the sandboxes and the journal of a session |
 //! | `processes` | the processes of a sandbox |
 //! | `files` | the files of a sandbox |
+//! | `download` | files that are read even if the connection is cut off |
 //! | `snapshots` | the snapshots of a session |
 //! | `events` | server-sent events |
 //! | `forward` | requests that a program passes on |
+//! | `watch` | changes to the files of a sandbox |
 //! | `mcp` | messages of the Model Context Protocol |
 
+mod download;
 mod events;
 mod files;
 mod forward;
@@ -34,13 +37,16 @@ mod processes;
 mod request;
 mod session;
 mod snapshots;
+mod watch;
 
 pub use koze_core::http;
 pub use koze_core::{Code, Error, Result, ToolResult};
 
+pub use self::download::Download;
 pub use self::files::FileReader;
 pub use self::forward::Forwarded;
 pub use self::mcp::{McpClient, McpMessages};
 pub use self::processes::ProcessEvents;
 pub use self::request::Client;
 pub use self::session::Session;
+pub use self::watch::FileEvents;

@@ -54,7 +54,8 @@ impl After {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(work));
     }
 
-    async fn run(self) {
+    /// Does the work, if there is any.
+    pub async fn run(self) {
         let work = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(work) = work {
             work.await;

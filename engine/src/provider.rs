@@ -118,6 +118,11 @@ impl<B: Provider> Engine<B> {
         self
     }
 
+    /// Returns the port on the loopback interface at which this program serves previews, if it does.
+    pub fn preview_port(&self) -> Option<u16> {
+        self.shared().previews.port()
+    }
+
     /// Updates the sandboxes of a session to their profiles. One that runs is put to sleep first. The container keeps the size
     /// and the variables that it was created with.
     ///

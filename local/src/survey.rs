@@ -62,6 +62,11 @@ impl Local {
         Ok(rows.into_iter().map(survey).collect())
     }
 
+    /// Returns the port on the loopback interface at which this program serves previews, if it does.
+    pub fn preview_port(&self) -> Option<u16> {
+        self.0.previews.port()
+    }
+
     /// Measures the sandboxes of a session that run in this program.
     ///
     /// # Errors

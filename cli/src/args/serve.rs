@@ -18,6 +18,11 @@ pub struct Serve {
     #[arg(long, default_value_t = 8787)]
     pub port: u16,
 
+    /// Serve previews at subdomains of the host of this URL, such as `https://previews.example.com`, whose requests must arrive here
+    /// [default: on a port of their own that only this machine reaches]
+    #[arg(long, value_name = "URL")]
+    pub preview_url: Option<String>,
+
     /// Allow web pages of this origin to call, such as `http://localhost:6274` [default: none]
     #[arg(long, value_name = "ORIGIN")]
     pub allow_origin: Vec<String>,

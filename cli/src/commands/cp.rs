@@ -8,7 +8,7 @@ mod tree;
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::io::BufWriter;
+use std::io::{BufWriter, Seek as _, SeekFrom};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -17,11 +17,13 @@ use std::time::Duration;
 
 use koze_core::files::http::{Conditions, Refused};
 use koze_core::path::absolute;
+use koze_core::sandbox::Stat;
 use koze_core::{Code, Error, Profiles, Result};
 
 use self::host::{NewFile, NewTree};
 use self::meter::{Meter, Metered};
 use super::local_session::{self, LocalSession};
+use super::partial::STEP;
 use super::sides::{self, Side, missing_name_error, target_path, within};
 use crate::args;
 use crate::session::Client;
@@ -38,7 +40,8 @@ pub(super) fn run(args: &args::Cp) -> std::result::Result<ExitCode, ExitCode> {
     let (from, to) = sides::parse(args)?;
     let session = LocalSession::find(&args.session)?;
     let profiles = local_session::profiles(&args.session)?;
-    let copy = Copy { client: session.client(), profiles };
+    let origin = session.state.sandboxes(&session.session).display().to_string();
+    let copy = Copy { client: session.client(), profiles, origin };
     match local_session::wait(copy.run(&from, &to))? {
         Ok(Ended::Done) => Ok(ExitCode::SUCCESS),
         Ok(Ended::Interrupted) => Ok(ExitCode::from(INTERRUPTED)),
@@ -49,13 +52,15 @@ pub(super) fn run(args: &args::Cp) -> std::result::Result<ExitCode, ExitCode> {
 /// How a copy ended.
 enum Ended {
     Done,
-    /// By Ctrl-C. Nothing of the copy is left.
+    /// By Ctrl-C. Nothing of the copy is left, except for what a later one of the same file goes on with.
     Interrupted,
 }
 
 struct Copy {
     client: Client,
     profiles: Profiles,
+    /// Identifies the session.
+    origin: String,
 }
 
 impl Copy {
@@ -172,17 +177,21 @@ impl Copy {
         let path = absolute(path)?;
         let (file, stat) = self.client.read_file(self.profiles.clone(), name, &path).await?;
         let before = file.metadata().map_err(|error| host::failed(&path, &error))?;
-        let (new, output) = match to {
+        let (mut new, output) = match to {
             Side::Host(to) => {
                 let from = Side::Sandbox { name: name.to_owned(), path: path.clone() };
-                let new = NewFile::create(&target_path(to, &from)?, stat.mode)?;
-                let output = new.file.as_file().try_clone();
+                let version = self.version(name, &path, &stat);
+                let new = NewFile::create(&target_path(to, &from)?, stat.mode, version.as_deref())?;
+                let output = new.file().try_clone();
                 (Some(new), output)
             }
             _ => (None, std::io::stdout().as_fd().try_clone_to_owned().map(File::from)),
         };
         let output = output.map_err(|error| host::failed(&path, &error))?;
         let meter = Meter::new(Some(stat.size));
+        let position = new.as_ref().map_or(0, NewFile::position);
+        meter.skip(position);
+        (&file).seek(SeekFrom::Start(position)).map_err(|error| host::failed(&path, &error))?;
         let copied: Option<std::io::Result<bool>> = run_interruptible(&meter, {
             let meter = meter.clone();
             move || {
@@ -194,7 +203,12 @@ impl Copy {
         let Some(copied) = copied else { return Ok(Ended::Interrupted) };
         match copied {
             Ok(false) => {}
-            Ok(true) => return Err(host::changed(&path)),
+            Ok(true) => {
+                if let Some(new) = new.take() {
+                    new.discard();
+                }
+                return Err(host::changed(&path));
+            }
             // The reader has closed its end: it needs no more.
             Err(error) if new.is_none() && error.kind() == std::io::ErrorKind::BrokenPipe => {}
             Err(error) => return Err(host::failed(&path, &error)),
@@ -203,6 +217,16 @@ impl Copy {
             new.finish()?;
         }
         Ok(Ended::Done)
+    }
+
+    /// Returns what identifies the version of a large file until this machine is started again, if that is known.
+    fn version(&self, name: &str, path: &str, stat: &Stat) -> Option<String> {
+        if stat.size <= STEP {
+            return None;
+        }
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let tag = koze_core::files::http::tag(stat)?;
+        Some([&self.origin, name, path, &tag, boot.trim()].join("\0"))
     }
 
     async fn tree_in(&self, from: &Path, (name, path): (&str, &str)) -> Result<Ended> {

@@ -41,8 +41,8 @@ pub(super) use self::refused::{learn, prove};
 #[cfg(namespaces)]
 use super::{add, new};
 use super::{
-    call_input, call_lines, process_table, programs, project, show, sides, since, snapshot_list, table,
-    terminal, time, with_wrangler,
+    call_input, call_lines, partial, process_table, programs, project, show, sides, since, snapshot_list,
+    table, terminal, time, with_wrangler,
 };
 use crate::args::Command;
 #[cfg(namespaces)]

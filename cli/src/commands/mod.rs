@@ -19,6 +19,8 @@ mod list;
 mod local;
 mod migrate;
 mod new;
+#[cfg(unix)]
+mod partial;
 mod pieces;
 mod process_table;
 mod programs;

@@ -18,7 +18,7 @@ use crate::args::{self, Format, ProjectArgs};
 use crate::dev::{environment, secrets, token};
 use crate::mcp::offers::Offers;
 use crate::provider::EngineKind;
-use crate::serve::{HttpServer, Listen, Tenant};
+use crate::serve::{HttpServer, Listen, Previews, Tenant};
 use crate::session::State;
 
 pub(super) fn run(args: &args::Serve) -> Result<ExitCode, ExitCode> {
@@ -27,11 +27,13 @@ pub(super) fn run(args: &args::Serve) -> Result<ExitCode, ExitCode> {
     let listen = Listen::new(SocketAddr::new(args.host, args.port), &args.allow_origin)
         .map_err(|why| show::usage(&why))?
         .with_any_host();
+    let previews = args.preview_url.as_deref().map(Previews::new).transpose();
+    let previews = previews.map_err(|why| show::usage(&why))?;
     let project = Project::new(args.default_session(), args.offer.clone())?;
     let (tokens, created) = read_tokens(args, &state)?;
     let offers = Offers::new(move || project.now());
     let runtime = local_session::start_runtime()?;
-    let done = runtime.block_on(serve(args, &state, listen, (tokens, created), offers));
+    let done = runtime.block_on(serve(args, &state, listen, (tokens, created), offers, previews));
     // The calls that run are canceled: their clients are gone.
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS).map_err(|why| show::failure(&why))
@@ -44,6 +46,7 @@ async fn serve(
     listen: Listen,
     (tokens, created): (Tokens, Option<String>),
     offers: Offers,
+    previews: Option<Previews>,
 ) -> Result<(), String> {
     let unheard = |error| format!("signals cannot be received: {error}");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unheard)?;
@@ -53,7 +56,8 @@ async fn serve(
     for name in tokens.tenants() {
         let state = find_state(state, name).map_err(|error| error.message)?;
         let _ = writeln!(places, "koze serve: tenant `{name}`: {}", state.dir().display());
-        tenants.insert(name.to_owned(), Tenant::of_state(state, args.max_sessions, offers.clone()));
+        let tenant = Tenant::of_state(state, args.max_sessions, offers.clone());
+        tenants.insert(name.to_owned(), tenant.with_previews(previews.clone()));
     }
     let http = HttpServer::bind(listen).await?;
     show::err(&format!("koze serve: {}\n", http.url));
@@ -68,7 +72,7 @@ async fn serve(
         show::err("koze serve: requests are not encrypted: put a proxy with TLS in front of this server\n");
     }
     tokio::select! {
-        () = http.serve(tokens, tenants) => {}
+        () = http.serve(tokens, tenants, previews) => {}
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use koze_core::tool::{Input, Reply};
+use koze_core::tool::agent::Browse;
+use koze_core::tool::{Input, Reply, Tool as _};
 use koze_core::{Profiles, Progress, Result};
 
 use super::offers::Offers;
 use super::server::Offer;
+use crate::serve::Previews;
 use crate::session::Client;
 
 /// The sandboxes of a session, and the tools that its project currently offers. A clone is the same.
@@ -16,17 +18,25 @@ pub(crate) struct Supervised {
     offers: Offers,
     /// Held as long as the session is in use.
     _usage: Option<Arc<()>>,
+    /// The previews of the server, if it has a host for them.
+    previews: Option<Previews>,
 }
 
 impl Supervised {
     pub(crate) fn new(client: Client, offers: Offers) -> Self {
-        Supervised { client, offers, _usage: None }
+        Supervised { client, offers, _usage: None, previews: None }
     }
 
     /// Returns the same sandboxes, whose clones hold `usage`.
     #[must_use]
     pub(crate) fn with_usage(self, usage: Arc<()>) -> Self {
         Supervised { _usage: Some(usage), ..self }
+    }
+
+    /// Returns the same sandboxes, with URLs of `browse` that lead to a server.
+    #[must_use]
+    pub(crate) fn with_previews(self, previews: Option<Previews>) -> Self {
+        Supervised { previews, ..self }
     }
 
     /// Returns the same sandboxes with the tools of these offers.
@@ -64,6 +74,10 @@ impl Supervised {
     pub(crate) async fn call(&self, tool: &str, input: Input, progress: Option<Progress>) -> Result<Reply> {
         let offering = self.current_offer()?.offering.clone();
         let toolset = offering.toolset.as_deref();
-        self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await
+        let called = self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await;
+        match &self.previews {
+            Some(previews) if tool == Browse::NAME => Ok(previews.publish(&self.client, called?)),
+            _ => called,
+        }
     }
 }

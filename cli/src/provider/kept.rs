@@ -171,6 +171,10 @@ impl MachineProvider for Kept {
         Ok(Vec::new())
     }
 
+    fn preview_port(&self) -> Option<u16> {
+        None
+    }
+
     async fn sleep(&self) -> Result<()> {
         let Some(journal) = self.journal.clone() else { return Ok(()) };
         runtime::run_blocking(move || {

@@ -135,6 +135,10 @@ impl MachineProvider for Local {
         self.measure(session).await
     }
 
+    fn preview_port(&self) -> Option<u16> {
+        self.preview_port()
+    }
+
     async fn sleep(&self) -> Result<()> {
         self.sleep().await?;
         self.flush_journal().await

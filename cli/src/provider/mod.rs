@@ -66,6 +66,9 @@ pub(crate) trait MachineProvider: Provider<Sandbox: MachineSandbox> + Clone {
     /// Measures the sandboxes of a session that run in this process.
     fn measure(&self, session: &SessionId) -> impl Future<Output = Result<Vec<Measured>>> + Send;
 
+    /// Returns the port on the loopback interface at which this process serves previews, if it does.
+    fn preview_port(&self) -> Option<u16>;
+
     /// Puts the sandboxes that run in this process to sleep and writes what is left of the journal, before it exits.
     fn sleep(&self) -> impl Future<Output = Result<()>> + Send;
 }

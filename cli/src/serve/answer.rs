@@ -21,6 +21,11 @@ pub(super) fn whole(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed()
 }
 
+/// Returns a body of the frames that a task sends, up to its first error.
+pub(super) fn stream_body(mut frames: mpsc::Receiver<std::io::Result<Frame<Bytes>>>) -> Body {
+    BodyExt::boxed(StreamBody::new(futures_util::stream::poll_fn(move |cx| frames.poll_recv(cx))))
+}
+
 /// Returns a response that is JSON.
 pub(super) fn json_text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     let mut response = Response::new(whole(body));

@@ -12,6 +12,7 @@ use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 
 use super::answer::{Answer, json_text, no_content, refuse, refuse_error, refuse_method, refused, text};
 use super::origins::Origins;
+use super::previews::Previews;
 use super::tenants::Tenant;
 use super::{calls, files, log, machine, mcp, sandboxes, terminal};
 use crate::provider::{Proof, find_programs};
@@ -23,6 +24,7 @@ pub(super) struct Endpoint {
     tenants: HashMap<String, Tenant>,
     origins: Origins,
     protocol: StreamableHttpServerConfig,
+    previews: Option<Previews>,
 }
 
 impl Endpoint {
@@ -33,11 +35,22 @@ impl Endpoint {
         origins: Origins,
         accepts_any_host: bool,
     ) -> Self {
-        Endpoint { tokens, tenants, origins, protocol: mcp::settings(accepts_any_host) }
+        Endpoint { tokens, tenants, origins, protocol: mcp::settings(accepts_any_host), previews: None }
+    }
+
+    /// Returns the endpoint of a server that has a host for previews.
+    pub(super) fn with_previews(self, previews: Option<Previews>) -> Self {
+        Endpoint { previews, ..self }
     }
 
     /// Answers a request. A client with a token gives `proof`.
     pub(super) async fn answer(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
+        // Before anything else: what is for a sandbox is none of the server's routes, whatever its path.
+        if let Some(previews) = &self.previews
+            && let Some(label) = previews.find_label(&request)
+        {
+            return previews.forward(&label, request, &self.tokens, proof).await;
+        }
         let origin = request.headers().get(ORIGIN).cloned();
         if !self.origins.allow(request.headers()) {
             return refused(

@@ -7,6 +7,7 @@
 //! | `tenants` | the tenants, and how each reaches its sessions |
 //! | `origins` | CORS |
 //! | `calls`, `files`, `trees`, `sandboxes`, `log`, `machine` | the routes below `/sessions` |
+//! | `previews` | previews of sandboxes at a host of the server |
 //! | `terminal` | shells in terminals, over WebSockets |
 //! | `mcp` | the Model Context Protocol |
 //! | `ui` | the page of `koze ui`, with a cookie in place of bearer tokens |
@@ -21,6 +22,7 @@ mod log;
 mod machine;
 mod mcp;
 mod origins;
+mod previews;
 mod sandboxes;
 mod tenants;
 mod terminal;
@@ -45,6 +47,7 @@ use self::answer::Answer;
 use self::endpoint::Endpoint;
 use self::mcp::PATH;
 use self::origins::Origins;
+pub(crate) use self::previews::Previews;
 pub(crate) use self::tenants::Tenant;
 use crate::provider::{Connections, Proof};
 
@@ -102,8 +105,14 @@ impl HttpServer {
     }
 
     /// Serves until the process is stopped.
-    pub(crate) async fn serve(self, tokens: Tokens, tenants: HashMap<String, Tenant>) {
-        let endpoint = Arc::new(Endpoint::new(tokens, tenants, self.origins, self.accepts_any_host));
+    pub(crate) async fn serve(
+        self,
+        tokens: Tokens,
+        tenants: HashMap<String, Tenant>,
+        previews: Option<Previews>,
+    ) {
+        let endpoint = Endpoint::new(tokens, tenants, self.origins, self.accepts_any_host);
+        let endpoint = Arc::new(endpoint.with_previews(previews));
         accept_connections(self.listener, move |request, proof| {
             let endpoint = Arc::clone(&endpoint);
             async move { endpoint.answer(request, &proof).await }

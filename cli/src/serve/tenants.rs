@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use koze_core::{Code, Error, Result};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 
+use super::previews::Previews;
 use super::terminal::Terminals;
 use crate::mcp::offers::Offers;
 use crate::mcp::supervised::Supervised;
@@ -21,6 +22,7 @@ pub(crate) struct Tenant {
     /// The clients of the older protocol, by the session of sandboxes that they use. Those of another tenant cannot be reached.
     clients: Mutex<HashMap<String, Arc<LocalSessionManager>>>,
     pub(super) terminals: Terminals,
+    previews: Option<Previews>,
 }
 
 /// The sessions of a tenant.
@@ -55,8 +57,14 @@ impl Tenant {
         Tenant::new(offers, Sessions::All { state, max, used: Mutex::default() })
     }
 
+    /// Returns the tenant of a server that has a host for previews.
+    #[must_use]
+    pub(crate) fn with_previews(self, previews: Option<Previews>) -> Self {
+        Tenant { previews, ..self }
+    }
+
     fn new(offers: Offers, sessions: Sessions) -> Self {
-        Tenant { offers, sessions, clients: Mutex::default(), terminals: Terminals::new() }
+        Tenant { offers, sessions, clients: Mutex::default(), terminals: Terminals::new(), previews: None }
     }
 
     /// Returns the session of clients that name none.
@@ -73,7 +81,7 @@ impl Tenant {
     /// If there is no such session or toolset, or if too many sessions are in use.
     pub(super) fn open(&self, session: &str, toolset: Option<&str>) -> Result<Supervised> {
         let supervised = self.open_session(session)?;
-        Ok(supervised.with_offers(self.offers.select(toolset)?))
+        Ok(supervised.with_offers(self.offers.select(toolset)?).with_previews(self.previews.clone()))
     }
 
     /// Returns the state directory of the sessions, and the only session that is served, if it is one.

@@ -116,6 +116,17 @@ impl Client {
         }
     }
 
+    /// Returns the port on the loopback interface at which the supervisor serves previews, if it does.
+    ///
+    /// # Errors
+    /// Returns the errors of the supervisor.
+    pub(crate) async fn preview_port(&self) -> Result<Option<u16>> {
+        match self.ask_supervisor(Act::PreviewPort).await? {
+            Answer::PreviewPort(port) => Ok(port),
+            _ => Err(odd()),
+        }
+    }
+
     /// Stops the supervisor if it runs. Its sandboxes go to sleep.
     ///
     /// # Errors

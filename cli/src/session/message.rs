@@ -129,6 +129,8 @@ pub enum Act {
     },
     /// Measure the sandboxes.
     Measure,
+    /// Report the port of previews, with [`Answer::PreviewPort`].
+    PreviewPort,
     /// Put a sandbox to sleep.
     Sleep {
         /// The sandbox's name.
@@ -282,6 +284,8 @@ pub enum Answer {
     Event(String),
     /// What the running sandboxes use.
     Measured(Vec<Measured>),
+    /// The port on the loopback interface at which previews are served, if they are.
+    PreviewPort(Option<u16>),
     /// The processes of a sandbox, oldest first.
     Processes(Vec<http::ProcessEntry>),
     /// A file does not meet the conditions of the request.

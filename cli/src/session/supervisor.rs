@@ -265,6 +265,7 @@ impl<P: MachineProvider> Supervisor<P> {
                 http::answer_request(&self.host, profiles, request, write).await
             }
             Act::Measure => Ok(Answer::Measured(self.host.provider.measure(&self.host.id).await?)),
+            Act::PreviewPort => Ok(Answer::PreviewPort(self.host.provider.preview_port())),
             Act::Sleep { name } => {
                 self.host.existing(&name).await?.sleep().await?;
                 Ok(Answer::Done)

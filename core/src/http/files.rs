@@ -1,7 +1,8 @@
 //! The metadata of files. Their content is transferred by the hosts, which do not hold it in memory.
 
 use super::body::{Done, FileEntry, FileList};
-use super::request::{Refusal, Request, Response, ok};
+use super::request::{Body, Refusal, Request, Response, ok};
+use super::watch::stream_changes;
 use crate::error::{Code, Error, Result};
 use crate::files::existing;
 use crate::files::http::file_path;
@@ -10,8 +11,8 @@ use crate::provider::Provider;
 use crate::sandbox::{Entry, Sandbox};
 use crate::session::Session;
 
-/// The parameters that ask for the metadata of a file, and for those of the entries of a directory.
-const METADATA: [&str; 2] = ["stat", "list"];
+/// The parameters that ask for the metadata of a file, for those of the entries of a directory, and for later changes.
+const METADATA: [&str; 3] = ["stat", "list", "watch"];
 
 /// Returns whether a request below `files` is one for [`answer_request`](super::answer_request), and not for the content of a file.
 pub fn is_metadata_request<'a>(method: &str, parameters: impl IntoIterator<Item = &'a str>) -> bool {
@@ -38,6 +39,10 @@ pub(super) async fn answer_request<P: Provider>(
         return Err(Refusal::Method("GET, HEAD, PUT, DELETE"));
     }
     let sandbox = existing(session, name).await?;
+    if request.flag("watch", false)? {
+        let events = stream_changes(session, name, &sandbox, &path).await?;
+        return Ok(Response { status: 200, allow: None, body: Body::Events(events) });
+    }
     if request.flag("list", false)? {
         return Ok(ok(&list(&sandbox, &path).await?));
     }

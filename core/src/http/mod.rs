@@ -9,6 +9,7 @@
 //! | `DELETE /:name` | [`Done`] |
 //! | `GET /:name/files/*path?stat` | [`FileEntry`] |
 //! | `GET /:name/files/*path?list` | [`FileList`] |
+//! | `GET /:name/files/*path?watch` | changes as [events](FileEvent) |
 //! | `DELETE /:name/files/*path` | [`Done`] |
 //! | `GET /:name/processes` | [`ProcessList`] |
 //! | `POST /:name/processes` with [`StartProcess`] | [`ProcessEntry`], 201 |
@@ -36,6 +37,7 @@
 //! | `request` | requests and responses as data |
 //! | `sandboxes`, `files`, `processes`, `snapshots` | what the routes do |
 //! | `events` | the output of a process as events |
+//! | `watch` | changes to files as events |
 //! | `terminal` | the messages of a terminal |
 //! | [`tokens`] | the tokens of the tenants |
 //! | `route` | finds the route of a request |
@@ -55,6 +57,7 @@ pub(crate) mod snapshots;
 mod terminal;
 pub mod tokens;
 mod tools;
+mod watch;
 
 pub use self::body::{
     CreateSandbox, CreatedSandbox, Done, ErrorBody, ErrorDetails, FileEntry, FileKind, FileList,
@@ -75,6 +78,7 @@ pub use self::snapshots::{
 pub use self::terminal::{TerminalRequest, WindowSize};
 pub use self::tokens::Tokens;
 pub use self::tools::describe_tools;
+pub use self::watch::{FileChange, FileEvent, WatchedFiles};
 
 use self::request::ok;
 pub(crate) use self::sandboxes::list_sandboxes;

@@ -21,6 +21,8 @@ mod tests {
     const STAT: (&str, &str) =
         ("stat", "Returns the metadata of what is at the path, without following a link.");
     const LIST: (&str, &str) = ("list", "Returns the entries of a directory with their metadata.");
+    const WATCH: (&str, &str) =
+        ("watch", "Returns the later changes to what is at the path and below it, as server-sent events.");
     const MERGE: (&str, &str) =
         ("merge", "With `true`, the archive may be extracted into a directory that exists.");
 
@@ -266,13 +268,14 @@ mod tests {
                 "get",
                 FILE,
                 "Read a file, or the metadata of one",
-                &[ARCHIVE, STAT, LIST],
+                &[ARCHIVE, STAT, LIST, WATCH],
                 Content::None,
                 vec![
                     (
                         200,
                         "The file, or the archive of the directory. With `stat`, a `FileEntry` as JSON, and with `list`, a \
-                         `FileList`.",
+                         `FileList`. With `watch`, events: first `ready` with `WatchedFiles`, then `created`, `changed` and \
+                         `removed` with `FileChange`, and last `error` with `ErrorDetails`.",
                         Content::Bytes,
                     ),
                     (206, "The requested range of the file.", Content::Bytes),
@@ -444,6 +447,8 @@ mod tests {
         schemas.subschema_for::<EventText>();
         schemas.subschema_for::<TerminalRequest>();
         schemas.subschema_for::<FileList>();
+        schemas.subschema_for::<FileChange>();
+        schemas.subschema_for::<WatchedFiles>();
         schemas.subschema_for::<DroppedOutput>();
         schemas.subschema_for::<ProcessExit>();
         let error = schemas.subschema_for::<ErrorBody>().to_value();

@@ -15,7 +15,16 @@ impl<'a> Address<'a> {
     /// Parses a `Host` header, which may include a port. It must be lowercase, as browsers send it.
     pub fn parse(host: &'a str) -> Option<Self> {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-        let label = name.strip_suffix('.').unwrap_or(name).strip_suffix(".localhost")?;
+        Self::parse_label(name.strip_suffix('.').unwrap_or(name).strip_suffix(".localhost")?)
+    }
+
+    /// Parses the first label of a `Host` header for any host: a server may have forwarded the request.
+    pub fn parse_any(host: &'a str) -> Option<Self> {
+        Self::parse_label(host.split_once('.')?.0)
+    }
+
+    /// Parses `<port>-<name>-<token>`.
+    pub fn parse_label(label: &'a str) -> Option<Self> {
         let (port, rest) = label.split_once('-')?;
         let (name, token) = rest.rsplit_once('-')?;
         let decimal = !port.starts_with('0') && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -45,6 +54,17 @@ mod tests {
             assert!(host.split('.').next().unwrap().len() <= 63, "{host}");
         }
         assert_eq!(Address::parse("80-a-t.localhost."), Some(Address { port: 80, name: "a", token: "t" }));
+    }
+
+    #[test]
+    fn any_host() {
+        let address = Some(Address { port: 80, name: "a-b", token: "t" });
+        assert_eq!(Address::parse_label("80-a-b-t"), address);
+        assert_eq!(Address::parse_any("80-a-b-t.previews.example:443"), address);
+        assert_eq!(Address::parse_any("80-a-b-t.localhost"), address);
+        for host in ["", "80-a-b-t", "localhost", "previews.example", "x.80-a-b-t.example"] {
+            assert_eq!(Address::parse_any(host), None, "{host}");
+        }
     }
 
     #[test]

@@ -59,13 +59,16 @@ async fn forward_request(
 ) -> Result<Response<Body>, Refusal> {
     let host = requested_host(&request).ok_or_else(unknown_preview)?;
     let text = host.to_str().map_err(|_| unknown_preview())?.to_ascii_lowercase();
-    let address = Address::parse(&text).ok_or_else(unknown_preview)?;
+    // The token decides, whatever the host: `koze serve` forwards requests for hosts of its own.
+    let address = Address::parse_any(&text).ok_or_else(unknown_preview)?;
     let to = servers.find(address).await?;
     proof.give();
     if request.method() == Method::CONNECT {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this is not a proxy"));
     }
-    let came = Came { host, scheme: HeaderValue::from_static("http") };
+    // Only a hint for the program, as from every proxy.
+    let is_https = request.headers().get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
+    let came = Came { host, scheme: HeaderValue::from_static(if is_https { "https" } else { "http" }) };
     to.pass(request, came, after).await
 }
 

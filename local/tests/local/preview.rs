@@ -103,7 +103,8 @@ fn preview_hides_the_rest() -> Result<(), libtest_mimic::Failed> {
             &right.replace("-one-", "-two-"),
             &right.replace("-one-", "-three-"),
             &right.replace(&token(&urls[0]), ""),
-            &right.replace(".localhost", ".example"),
+            // At the host of a server that forwards requests, the token decides as well.
+            &wrong.replace(".localhost", ".example"),
             &right.replace("8080-", "99999-"),
             &format!("localhost:{}", browser.port),
             &format!("127.0.0.1:{}", browser.port),

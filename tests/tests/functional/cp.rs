@@ -1,8 +1,9 @@
 //! `koze cp`.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::process::Stdio;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
 use koze_tests::{Sandboxes, eventually, signal};
@@ -222,6 +223,46 @@ fn an_interrupted_copy_leaves_nothing() {
         }
         eventually("nothing is left", || inside(&host, "ls -A; cat x") == "t\nx\nold\n");
     }
+}
+
+/// Returns the same command, which the kernel kills when it writes more than 40 MiB to a file.
+fn killed_in_the_middle(command: &Command) -> Command {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -c 0; ulimit -f 81920; exec \"$0\" \"$@\""]);
+    limited.arg(command.get_program()).args(command.get_args());
+    limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited.current_dir(command.get_current_dir().expect("the project"));
+    limited
+}
+
+#[test]
+fn a_killed_copy_of_a_large_file_goes_on_where_it_was() {
+    let host = sandboxes();
+    let size = 100 << 20;
+    inside(&host, &format!("head -c {size} /dev/zero > big"));
+    host.write("copy", "old");
+    let status = killed_in_the_middle(&host.command(&["cp", "default:big", "copy"])).status().unwrap();
+    assert_eq!(status.signal(), Some(rustix::process::Signal::XFSZ.as_raw()));
+    assert_eq!(fs::read(host.path("copy")).unwrap(), b"old");
+    let [part] = &left(&host)[..] else { panic!("{:?}", left(&host)) };
+    assert_eq!(fs::metadata(host.path(part)).unwrap().len(), 40 << 20);
+    // What is there is not copied again: a mark in it stays.
+    let file = fs::OpenOptions::new().write(true).open(host.path(part)).unwrap();
+    file.write_all_at(b"mark", 5).unwrap();
+    drop(file);
+    copy(&host, "default:big", "copy");
+    let copied = fs::read(host.path("copy")).unwrap();
+    assert_eq!((copied.len(), &copied[..10]), (size, &b"\0\0\0\0\0mark\0"[..]));
+    assert!(copied[10..].iter().all(|byte| *byte == 0));
+    assert_eq!(left(&host), [""; 0]);
+
+    // Another version starts over.
+    killed_in_the_middle(&host.command(&["cp", "default:big", "copy"])).status().unwrap();
+    inside(&host, "printf x | dd of=big conv=notrunc 2> /dev/null");
+    copy(&host, "default:big", "copy");
+    let copied = fs::read(host.path("copy")).unwrap();
+    assert!(copied.len() == size && copied[0] == b'x' && copied[1..].iter().all(|byte| *byte == 0));
+    assert_eq!(left(&host), [""; 0]);
 }
 
 #[test]

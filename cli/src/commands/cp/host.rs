@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use koze_core::{Code, Error, Result};
 use tempfile::{NamedTempFile, TempDir};
 
+use crate::commands::partial::{Durability, Partial};
+
 /// The prefix of the names of staging files and directories.
 const PREFIX: &str = ".koze-cp-";
 /// The permission bits that a copy keeps: all but the set-user-ID, set-group-ID and sticky bits.
@@ -44,15 +46,24 @@ pub(super) fn changed(path: &str) -> Error {
 
 /// A file that appears at its path when it is complete.
 pub(super) struct NewFile {
-    pub(super) file: NamedTempFile,
+    content: NewContent,
     path: PathBuf,
     /// The permission bits of the file that it replaces.
     mode: Option<u32>,
 }
 
+/// What a new file has so far.
+enum NewContent {
+    /// It is removed if the copy is interrupted.
+    Staged(NamedTempFile),
+    /// The next copy goes on with it.
+    Partial(Partial),
+}
+
 impl NewFile {
-    /// Creates a file for a path. `mode` applies if the file does not exist yet, restricted by the umask.
-    pub(super) fn create(path: &Path, mode: u32) -> Result<Self> {
+    /// Creates a file for a path, or goes on with what an interrupted copy of this version has. `mode` applies if the file does
+    /// not exist yet, restricted by the umask.
+    pub(super) fn create(path: &Path, mode: u32, version: Option<&str>) -> Result<Self> {
         let path = resolve_link(path)?;
         let replaced = match fs::metadata(&path) {
             Ok(about) if about.is_file() => Some(about.permissions().mode()),
@@ -64,22 +75,56 @@ impl NewFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed(&path, &error)),
         };
+        if let Some(version) = version {
+            let partial = Partial::open(&path, version, mode & KEPT, Durability::WithinBoot);
+            if let Some(partial) = partial.map_err(|error| failed(&path, &error))? {
+                return Ok(NewFile { content: NewContent::Partial(partial), path, mode: replaced });
+            }
+        }
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX);
         if replaced.is_none() {
             builder.permissions(Permissions::from_mode(mode & KEPT));
         }
         let file = builder.tempfile_in(parent_or_root(&path)).map_err(|error| failed(&path, &error))?;
-        Ok(NewFile { file, path, mode: replaced })
+        Ok(NewFile { content: NewContent::Staged(file), path, mode: replaced })
+    }
+
+    /// Returns the file, to write to.
+    pub(super) fn file(&self) -> &File {
+        match &self.content {
+            NewContent::Staged(file) => file.as_file(),
+            NewContent::Partial(partial) => partial.file(),
+        }
+    }
+
+    /// Returns how many bytes it has already.
+    pub(super) fn position(&self) -> u64 {
+        match &self.content {
+            NewContent::Staged(_) => 0,
+            NewContent::Partial(partial) => partial.position(),
+        }
     }
 
     /// Puts the file at its path.
     pub(super) fn finish(self) -> Result<()> {
-        if let Some(mode) = self.mode {
-            let set = self.file.as_file().set_permissions(Permissions::from_mode(mode));
-            set.map_err(|error| failed(&self.path, &error))?;
+        let NewFile { content, path, mode } = self;
+        let finished = match content {
+            NewContent::Partial(partial) => partial.finish(&path, mode),
+            NewContent::Staged(file) => {
+                let set =
+                    mode.map_or(Ok(()), |mode| file.as_file().set_permissions(Permissions::from_mode(mode)));
+                set.and_then(|()| file.persist(&path).map(drop).map_err(|error| error.error))
+            }
+        };
+        finished.map_err(|error| failed(&path, &error))
+    }
+
+    /// Removes what it has.
+    pub(super) fn discard(self) {
+        if let NewContent::Partial(partial) = self.content {
+            partial.discard();
         }
-        self.file.persist(&self.path).map(drop).map_err(|error| failed(&self.path, &error.error))
     }
 }
 

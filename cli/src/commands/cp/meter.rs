@@ -36,6 +36,12 @@ impl Meter {
         Meter { bar, is_stopped: Arc::new(AtomicBool::new(false)) }
     }
 
+    /// Counts bytes that an earlier copy has copied.
+    pub(super) fn skip(&self, count: u64) {
+        self.bar.set_position(count);
+        self.bar.reset_eta();
+    }
+
     /// Lets the copy fail.
     pub(super) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);

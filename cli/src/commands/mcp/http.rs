@@ -38,7 +38,7 @@ pub(super) async fn serve(client: Client, offers: Offers, listen: Listen) -> Res
         show::err(&format!("koze mcp: Authorization: Bearer {token}\n"));
     }
     let tenant = Tenant::of_session(client, offers);
-    http.serve(tokens, HashMap::from([(TENANT.to_owned(), tenant)])).await;
+    http.serve(tokens, HashMap::from([(TENANT.to_owned(), tenant)]), None).await;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use koze_client::{FileReader, Session};
+use koze_client::{Download, FileReader, Session};
 use koze_core::files::Existing;
 use koze_core::http::FileKind;
 use koze_core::path::absolute;
@@ -15,6 +15,8 @@ use tempfile::{NamedTempFile, TempDir};
 
 use super::report_error;
 use crate::args;
+#[cfg(unix)]
+use crate::commands::partial::{Durability, Partial, STEP};
 use crate::commands::pieces::Pieces;
 use crate::commands::sides::{self, Side, missing_name_error, target_path, within};
 use crate::commands::untar::unpack;
@@ -29,11 +31,13 @@ const PIECE: usize = 64 << 10;
 /// Runs `koze cp`.
 pub(super) fn run(session: &Session, args: &args::Cp) -> std::result::Result<ExitCode, ExitCode> {
     let (from, to) = sides::parse(args)?;
-    copy(session, &from, &to).map_err(|error| report_error(&error))?;
+    let origin = format!("{}\0{}", args.remote.url.as_deref().unwrap_or_default(), args.session.session);
+    copy(session, &origin, &from, &to).map_err(|error| report_error(&error))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn copy(session: &Session, from: &Side, to: &Side) -> Result<()> {
+/// Copies from one side to the other. `origin` identifies the session.
+fn copy(session: &Session, origin: &str, from: &Side, to: &Side) -> Result<()> {
     let last = from.last_name().and_then(OsStr::to_str);
     match (from, to) {
         (Side::Sandbox { name, path }, Side::Sandbox { name: to_name, path: to_path }) => {
@@ -51,12 +55,13 @@ fn copy(session: &Session, from: &Side, to: &Side) -> Result<()> {
         }
         (Side::Sandbox { name, path }, to) => {
             let path = absolute(path)?;
-            match (session.read_file(name, &path), to) {
+            match (session.download_file(name, &path), to) {
                 (Ok(file), Side::Host(to)) => {
                     let entry = session.describe_file(name, &path)?;
                     // A link has none of its own.
                     let mode = if entry.kind == FileKind::File { entry.mode } else { DEFAULT_MODE };
-                    write_host_file(file, mode, &target_path(to, from)?)
+                    let origin = format!("{origin}\0{name}\0{path}");
+                    write_host_file(file, &origin, mode, &target_path(to, from)?)
                 }
                 (Ok(file), _) => write_stdout(file),
                 (Err(error), Side::Host(to)) if error.code == Code::IsDirectory => {
@@ -107,16 +112,20 @@ fn copy_to_or_into(
     copy(&absolute(&within(path, name.ok_or_else(|| missing_name_error(path))?))?)
 }
 
-fn write_stdout(mut file: FileReader) -> Result<()> {
+fn write_stdout(mut file: Download) -> Result<()> {
     match io::copy(&mut file, &mut io::stdout().lock()) {
         // The reader needs no more.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        done => done.map(drop).map_err(|error| copy_error(&error)),
+        done => {
+            done.map_err(|error| copy_error(&error))?;
+            file.check_unchanged()
+        }
     }
 }
 
 /// Writes a file of this machine, completely or not at all. A link stays, and so does the mode of a file that is replaced.
-fn write_host_file(mut file: FileReader, mode: u32, to: &Path) -> Result<()> {
+/// An interrupted copy of a large one goes on where it was. `origin` identifies the file.
+fn write_host_file(mut file: Download, origin: &str, mode: u32, to: &Path) -> Result<()> {
     let replaced = match fs::metadata(to) {
         Ok(there) if !there.is_file() => {
             let message = format!("`{}` is not a regular file: write to another path", to.display());
@@ -126,13 +135,52 @@ fn write_host_file(mut file: FileReader, mode: u32, to: &Path) -> Result<()> {
     };
     let resolved = fs::canonicalize(to);
     let to = resolved.as_deref().unwrap_or(to);
+    #[cfg(unix)]
+    if let Some(partial) = open_partial(&file, origin, mode, to)? {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = replaced.map(|there| there.permissions().mode());
+        return receive_rest(file, partial, mode, to);
+    }
+    #[cfg(not(unix))]
+    let _ = origin;
     let mut new = create_staged(parent(to), mode).map_err(|error| host_error(to, &error))?;
     io::copy(&mut file, &mut new).map_err(|error| copy_error(&error))?;
+    file.check_unchanged()?;
     if let Some(there) = replaced {
         let kept = new.as_file().set_permissions(there.permissions());
         kept.map_err(|error| host_error(to, &error))?;
     }
     new.persist(to).map(drop).map_err(|error| host_error(to, &error.error))
+}
+
+/// Opens the partial file of a large file whose version is known.
+#[cfg(unix)]
+fn open_partial(file: &Download, origin: &str, mode: u32, to: &Path) -> Result<Option<Partial>> {
+    let (Some(version), Some(size)) = (file.version(), file.size()) else { return Ok(None) };
+    if size <= STEP {
+        return Ok(None);
+    }
+    let version = format!("{origin}\0{version}");
+    Partial::open(to, &version, mode, Durability::Synced).map_err(|error| host_error(to, &error))
+}
+
+/// Receives what a partial file lacks, and puts it at its target.
+#[cfg(unix)]
+fn receive_rest(mut file: Download, mut partial: Partial, mode: Option<u32>, to: &Path) -> Result<()> {
+    file.skip_to(partial.position())?;
+    if let Err(error) = io::copy(&mut file, &mut partial) {
+        let kept = partial.position();
+        let message = format!(
+            "the copy was cut off after {kept} bytes, and `{}` was not changed: {error}. Run the command again to go on",
+            to.display()
+        );
+        return Err(Error::new(Code::Unavailable, message));
+    }
+    if let Err(error) = file.check_unchanged() {
+        partial.discard();
+        return Err(error);
+    }
+    partial.finish(to, mode).map_err(|error| host_error(to, &error))
 }
 
 /// Creates a directory of this machine, completely or not at all. The archive is not trusted: nothing is created outside it.

@@ -94,6 +94,10 @@ impl MachineProvider for Engine<Base> {
         Engine::refresh(self, session, profiles).await
     }
 
+    fn preview_port(&self) -> Option<u16> {
+        Engine::preview_port(self)
+    }
+
     /// Reports which sandboxes run. What their programs use is known to the engine only.
     async fn measure(&self, session: &SessionId) -> Result<Vec<Measured>> {
         let measured = |running: koze_engine::RunningSandbox| Measured {

@@ -3,6 +3,7 @@
 
 mod conformance;
 mod project;
+mod routes;
 mod streams;
 
 pub(crate) use project::{Backend, serve_with};
