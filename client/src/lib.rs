@@ -24,6 +24,7 @@
 //! | `download` | files that are read even if the connection is cut off |
 //! | `snapshots` | the snapshots of a session |
 //! | `events` | server-sent events |
+//! | `source` | streams of them, which are requested again after they were cut off |
 //! | `forward` | requests that a program passes on |
 //! | `watch` | changes to the files of a sandbox |
 //! | `mcp` | messages of the Model Context Protocol |
@@ -37,6 +38,7 @@ mod processes;
 mod request;
 mod session;
 mod snapshots;
+mod source;
 mod watch;
 
 pub use koze_core::http;

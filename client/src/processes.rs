@@ -1,24 +1,14 @@
 //! The processes of a sandbox.
 
-use std::io::BufReader;
-use std::thread::sleep;
-use std::time::Duration;
-
+use koze_core::Result;
 use koze_core::http::{
     ProcessEntry, ProcessEvent, ProcessList, SendSignal, StartProcess, TerminalSize, Written,
 };
 use koze_core::sandbox::process::Signal;
-use koze_core::{Code, Error, Result};
-use ureq::BodyReader;
 
-use crate::events::{ServerEvent, read_event};
-use crate::request::{cut_off, encode};
-use crate::{Client, Session};
-
-/// How often events that were cut off are requested again, without an event in between.
-const MAX_ATTEMPTS: u32 = 5;
-/// The pause before the first of these requests. Each is followed by a longer one.
-const PAUSE: Duration = Duration::from_millis(200);
+use crate::Session;
+use crate::request::encode;
+use crate::source::EventSource;
 
 impl Session {
     /// Lists the processes of a sandbox, the oldest first.
@@ -44,16 +34,8 @@ impl Session {
     /// [`Code::NotFound`] if there is no such process, and the errors of the request.
     pub fn process_events(&self, sandbox: &str, id: &str, since: u64, follow: bool) -> Result<ProcessEvents> {
         let path = format!("{}/events?follow={follow}", self.process_path(sandbox, id));
-        let mut events = ProcessEvents {
-            client: self.client.clone(),
-            path,
-            position: since.to_string(),
-            follow,
-            body: None,
-            ended: false,
-        };
-        events.connect()?;
-        Ok(events)
+        let source = EventSource::open(&self.client, path, Some(since.to_string()), !follow)?;
+        Ok(ProcessEvents { source, ended: false })
     }
 
     /// Writes to the standard input of a process, and closes it if `close` is set and all was written. Returns how many bytes
@@ -90,61 +72,16 @@ impl Session {
 }
 
 /// The output of a process. If the connection is cut off, it goes on where it was.
+#[derive(Debug)]
 pub struct ProcessEvents {
-    client: Client,
-    path: String,
-    /// The ID of the last event.
-    position: String,
-    follow: bool,
-    body: Option<BufReader<BodyReader<'static>>>,
+    source: EventSource,
     ended: bool,
 }
 
 impl ProcessEvents {
-    fn connect(&mut self) -> Result<()> {
-        let headers = [("last-event-id", self.position.as_str()), ("accept", "text/event-stream")];
-        let response = self.client.get(&self.path, &headers)?;
-        self.body = Some(BufReader::new(response.into_body().into_reader()));
-        Ok(())
-    }
-
     fn read_next(&mut self) -> Result<Option<ProcessEvent>> {
-        let mut attempts = 0;
-        loop {
-            let lost = match self.read_connection() {
-                Ok(Some(event)) => return self.parse(event).map(Some),
-                Ok(None) if !self.follow => return Ok(None),
-                Ok(None) => Error::new(Code::Unavailable, "the events ended before the process"),
-                Err(error) => error,
-            };
-            self.body = None;
-            attempts += 1;
-            if attempts > MAX_ATTEMPTS {
-                return Err(lost);
-            }
-            sleep(PAUSE * 2_u32.pow(attempts - 1));
-            match self.connect() {
-                // The server may come back.
-                Err(error) if error.code == Code::Unavailable => {}
-                connected => connected?,
-            }
-        }
-    }
-
-    fn read_connection(&mut self) -> Result<Option<ServerEvent>> {
-        let Some(body) = &mut self.body else { return Ok(None) };
-        read_event(body).map_err(|error| cut_off(&error))
-    }
-
-    fn parse(&mut self, event: ServerEvent) -> Result<ProcessEvent> {
-        if let Some(id) = event.id {
-            self.position = id;
-        }
-        let event = ProcessEvent::parse(&event.name, &event.data)?;
-        if let ProcessEvent::Exit(_) | ProcessEvent::Error(_) = event {
-            self.ended = true;
-        }
-        Ok(event)
+        let Some(event) = self.source.read()? else { return Ok(None) };
+        ProcessEvent::parse(&event.name, &event.data).map(Some)
     }
 }
 
@@ -156,18 +93,8 @@ impl Iterator for ProcessEvents {
             return None;
         }
         let next = self.read_next();
-        if !matches!(next, Ok(Some(_))) {
-            self.ended = true;
-        }
+        let is_last = matches!(next, Ok(Some(ProcessEvent::Exit(_) | ProcessEvent::Error(_))));
+        self.ended = is_last || !matches!(next, Ok(Some(_)));
         next.transpose()
-    }
-}
-
-impl std::fmt::Debug for ProcessEvents {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ProcessEvents")
-            .field("path", &self.path)
-            .field("position", &self.position)
-            .finish_non_exhaustive()
     }
 }
