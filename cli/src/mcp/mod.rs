@@ -6,6 +6,7 @@ pub(crate) mod sealed;
 pub(crate) mod server;
 pub(crate) mod stdio;
 pub(crate) mod supervised;
+pub(crate) mod tasks;
 mod transport;
 
 /// The maximum size of a request in bytes. It limits the files that a model can write.

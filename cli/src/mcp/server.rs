@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use futures_util::future::BoxFuture;
 use koze_core::progress::notices::{INTERVAL, Notice, Notices};
 use koze_core::progress::{self, Event, Progress};
 use koze_core::sandbox::process::Chunk;
@@ -14,8 +13,9 @@ use koze_core::{Code, Error, ToolResult};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, InitializeResult, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, GetTaskParams, GetTaskResult,
+    InitializeResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
+    TASKS_EXTENSION_ID, Tool, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde::Deserialize;
@@ -25,6 +25,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::offering::Offering;
 use super::sealed;
 use super::supervised::Supervised;
+use super::tasks::Call;
 use crate::provider::find_programs;
 
 /// A project's offering and the tool definitions for it.
@@ -113,6 +114,23 @@ impl Server {
         Ok(Server { backend, families })
     }
 
+    /// Runs a call, and tells the client if it changed the list of tools.
+    async fn answer_call(
+        self,
+        tool: String,
+        input: Input,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let reply = self.run_call(&tool, input, &context).await;
+        let result = CallToolResult::from(mcp::called(reply)?);
+        let changes = |offer: Arc<Offer>| offer.catalog.changes(&tool);
+        if result.is_error != Some(true) && self.backend.current_offer().is_ok_and(changes) {
+            // A client that is gone does not need to know.
+            let _ = context.peer.notify_tool_list_changed().await;
+        }
+        Ok(result)
+    }
+
     /// Runs a call. If the client asked for progress, notifies it of what the programs of the call print, and periodically
     /// that the call is still running.
     async fn run_call(
@@ -184,7 +202,10 @@ impl ServerHandler for Server {
     fn get_info(&self) -> InitializeResult {
         let profiles = self.backend.profiles();
         let host = Host::Machine(find_programs(profiles.list()));
-        mcp::server(&self.families, describe(&self.families, &profiles, &host))
+        let mut info = mcp::server(&self.families, describe(&self.families, &profiles, &host));
+        let extensions = info.capabilities.extensions.get_or_insert_default();
+        extensions.insert(TASKS_EXTENSION_ID.to_owned(), Map::new());
+        info
     }
 
     async fn list_tools(
@@ -210,21 +231,47 @@ impl ServerHandler for Server {
             Ok(input) => input,
             Err(error) => return Ok(CallToolResult::from(mcp::reply(Err(error))).into()),
         };
+        let knows_tasks = context.client_capabilities().is_some_and(|client| client.supports_tasks());
+        let canceled = context.ct.clone();
         // Without its type, because every layer of futures counts towards the compiler's recursion limit.
-        let run: BoxFuture<'_, koze_core::Result<Reply>> =
-            Box::pin(self.run_call(&request.name, input, &context));
+        let call: Call = Box::pin(self.clone().answer_call(request.name.into_owned(), input, context));
+        if knows_tasks {
+            return self.backend.tasks().finish_or_continue(call, canceled.cancelled()).await;
+        }
         tokio::select! {
-            reply = run => {
-                let result = CallToolResult::from(mcp::called(reply)?);
-                let changes = |offer: Arc<Offer>| offer.catalog.changes(&request.name);
-                if result.is_error != Some(true) && self.backend.current_offer().is_ok_and(changes) {
-                    // A client that is gone does not need to know.
-                    let _ = context.peer.notify_tool_list_changed().await;
-                }
-                Ok(result.into())
-            }
+            result = call => result.map(CallToolResponse::from),
             // Dropping the call cancels it. The client ignores the response.
-            () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was canceled", None)),
+            () = canceled.cancelled() => Err(canceled_error()),
         }
     }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.backend.tasks().get(&request.task_id).map(GetTaskResult::new)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // No call asks its client for anything, and so nothing waits for an answer.
+        self.backend.tasks().get(&request.task_id).map(drop)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.backend.tasks().cancel(&request.task_id)
+    }
+}
+
+/// Returns the answer to a call that its client canceled, which ignores it.
+pub(super) fn canceled_error() -> ErrorData {
+    ErrorData::internal_error("the call was canceled", None)
 }

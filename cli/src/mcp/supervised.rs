@@ -8,6 +8,7 @@ use koze_core::{Profiles, Progress, Result};
 
 use super::offers::Offers;
 use super::server::Offer;
+use super::tasks::Tasks;
 use crate::serve::Previews;
 use crate::session::Client;
 
@@ -20,11 +21,13 @@ pub(crate) struct Supervised {
     _usage: Option<Arc<()>>,
     /// The previews of the server, if it has a host for them.
     previews: Option<Previews>,
+    /// The calls that go on after their requests.
+    tasks: Tasks,
 }
 
 impl Supervised {
     pub(crate) fn new(client: Client, offers: Offers) -> Self {
-        Supervised { client, offers, _usage: None, previews: None }
+        Supervised { client, offers, _usage: None, previews: None, tasks: Tasks::default() }
     }
 
     /// Returns the same sandboxes, whose clones hold `usage`.
@@ -39,10 +42,21 @@ impl Supervised {
         Supervised { previews, ..self }
     }
 
+    /// Returns the same sandboxes, whose calls may go on among these tasks.
+    #[must_use]
+    pub(crate) fn with_tasks(self, tasks: Tasks) -> Self {
+        Supervised { tasks, ..self }
+    }
+
     /// Returns the same sandboxes with the tools of these offers.
     #[must_use]
     pub(crate) fn with_offers(self, offers: Offers) -> Self {
         Supervised { offers, ..self }
+    }
+
+    /// Returns the calls that go on after their requests.
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// Returns the connection to the supervisor.

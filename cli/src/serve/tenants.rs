@@ -10,6 +10,7 @@ use super::previews::Previews;
 use super::terminal::Terminals;
 use crate::mcp::offers::Offers;
 use crate::mcp::supervised::Supervised;
+use crate::mcp::tasks::Tasks;
 use crate::session::{self, Client, State};
 
 /// The maximum number of clients of the older protocol, of a tenant.
@@ -23,6 +24,8 @@ pub(crate) struct Tenant {
     clients: Mutex<HashMap<String, Arc<LocalSessionManager>>>,
     pub(super) terminals: Terminals,
     previews: Option<Previews>,
+    /// The calls that go on after their requests. Those of another tenant cannot be reached.
+    tasks: Tasks,
 }
 
 /// The sessions of a tenant.
@@ -64,7 +67,14 @@ impl Tenant {
     }
 
     fn new(offers: Offers, sessions: Sessions) -> Self {
-        Tenant { offers, sessions, clients: Mutex::default(), terminals: Terminals::new(), previews: None }
+        Tenant {
+            offers,
+            sessions,
+            clients: Mutex::default(),
+            terminals: Terminals::new(),
+            previews: None,
+            tasks: Tasks::default(),
+        }
     }
 
     /// Returns the session of clients that name none.
@@ -81,7 +91,10 @@ impl Tenant {
     /// If there is no such session or toolset, or if too many sessions are in use.
     pub(super) fn open(&self, session: &str, toolset: Option<&str>) -> Result<Supervised> {
         let supervised = self.open_session(session)?;
-        Ok(supervised.with_offers(self.offers.select(toolset)?).with_previews(self.previews.clone()))
+        Ok(supervised
+            .with_offers(self.offers.select(toolset)?)
+            .with_previews(self.previews.clone())
+            .with_tasks(self.tasks.clone()))
     }
 
     /// Returns the state directory of the sessions, and the only session that is served, if it is one.

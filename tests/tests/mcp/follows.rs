@@ -1,78 +1,12 @@
 //! A server whose project changes, and whose supervisor exits, while it runs.
 
-use std::io::{BufRead as _, BufReader, Lines, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::io::Write as _;
 
-use koze_tests::{Sandboxes, eventually};
-use serde_json::{Value, json};
+use koze_tests::eventually;
+use serde_json::json;
 
+use crate::lines::{Client, printed};
 use crate::server::project;
-
-/// A minimal client: lines over pipes.
-struct Client {
-    server: Child,
-    requests: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
-    id: u64,
-}
-
-impl Client {
-    fn start(host: &Sandboxes) -> Self {
-        let mut command = host.command(&["mcp"]);
-        let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        let requests = server.stdin.take().expect("a pipe");
-        let answers = BufReader::new(server.stdout.take().expect("a pipe")).lines();
-        let mut client = Client { server, requests, answers, id: 0 };
-        let about = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
-        client.ask("initialize", &about);
-        client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        client
-    }
-
-    fn say(&mut self, message: &Value) {
-        writeln!(self.requests, "{message}").expect("it reads");
-    }
-
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
-        let request = self.request(method, params);
-        self.say(&request);
-        self.answer()["result"].clone()
-    }
-
-    fn request(&mut self, method: &str, params: &Value) -> Value {
-        self.id += 1;
-        json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params })
-    }
-
-    /// Returns the next message.
-    fn answer(&mut self) -> Value {
-        let answer = self.answers.next().expect("an answer").expect("a line");
-        serde_json::from_str(&answer).expect("JSON")
-    }
-
-    /// Sends a request that runs a command.
-    fn command(&mut self, command: &str) -> Value {
-        let arguments = json!({ "command": command, "max_output_chars": 1_048_576 });
-        self.request("tools/call", &json!({ "name": "shell", "arguments": arguments }))
-    }
-
-    /// Returns the output of a command.
-    fn shell(&mut self, command: &str) -> Value {
-        let request = self.command(command);
-        self.say(&request);
-        printed(&self.answer())
-    }
-
-    fn end(mut self) {
-        drop(self.requests);
-        assert!(self.server.wait().expect("it ends").success());
-    }
-}
-
-/// Returns the output in the answer to a command.
-fn printed(answer: &Value) -> Value {
-    answer["result"]["structuredContent"]["stdout"].clone()
-}
 
 #[test]
 fn it_follows_changes_of_the_project() {
