@@ -1,6 +1,7 @@
 // Builds the page into the directory that is given. The same sources and the same esbuild build the same bytes.
 
-import { copyFile, readFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { copyFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "esbuild";
 
@@ -79,3 +80,26 @@ await build({
   banner: { js: await notice(XTERM, "@xterm/xterm"), css: await notice(XTERM, "@xterm/xterm") },
 });
 for (const name of ["index.html", "icon.svg"]) await copyFile(join(import.meta.dirname, "src", name), join(out, name));
+
+/** Builds the page for chats as one document: it has no server. Its policy permits its own script and style by their hashes. */
+async function buildTimeline() {
+  const source = join(import.meta.dirname, "src/chat");
+  const { outputFiles } = await build({
+    ...options,
+    entryPoints: [
+      { in: "src/chat/main.tsx", out: "timeline" },
+      { in: "src/chat/chat.css", out: "timeline" },
+    ],
+    write: false,
+    banner: { js: await notice("Preact", "preact") },
+  });
+  const textOf = (end) => outputFiles.find(({ path }) => path.endsWith(end)).text.trim();
+  const [script, style] = [textOf(".js"), textOf(".css")];
+  if (/<!--|<\/?script/i.test(script) || /<\/style/i.test(style)) throw new Error("the timeline cannot be written into its document");
+  const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+  const policy = `default-src 'none'; script-src ${hash(script)}; style-src ${hash(style)}; base-uri 'none'; form-action 'none'`;
+  const parts = { POLICY: policy, STYLE: style, SCRIPT: script };
+  const html = await readFile(join(source, "timeline.html"), "utf8");
+  await writeFile(join(out, "timeline.html"), html.replace(/POLICY|STYLE|SCRIPT/g, (name) => parts[name]));
+}
+await buildTimeline();

@@ -3,14 +3,14 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Call, type Egress, path, readJson } from "./api";
 import { Change } from "./change";
-import { fileChange, parseCut } from "./diff";
-import { Json } from "./json";
+import { fileChange } from "./diff";
 import { Outcome } from "./outcome";
 import { Copy, useDetailsFocus } from "./parts";
+import { Fact, inputOf, Recorded } from "./recorded";
 import { repeat } from "./repeat";
 import { href } from "./route";
 import { Pictures } from "./gallery";
-import { bytes, clock, count, day, duration, target, visible, visibleLine } from "./text";
+import { clock, count, day, duration, target, visibleLine } from "./text";
 
 export function CallDetails({ call, onClose }: { call: Call; onClose: () => void }) {
   const pane = useRef<HTMLElement>(null);
@@ -66,63 +66,6 @@ export function CallDetails({ call, onClose }: { call: Call; onClose: () => void
       <Recorded value={call.result} isCut={call.result_cut} size={call.result_bytes} />
       <Reached call={call} />
     </article>
-  );
-}
-
-/** Returns the input with its fields, if what is recorded of it has some. */
-function inputOf({ input, input_cut: isCut }: Call): unknown {
-  return typeof input === "string" && isCut ? (parseCut(input) ?? input) : input;
-}
-
-function Fact({ name, children }: { name: string; children: preact.ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
-}
-
-interface RecordedProps {
-  value: unknown;
-  isCut: boolean | undefined;
-  size: number;
-  /** The fields that are shown elsewhere. */
-  without?: string[] | undefined;
-}
-
-/** The input or the result of a call. The fields that are programs or texts are shown as such, and the others as JSON. */
-function Recorded({ value, isCut, size, without = [] }: RecordedProps) {
-  if (value === undefined || value === null) return <p class="note">Not recorded ({bytes(size)}).</p>;
-  const truncated = isCut && <p class="note">Truncated: the whole had {bytes(size)}.</p>;
-  if (typeof value !== "object" || Array.isArray(value)) {
-    return (
-      <>
-        <pre class="code">{visible(typeof value === "string" ? value : JSON.stringify(value, null, 2))}</pre>
-        {truncated}
-      </>
-    );
-  }
-  const fields = Object.entries(value).filter(([name]) => !without.includes(name));
-  if (fields.length === 0 && without.length > 0) return truncated || null;
-  if (fields.length === 0) return <p class="note">Empty.</p>;
-  const isText = ([, field]: [string, unknown]) => typeof field === "string" && (field.includes("\n") || field.length > 40);
-  const isProgram = ([name, field]: [string, unknown]) => typeof field === "string" && ["command", "script", "code"].includes(name);
-  const texts = fields.filter((field) => isText(field) || isProgram(field));
-  const rest = fields.filter((field) => !texts.includes(field));
-  return (
-    <>
-      {rest.map(([name, field]) => (
-        <Json key={name} name={name} value={field} />
-      ))}
-      {texts.map(([name, field]) => (
-        <figure key={name} class="text-field">
-          <figcaption>{visibleLine(name)}</figcaption>
-          <pre class="code">{visible(String(field))}</pre>
-        </figure>
-      ))}
-      {truncated}
-    </>
   );
 }
 

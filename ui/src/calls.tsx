@@ -4,12 +4,12 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Call } from "./api";
 import { CallDetails } from "./call";
 import { Journal } from "./journal";
-import { Outcome } from "./outcome";
 import { Command, Empty, IS_SINGLE, Problem, useMedia } from "./parts";
 import { go, href } from "./route";
+import { Row } from "./row";
 import { useStore } from "./store";
-import { EVERYTHING, type Filter, matcher, summary, toolName } from "./summary";
-import { clock, count, day, duration, visibleLine } from "./text";
+import { EVERYTHING, type Filter, matcher } from "./summary";
+import { count, visibleLine } from "./text";
 import { VirtualList } from "./virtual";
 
 export function Calls({ session, id }: { session: string; id: string | null }) {
@@ -62,35 +62,6 @@ function exampleCall(session: string): string {
 
 function countOf(shown: number, all: number): string {
   return shown === all ? count(all, "call") : `${shown.toLocaleString("en")} of ${count(all, "call")}`;
-}
-
-/** The width of the bar of a duration, in percent: from a millisecond to a minute, logarithmic. */
-function share(ms: number): number {
-  return Math.round(Math.min(1, Math.log10(Math.max(1, ms)) / Math.log10(60_000)) * 100);
-}
-
-function Row({ call }: { call: Call }) {
-  return (
-    <>
-      <time class="row-time" dateTime={new Date(call.time).toISOString()} title={`${day(call.time)} ${clock(call.time)}`}>
-        {clock(call.time)}
-      </time>
-      <span class="row-tool" title={visibleLine(call.tool)}>
-        {visibleLine(toolName(call))}
-      </span>
-      <span class="row-summary">{summary(call)}</span>
-      <span class="row-sandbox">{visibleLine((call.sandboxes ?? []).join(", "))}</span>
-      <span class="row-outcome">
-        <Outcome call={call} />
-      </span>
-      <span class="row-duration">
-        <span class="bar" aria-hidden="true">
-          <span style={{ width: `${share(call.duration_ms)}%` }} />
-        </span>
-        {duration(call.duration_ms)}
-      </span>
-    </>
-  );
 }
 
 function Filters({ calls, filter, onChange }: { calls: Call[]; filter: Filter; onChange: (filter: Filter) => void }) {

@@ -71,9 +71,9 @@ async function watch(page, isAllowed) {
   return { problems };
 }
 
-/** Checks a view with axe-core. It runs in a world of its own, where the policy of the page does not apply. */
-export async function checkAccessibility(page, view) {
-  const session = await page.context().newCDPSession(page);
+/** Checks a view with axe-core. It runs in a world of its own, where the policy of the page does not apply. `frame` has a process of its own. */
+export async function checkAccessibility(page, view, frame = page) {
+  const session = await page.context().newCDPSession(frame);
   try {
     const { frameTree } = await session.send("Page.getFrameTree");
     const world = { frameId: frameTree.frame.id, worldName: "axe" };

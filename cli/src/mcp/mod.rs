@@ -1,5 +1,6 @@
 //! The Model Context Protocol server, and the sandboxes of a session, which it shares with the HTTP routes.
 
+mod apps;
 pub(crate) mod offering;
 pub(crate) mod offers;
 pub(crate) mod sealed;

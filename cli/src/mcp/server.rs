@@ -13,9 +13,10 @@ use koze_core::{Code, Error, ToolResult};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, GetTaskParams, GetTaskResult,
-    InitializeResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
-    TASKS_EXTENSION_ID, Tool, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, DiscoverResult, GetTaskParams,
+    GetTaskResult, InitializeRequestParams, InitializeResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ReadResourceRequestMethod,
+    ReadResourceRequestParams, ReadResourceResponse, TASKS_EXTENSION_ID, Tool, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde::Deserialize;
@@ -23,9 +24,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::offering::Offering;
-use super::sealed;
 use super::supervised::Supervised;
 use super::tasks::Call;
+use super::{apps, sealed};
 use crate::provider::find_programs;
 
 /// A project's offering and the tool definitions for it.
@@ -171,6 +172,11 @@ fn client_name(context: &RequestContext<RoleServer>) -> String {
     of_request.or_else(of_connection).unwrap_or_else(|| "MCP".to_owned())
 }
 
+/// Returns whether a client shows pages in its chat.
+fn shows_apps(context: &RequestContext<RoleServer>) -> bool {
+    apps::is_supported(context.client_capabilities().as_ref())
+}
+
 /// Sends the progress of a call to its client.
 struct Teller<'a> {
     context: &'a RequestContext<RoleServer>,
@@ -208,16 +214,62 @@ impl ServerHandler for Server {
         info
     }
 
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut info = self.negotiate_initialize(&request)?;
+        if apps::is_supported(Some(&request.capabilities)) {
+            apps::announce(&mut info.capabilities);
+        }
+        Ok(info)
+    }
+
+    async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let mut info = self.get_info();
+        if shows_apps(&context) {
+            apps::announce(&mut info.capabilities);
+        }
+        Ok(DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), info))
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let resources = if shows_apps(&context) { vec![apps::resource()] } else { Vec::new() };
+        Ok(ListResourcesResult::with_all_items(resources))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        if !shows_apps(&context) {
+            return Err(ErrorData::method_not_found::<ReadResourceRequestMethod>());
+        }
+        apps::read_resource(&request.uri).map(ReadResourceResponse::from)
+    }
+
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let offer =
             self.backend.current_offer().map_err(|error| ErrorData::internal_error(error.message, None))?;
         let mut tools = offer.tools.clone();
         if offer.catalog.creates() {
             tools.extend(created_tools(&self.backend).await);
+        }
+        if shows_apps(&context) {
+            // A created tool with this name cannot be called by such a client.
+            tools.retain(|tool| tool.name != apps::TOOL);
+            tools.push(apps::tool());
         }
         Ok(ListToolsResult::with_all_items(tools))
     }
@@ -231,6 +283,9 @@ impl ServerHandler for Server {
             Ok(input) => input,
             Err(error) => return Ok(CallToolResult::from(mcp::reply(Err(error))).into()),
         };
+        if request.name == apps::TOOL && shows_apps(&context) {
+            return Ok(apps::call(&self.backend, &input).await.into());
+        }
         let knows_tasks = context.client_capabilities().is_some_and(|client| client.supports_tasks());
         let canceled = context.ct.clone();
         // Without its type, because every layer of futures counts towards the compiler's recursion limit.

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use koze_core::journal::{Page, PageRequest};
 use koze_core::tool::agent::Browse;
 use koze_core::tool::{Input, Reply, Tool as _};
-use koze_core::{Profiles, Progress, Result};
+use koze_core::{Code, Error, Profiles, Progress, Result};
 
 use super::offers::Offers;
 use super::server::Offer;
 use super::tasks::Tasks;
+use crate::provider::{self, CallsQuery};
 use crate::serve::Previews;
 use crate::session::Client;
 
@@ -93,5 +95,23 @@ impl Supervised {
             Some(previews) if tool == Browse::NAME => Ok(previews.publish(&self.client, called?)),
             _ => called,
         }
+    }
+    /// Reads a page of the session's journal. Starts no supervisor.
+    ///
+    /// # Errors
+    /// Returns an error if the journal cannot be read.
+    pub(crate) async fn read_journal(&self, request: PageRequest) -> Result<Page> {
+        let file = self.client.state().journal();
+        let query = CallsQuery {
+            session: Some(self.client.session().session().to_owned()),
+            after: request.since,
+            limit: Some(request.limit),
+            ..CallsQuery::default()
+        };
+        let read = tokio::task::spawn_blocking(move || provider::read_calls(&file, &query)).await;
+        let calls = read.map_err(|error| {
+            Error::new(Code::Internal, "the journal of tool calls cannot be read").with_source(error)
+        })??;
+        Ok(Page::new(request, calls))
     }
 }

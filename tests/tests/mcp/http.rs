@@ -35,6 +35,26 @@ pub(crate) fn send_bytes(server: &Http, request: &str, headers: &str, body: &[u8
     (status.unwrap_or_else(|| panic!("{request} {headers}: {text:?}")), answer)
 }
 
+/// Returns the response to a request of the newer protocol, whose client offers these capabilities.
+pub(crate) fn ask(server: &Http, capabilities: &Value, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "a", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    });
+    let named = ["name", "taskId", "uri"].into_iter().find_map(|name| params[name].as_str());
+    let name = named.unwrap_or_default();
+    let headers = format!(
+        "Host: localhost\r\n{}{JSON}Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\nMcp-Name: {name}\r\n",
+        bearer(server)
+    );
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+    let (_, answer) = send(server, "POST /mcp", &headers, body.as_bytes());
+    let message = answer.lines().find_map(|line| line.find("{\"").map(|start| &line[start..]));
+    let message = message.unwrap_or_else(|| panic!("no message: {answer}"));
+    serde_json::from_str(message).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
 /// Returns the status of an `initialize` request with these additional headers.
 fn begin(server: &Http, headers: &str) -> u16 {
     let host = format!("Host: {}\r\n", server.address());

@@ -12,6 +12,8 @@ pub(crate) struct Client {
     pub(crate) requests: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
     id: u64,
+    /// How the server introduced itself.
+    pub(crate) introduction: Value,
 }
 
 impl Client {
@@ -25,9 +27,9 @@ impl Client {
         let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
         let requests = server.stdin.take().expect("a pipe");
         let answers = BufReader::new(server.stdout.take().expect("a pipe")).lines();
-        let mut client = Client { server, requests, answers, id: 0 };
+        let mut client = Client { server, requests, answers, id: 0, introduction: Value::Null };
         let about = json!({ "protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": { "name": "t", "version": "1" } });
-        client.ask("initialize", &about);
+        client.introduction = client.ask("initialize", &about);
         client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         client
     }

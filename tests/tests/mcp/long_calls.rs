@@ -6,7 +6,7 @@ use std::time::Duration;
 use koze_tests::Sandboxes;
 use serde_json::{Value, json};
 
-use crate::http::{JSON, bearer, send};
+use crate::http;
 use crate::lines::{Client, printed};
 use crate::server::{Http, project};
 
@@ -90,25 +90,8 @@ fn a_task_outlives_its_request() {
     let host = project();
     let server = Http::start(&host, &[]);
     let capabilities = json!({ "extensions": { EXTENSION: {} } });
-    let ask = |method: &str, mut params: Value| {
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": { "name": "a", "version": "1" },
-            "io.modelcontextprotocol/clientCapabilities": capabilities,
-        });
-        let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap_or_default();
-        let headers = format!(
-            "Host: localhost\r\n{}{JSON}Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\nMcp-Name: {name}\r\n",
-            bearer(&server)
-        );
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-        let (status, answer) = send(&server, "POST /mcp", &headers, body.as_bytes());
-        assert_eq!(status, 200, "{answer}");
-        let message = answer.lines().find_map(|line| line.find("{\"").map(|start| &line[start..]));
-        let message = message.unwrap_or_else(|| panic!("no message: {answer}"));
-        serde_json::from_str::<Value>(message).unwrap_or_else(|error| panic!("{error}: {answer}"))["result"]
-            .clone()
-    };
+    let ask =
+        |method: &str, params: Value| http::ask(&server, &capabilities, method, params)["result"].clone();
     let task = ask("tools/call", json!({ "name": "shell", "arguments": { "command": LONG } }));
     assert_eq!(task["resultType"], "task", "{task}");
     let ended = wait_for_end(&task["taskId"], |params| ask("tasks/get", params.clone()));

@@ -1,5 +1,6 @@
 //! `koze mcp` from the clients' side: the official SDKs for TypeScript, the inspector, and plain HTTP.
 
+mod apps;
 mod calls;
 mod clients;
 mod credentials;

@@ -26,13 +26,18 @@ fn drive(script: &str) {
 
 /// Runs a script of `ui/tests` with a page.
 fn drive_page(script: &str, host: &Sandboxes, ui: &Ui) {
+    drive_script(script, host, Some(&ui.url));
+}
+
+/// Runs a script of `ui/tests` with the URL of a page, if it needs one.
+fn drive_script(script: &str, host: &Sandboxes, url: Option<&str>) {
     let modules = ui_modules();
     assert!(
         std::path::Path::new(CHROMIUM).exists(),
         "{CHROMIUM} is missing: run `cargo xtask setup`, or install the package chromium-headless-shell"
     );
     let given = json!({
-        "url": ui.url, "koze": koze().get_program().to_str(), "directory": host.dir(), "chromium": CHROMIUM,
+        "url": url, "koze": koze().get_program().to_str(), "directory": host.dir(), "chromium": CHROMIUM,
     });
     let mut node = node_command("node");
     node.arg(root().join("ui/tests").join(script)).arg(given.to_string()).envs(host.env());
@@ -81,6 +86,12 @@ fn scripts_snapshots_and_previews() {
     host.write("Cargo.toml", format!("{cargo}\n[package.metadata.koze.script]\nworker = false\n"));
     let ui = Ui::start(&host, &[]);
     drive_page("views.mjs", &host, &ui);
+}
+
+#[test]
+fn the_timeline_in_a_chat() {
+    let host = project();
+    drive_script("chat.mjs", &host, None);
 }
 
 #[test]

@@ -1,0 +1,133 @@
+/** The calls as a list, the newest first. A call opens below its line. */
+
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { Call } from "../api";
+import { Change } from "../change";
+import { fileChange } from "../diff";
+import { Empty, Problem } from "../parts";
+import { Fact, inputOf, Recorded } from "../recorded";
+import { Row } from "../row";
+import { useStore } from "../store";
+import { isOk } from "../summary";
+import { bytes, clock, count, day, duration, visible, visibleLine } from "../text";
+import type { Timeline } from "./timeline";
+
+export function TimelineView({ timeline }: { timeline: Timeline }) {
+  const { session, calls, isFixed, error } = useStore(timeline.state);
+  const [onlyErrors, setOnlyErrors] = useState(false);
+  const shown = useMemo(() => calls.filter((call) => !onlyErrors || !isOk(call)).reverse(), [calls, onlyErrors]);
+  return (
+    <main>
+      <header class="chat-head">
+        <h1>{session === null ? "Calls" : `Calls of ${visibleLine(session)}`}</h1>
+        <p class="quiet" role="status">
+          {session === null ? "Waiting for the result…" : shown.length === calls.length ? count(calls.length, "call") : `${shown.length} of ${count(calls.length, "call")}`}
+          {isFixed && ", not refreshed by this chat client"}
+        </p>
+        <label class="check">
+          <input type="checkbox" checked={onlyErrors} onChange={(event) => setOnlyErrors(event.currentTarget.checked)} />
+          Errors only
+        </label>
+      </header>
+      {error !== null && <Problem>{visible(error)}</Problem>}
+      {session !== null && calls.length === 0 && error === null && (
+        <Empty title="No calls yet">
+          <p>Calls appear here as they end.</p>
+        </Empty>
+      )}
+      {shown.length > 0 && <List calls={shown} />}
+    </main>
+  );
+}
+
+function List({ calls }: { calls: Call[] }) {
+  const list = useRef<HTMLUListElement>(null);
+  const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
+  function toggle(id: number, isOpen: boolean) {
+    const changed = new Set(open);
+    if (isOpen) changed.add(id);
+    else changed.delete(id);
+    setOpen(changed);
+  }
+  function move(event: KeyboardEvent) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const rows = [...list.current!.querySelectorAll<HTMLElement>(".chat-row")];
+    const at = rows.indexOf(document.activeElement as HTMLElement);
+    if (at < 0) return;
+    const targets: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 };
+    const target = targets[event.key];
+    if (target === undefined) return;
+    event.preventDefault();
+    rows[Math.min(Math.max(target, 0), rows.length - 1)]!.focus();
+  }
+  return (
+    <ul ref={list} class="chat-calls" aria-label="Calls, the newest first" onKeyDown={move}>
+      {calls.map((call) => (
+        <Item key={call.id} call={call} isOpen={open.has(call.id)} onToggle={toggle} />
+      ))}
+    </ul>
+  );
+}
+
+interface ItemProps {
+  call: Call;
+  isOpen: boolean;
+  onToggle: (id: number, isOpen: boolean) => void;
+}
+
+function Item({ call, isOpen, onToggle }: ItemProps) {
+  const row = useRef<HTMLButtonElement>(null);
+  const details = `call-${call.id}`;
+  return (
+    <li
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || !isOpen) return;
+        onToggle(call.id, false);
+        row.current!.focus();
+      }}
+    >
+      <button
+        ref={row}
+        type="button"
+        class="row chat-row"
+        aria-expanded={isOpen}
+        aria-controls={isOpen ? details : undefined}
+        onClick={() => onToggle(call.id, !isOpen)}
+      >
+        <Row call={call} />
+      </button>
+      {isOpen && <Details id={details} call={call} />}
+    </li>
+  );
+}
+
+function Details({ id, call }: { id: string; call: Call }) {
+  const change = fileChange(call);
+  return (
+    <section id={id} class="chat-call" aria-label={`Call ${call.id}`}>
+      <dl class="facts">
+        <Fact name="Started">
+          {day(call.time)} {clock(call.time)}
+        </Fact>
+        <Fact name="Took">{duration(call.duration_ms)}</Fact>
+        <Fact name="Client">{call.client === undefined ? "unknown" : visibleLine(call.client)}</Fact>
+        <Fact name="Sandbox">{(call.sandboxes ?? []).map(visibleLine).join(", ") || "none"}</Fact>
+        {call.exit_code !== undefined && <Fact name="Exit code">{call.exit_code}</Fact>}
+        <Fact name="Call">
+          {call.family ? `${call.family}, ` : ""}number {call.id}
+        </Fact>
+      </dl>
+      {call.lost !== undefined && <p class="note">{count(call.lost, "call")} before this one could not be recorded.</p>}
+      <h2>Input</h2>
+      <Recorded value={inputOf(call)} isCut={call.input_cut} size={call.input_bytes} without={change?.shown} />
+      {change !== null && <Change change={change} />}
+      <h2>Result</h2>
+      {(call.pictures ?? []).map((picture, index) => (
+        <p key={index} class="note">
+          Picture {index + 1}, {visibleLine(picture.media_type)}, {bytes(picture.bytes)}: run `koze ui` to see it.
+        </p>
+      ))}
+      <Recorded value={call.result} isCut={call.result_cut} size={call.result_bytes} />
+    </section>
+  );
+}
