@@ -97,7 +97,16 @@ async function buildTimeline() {
   const [script, style] = [textOf(".js"), textOf(".css")];
   if (/<!--|<\/?script/i.test(script) || /<\/style/i.test(style)) throw new Error("the timeline cannot be written into its document");
   const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
-  const policy = `default-src 'none'; script-src ${hash(script)}; style-src ${hash(style)}; base-uri 'none'; form-action 'none'`;
+  const policy = [
+    "default-src 'none'",
+    `script-src ${hash(script)}`,
+    `style-src ${hash(style)}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    // No text becomes markup.
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ].join("; ");
   const parts = { POLICY: policy, STYLE: style, SCRIPT: script };
   const html = await readFile(join(source, "timeline.html"), "utf8");
   await writeFile(join(out, "timeline.html"), html.replace(/POLICY|STYLE|SCRIPT/g, (name) => parts[name]));

@@ -9,7 +9,7 @@ import { go, href } from "./route";
 import { Row } from "./row";
 import { useStore } from "./store";
 import { EVERYTHING, type Filter, matcher } from "./summary";
-import { count, visibleLine } from "./text";
+import { countOf, visibleLine } from "./text";
 import { VirtualList } from "./virtual";
 
 export function Calls({ session, id }: { session: string; id: string | null }) {
@@ -58,10 +58,6 @@ export function Calls({ session, id }: { session: string; id: string | null }) {
 function exampleCall(session: string): string {
   const option = /^[A-Za-z0-9._-]+$/.test(session) && session !== "default" ? `--session=${session} ` : "";
   return `koze call ${option}shell '{"command": "uname -a"}'`;
-}
-
-function countOf(shown: number, all: number): string {
-  return shown === all ? count(all, "call") : `${shown.toLocaleString("en")} of ${count(all, "call")}`;
 }
 
 function Filters({ calls, filter, onChange }: { calls: Call[]; filter: Filter; onChange: (filter: Filter) => void }) {

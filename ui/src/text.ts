@@ -31,6 +31,11 @@ export function count(number: number, noun: string): string {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
+/** Says how many of all calls are shown. */
+export function countOf(shown: number, all: number): string {
+  return shown === all ? count(all, "call") : `${shown.toLocaleString("en")} of ${count(all, "call")}`;
+}
+
 /** Formats a duration in milliseconds. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${ms} ms`;

@@ -96,6 +96,7 @@ async function withChat(options, test) {
       window.violations = [];
       document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
     });
+    await page.clock.install();
     await page.exposeFunction("askServer", (params) => server.ask("tools/call", params));
     await page.evaluate(startHost, options);
     const frame = await (await page.locator("iframe").elementHandle()).contentFrame();
@@ -105,17 +106,28 @@ async function withChat(options, test) {
     assert.deepEqual(await frame.evaluate(() => window.violations), [], "violations of the policy");
     // The policy is the page's own: the chat client of this test sets none.
     await frame.evaluate(() => {
-      const script = document.createElement("script");
-      script.textContent = "window.pwned = 1";
-      document.body.append(script);
-      document.body.insertAdjacentHTML("beforeend", "<img src=data:, onerror='window.pwned = 1'>");
+      const attempts = [
+        () => document.body.insertAdjacentHTML("beforeend", "<img src=data:, onerror='window.pwned = 1'>"),
+        () => (document.createElement("script").textContent = "window.pwned = 1"),
+        () => document.body.append(Object.assign(document.createElement("img"), { src: "http://evil.invalid/" })),
+      ];
+      for (const attempt of attempts) {
+        try {
+          attempt();
+        } catch {
+          // Trusted Types.
+        }
+      }
     });
-    await frame.waitForFunction(() => window.violations.length >= 2);
+    await frame.waitForFunction(() => window.violations.length === 3);
     assert.equal(await frame.evaluate(() => window.pwned), undefined, "the policy permits other scripts");
   } finally {
     await browser.close();
   }
 }
+
+/** Selects the frame in the chat client's page. */
+const inside = ({ childFrames }) => childFrames[0];
 
 /** Waits until `koze log` has so many calls. */
 async function recorded(calls) {
@@ -128,7 +140,7 @@ async function recorded(calls) {
 }
 
 await call("write_file", { path: BIDI, content: "one\ntwo\n" });
-await call("edit_file", { path: BIDI, old_string: "two", new_string: `${IMG}` });
+await call("write_file", { path: BIDI, content: `${IMG}\n${SCRIPT}\n`, append: true });
 await call("shell", { command: `echo '${IMG}${SCRIPT}'; exit 3` });
 await call(IMG, { [IMG]: SCRIPT });
 await call("shell", { command: "echo fine" });
@@ -173,10 +185,9 @@ await withChat({ html, result, theme: "light", callsTools: true }, async (page, 
   await page.keyboard.press("End");
   await page.keyboard.press("ArrowUp");
   await page.keyboard.press("Enter");
-  const edit = frame.getByRole("region", { name: "Call 2" });
-  await edit.getByText("invoice\\u{202e}fdp.exe").first().waitFor();
-  await edit.locator("ins", { hasText: IMG }).waitFor();
-  await edit.locator("del", { hasText: "two" }).waitFor();
+  const write = frame.getByRole("region", { name: "Call 2" });
+  await write.getByText("invoice\\u{202e}fdp.exe").first().waitFor();
+  await write.locator("ins", { hasText: IMG }).waitFor();
 
   // Both themes, and the widths of chats.
   const backgrounds = new Set();
@@ -188,8 +199,7 @@ await withChat({ html, result, theme: "light", callsTools: true }, async (page, 
       await page.evaluate((to) => (document.querySelector("iframe").style.width = `${to}px`), width);
       await frame.waitForFunction((to) => innerWidth === to, width);
       assert.equal(await frame.evaluate(() => document.documentElement.scrollWidth), width, `nothing is cut off at ${width}`);
-      await checkAccessibility(page, `the timeline, ${theme}, ${width} pixels`, frame);
-      if (process.env.KOZE_SCREENSHOTS) await page.screenshot({ path: `${process.env.KOZE_SCREENSHOTS}/chat-${theme}-${width}.png` });
+      await checkAccessibility(page, `the timeline, ${theme}, ${width} pixels`, inside);
     }
   }
   assert.equal(backgrounds.size, 2, "the themes differ");
@@ -200,17 +210,33 @@ await withChat({ html, result, theme: "light", callsTools: true }, async (page, 
   await call("shell", { command: "echo later" });
   await rows.filter({ hasText: "echo later" }).waitFor();
   assert.equal(await rows.count(), 6);
-  await edit.waitFor();
+  await write.waitFor();
   assert.equal(await frame.getByText("forged").count(), 0, "only the chat client is heard");
   await frame.getByLabel("Errors only").check();
   await frame.getByText("2 of 6 calls").waitFor();
   assert.equal(await rows.count(), 2);
 
-  // A page that is scrolled out of the chat does not ask.
+  // A page that is scrolled out of the chat does not ask. Back in it, it begins again with the newest calls if it is far behind.
   const asked = () => page.evaluate(() => window.messages.filter(({ method }) => method === "tools/call").length);
+  await page.evaluate(() => (document.body.style.paddingTop = "5000px"));
+  await frame.evaluate(() => {
+    const isOut = (entries) => entries.some(({ isIntersecting }) => !isIntersecting);
+    return new Promise((resolve) => new IntersectionObserver((entries) => isOut(entries) && resolve()).observe(document.body));
+  });
+  await page.clock.fastForward(60_000);
   const before = await asked();
   assert.ok(before > 0);
-  const log = await koze("log", "--json");
+  for (let number = 0; number < 60; number += 1) {
+    await server.ask("tools/call", { name: "write_file", arguments: { path: "many", content: String(number) } });
+  }
+  const log = await recorded(66);
+  await page.clock.fastForward(60_000);
+  await page.clock.fastForward(60_000);
+  assert.equal(await asked(), before, "nobody sees it");
+  await page.evaluate(() => (document.body.style.paddingTop = "0"));
+  await frame.getByLabel("Errors only").uncheck();
+  await frame.getByText("50 calls", { exact: true }).waitFor();
+  assert.equal(await rows.count(), 50);
   assert.ok(!log.includes(tool), "what the page asks is not in the journal");
 
   // An error of the server is shown.
@@ -231,6 +257,6 @@ await withChat({ html, result, theme: "dark", callsTools: false }, async (page, 
   await page.evaluate((params) => window.tell({ method: "ui/notifications/tool-result", params }), failed);
   await frame.getByRole("alert").getByText(`unavailable: ${IMG}`).waitFor();
   assert.equal(await frame.locator(".chat-row").count(), 5, "the calls stay");
-  await checkAccessibility(page, "an error", frame);
+  await checkAccessibility(page, "an error", inside);
 });
 await server.end();

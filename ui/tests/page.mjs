@@ -71,12 +71,12 @@ async function watch(page, isAllowed) {
   return { problems };
 }
 
-/** Checks a view with axe-core. It runs in a world of its own, where the policy of the page does not apply. `frame` has a process of its own. */
-export async function checkAccessibility(page, view, frame = page) {
-  const session = await page.context().newCDPSession(frame);
+/** Checks a view with axe-core. It runs in a world of its own, where the policy of the page does not apply. `select` selects the frame. */
+export async function checkAccessibility(page, view, select = (tree) => tree) {
+  const session = await page.context().newCDPSession(page);
   try {
     const { frameTree } = await session.send("Page.getFrameTree");
-    const world = { frameId: frameTree.frame.id, worldName: "axe" };
+    const world = { frameId: select(frameTree).frame.id, worldName: "axe" };
     const { executionContextId: contextId } = await session.send("Page.createIsolatedWorld", world);
     const evaluate = async (expression) => {
       const evaluated = await session.send("Runtime.evaluate", { expression, contextId, awaitPromise: true, returnByValue: true });

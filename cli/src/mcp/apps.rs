@@ -118,6 +118,8 @@ struct Timeline {
     next: u64,
     /// Whether there are calls after `next`.
     has_more: bool,
+    /// Whether the project records calls.
+    is_recording: bool,
 }
 
 async fn read_timeline(backend: &Supervised, input: &Input) -> Result<Timeline> {
@@ -132,6 +134,7 @@ async fn read_timeline(backend: &Supervised, input: &Input) -> Result<Timeline> 
         next: calls.last().map_or(since.unwrap_or(0), |call| call.id),
         calls,
         has_more,
+        is_recording: backend.profiles().journal().enabled,
     })
 }
 
@@ -162,12 +165,18 @@ impl Timeline {
     fn into_result(self) -> CallToolResult {
         let failed = self.calls.iter().filter(|call| call.outcome != OK).count();
         let text = match self.calls.len() {
+            0 if !self.is_recording => {
+                "There are no calls to show, because the project records none: `enabled = false` in \
+                                        `[package.metadata.koze.journal]` of Cargo.toml."
+                    .to_owned()
+            }
             0 => "The session has no calls to show.".to_owned(),
             shown => format!("The timeline shows calls to the user: {shown}, of which {failed} failed."),
         };
         let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
         result.structured_content = Some(json!({
             "session": self.session, "calls": self.calls, "next": self.next, "has_more": self.has_more,
+            "is_recording": self.is_recording,
         }));
         result
     }

@@ -85,7 +85,7 @@ fn the_tool_returns_the_calls_of_the_session() {
     let empty = timeline(&mut client, &json!({}));
     assert_eq!(
         empty["structuredContent"],
-        json!({ "session": "default", "calls": [], "next": 0, "has_more": false }),
+        json!({ "session": "default", "calls": [], "next": 0, "has_more": false, "is_recording": true }),
         "{empty}"
     );
     client.shell("echo 1");
@@ -119,6 +119,22 @@ fn the_tool_returns_the_calls_of_the_session() {
     wait_for_calls(&host, 4);
     let log = host.koze(&["log", "--json"]).stdout;
     assert!(log.contains("echo 4") && !log.contains(TOOL), "{log}");
+    client.end();
+}
+
+#[test]
+fn it_says_that_calls_are_not_recorded() {
+    let host = project();
+    let cargo = host.read("Cargo.toml");
+    host.write("Cargo.toml", format!("{cargo}\n[package.metadata.koze.journal]\nenabled = false\n"));
+    let mut client = start(&host);
+    client.shell("echo 1");
+    let result = timeline(&mut client, &json!({}));
+    assert_eq!(result["structuredContent"]["is_recording"], false, "{result}");
+    assert!(
+        result["content"][0]["text"].as_str().is_some_and(|text| text.contains("`enabled = false`")),
+        "{result}"
+    );
     client.end();
 }
 

@@ -6,6 +6,7 @@
 /** What the host tells about itself. Later messages contain only what has changed. */
 export interface Context {
   theme?: "light" | "dark";
+  displayMode?: "inline" | "fullscreen" | "pip";
   containerDimensions?: { height?: number; maxHeight?: number };
 }
 

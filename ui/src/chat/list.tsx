@@ -9,11 +9,11 @@ import { Fact, inputOf, Recorded } from "../recorded";
 import { Row } from "../row";
 import { useStore } from "../store";
 import { isOk } from "../summary";
-import { bytes, clock, count, day, duration, visible, visibleLine } from "../text";
+import { bytes, clock, count, countOf, day, duration, visible, visibleLine } from "../text";
 import type { Timeline } from "./timeline";
 
 export function TimelineView({ timeline }: { timeline: Timeline }) {
-  const { session, calls, isFixed, error } = useStore(timeline.state);
+  const { session, calls, isRecording, isFixed, error } = useStore(timeline.state);
   const [onlyErrors, setOnlyErrors] = useState(false);
   const shown = useMemo(() => calls.filter((call) => !onlyErrors || !isOk(call)).reverse(), [calls, onlyErrors]);
   return (
@@ -21,7 +21,7 @@ export function TimelineView({ timeline }: { timeline: Timeline }) {
       <header class="chat-head">
         <h1>{session === null ? "Calls" : `Calls of ${visibleLine(session)}`}</h1>
         <p class="quiet" role="status">
-          {session === null ? "Waiting for the result…" : shown.length === calls.length ? count(calls.length, "call") : `${shown.length} of ${count(calls.length, "call")}`}
+          {session === null ? "Waiting for the result…" : countOf(shown.length, calls.length)}
           {isFixed && ", not refreshed by this chat client"}
         </p>
         <label class="check">
@@ -31,8 +31,12 @@ export function TimelineView({ timeline }: { timeline: Timeline }) {
       </header>
       {error !== null && <Problem>{visible(error)}</Problem>}
       {session !== null && calls.length === 0 && error === null && (
-        <Empty title="No calls yet">
-          <p>Calls appear here as they end.</p>
+        <Empty title={isRecording ? "No calls yet" : "Calls are not recorded"}>
+          <p>
+            {isRecording
+              ? "Calls appear here as they end."
+              : "The journal is off: set `enabled = true` in [package.metadata.koze.journal] of Cargo.toml, and restart the server."}
+          </p>
         </Empty>
       )}
       {shown.length > 0 && <List calls={shown} />}

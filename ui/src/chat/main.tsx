@@ -9,13 +9,16 @@ import { Timeline } from "./timeline";
 /** The height of the page in pixels beyond which its list scrolls, if the host does not say. */
 const HEIGHT = 480;
 
-/** Applies the theme and the size that the host gives the page. */
-function apply({ theme, containerDimensions: size }: Context): void {
+let context: Context = {};
+
+/** Applies the theme and the size that the host gives the page. A change names only what is different. */
+function apply(change: Context): void {
+  context = { ...context, ...change };
+  const { theme, displayMode, containerDimensions: size } = context;
   const root = document.documentElement;
   if (theme === "light" || theme === "dark") root.style.colorScheme = theme;
-  if (size === undefined) return;
-  root.classList.toggle("is-fixed", size.height !== undefined);
-  root.style.setProperty("--most", `${Math.min(size.maxHeight ?? HEIGHT, HEIGHT)}px`);
+  root.classList.toggle("is-fixed", displayMode === "fullscreen" || size?.height !== undefined);
+  root.style.setProperty("--most", `${Math.min(size?.maxHeight ?? HEIGHT, HEIGHT)}px`);
 }
 
 const app = document.getElementById("app")!;

@@ -17,10 +17,6 @@ export function watchSeen(): void {
   observer.observe(document.documentElement);
 }
 
-export function isSeen(): boolean {
-  return seen.value;
-}
-
 /** Waits until someone sees the page. */
 export function whenSeen(): Promise<void> {
   if (seen.value) return Promise.resolve();

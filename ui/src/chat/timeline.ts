@@ -3,7 +3,7 @@
 import type { Call } from "../api";
 import { Store } from "../store";
 import { Host, type ToolResult } from "./host";
-import { isSeen, whenSeen } from "./seen";
+import { whenSeen } from "./seen";
 
 /** The tool that opened the page. */
 const TOOL = "session_timeline";
@@ -19,6 +19,8 @@ export interface State {
   session: string | null;
   /** The calls, the oldest first. */
   calls: Call[];
+  /** Whether the journal records calls. */
+  isRecording: boolean;
   /** Whether the list stays as it is, because the host passes no calls of tools on. */
   isFixed: boolean;
   error: string | null;
@@ -30,10 +32,11 @@ interface Page {
   calls: Call[];
   next: number;
   has_more: boolean;
+  is_recording: boolean;
 }
 
 export class Timeline {
-  readonly state = new Store<State>({ session: null, calls: [], isFixed: false, error: null });
+  readonly state = new Store<State>({ session: null, calls: [], isRecording: true, isFixed: false, error: null });
   private cursor: number | null = null;
   private isEnded = false;
 
@@ -60,16 +63,18 @@ export class Timeline {
       this.change({ isFixed: true });
       return;
     }
-    while (!this.isEnded) {
-      let pause = PAUSE;
+    let pause = PAUSE;
+    for (;;) {
+      await new Promise((resolve) => setTimeout(resolve, pause));
+      await whenSeen();
+      if (this.isEnded) return;
       try {
-        if (isSeen()) await this.refresh(host);
+        await this.refresh(host);
+        pause = PAUSE;
       } catch (error) {
         this.fail(error);
         pause = PAUSE_AFTER_ERROR;
       }
-      await new Promise((resolve) => setTimeout(resolve, pause));
-      await whenSeen();
     }
   }
 
@@ -82,13 +87,14 @@ export class Timeline {
     this.add(newest);
   }
 
-  private add({ session, calls, next }: Page): void {
+  private add({ session, calls, next, is_recording: isRecording }: Page): void {
     // A page of an earlier chat may be shown again, with a server of another session.
     const before = session === this.state.value.session ? this.state.value.calls : [];
     const last = before.at(-1)?.id ?? -1;
     const fresh = calls.filter((call) => call.id > last);
     this.cursor = next;
-    this.change({ session, calls: fresh.length > 0 ? [...before, ...fresh].slice(-KEPT) : before, error: null });
+    const all = fresh.length > 0 ? [...before, ...fresh].slice(-KEPT) : before;
+    this.change({ session, calls: all, isRecording, error: null });
   }
 
   private change(change: Partial<State>): void {
