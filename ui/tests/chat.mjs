@@ -167,6 +167,11 @@ await withChat({ html, result, theme: "light", callsTools: true }, async (page, 
     document.body.append(other);
     return sent.then(() => other.remove());
   }, { content: [{ type: "text", text: "forged" }], isError: true });
+  // The page answers this after it has received the other message.
+  await page.evaluate(() => window.tell({ id: 998, method: "ping" }));
+  await page.waitForFunction(() => window.messages.some(({ id }) => id === 998));
+  await frame.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))));
+  assert.equal(await frame.getByText("forged").count(), 0, "only the chat client is heard");
 
   // The keyboard moves, opens and closes.
   await rows.first().focus();
@@ -211,7 +216,6 @@ await withChat({ html, result, theme: "light", callsTools: true }, async (page, 
   await rows.filter({ hasText: "echo later" }).waitFor();
   assert.equal(await rows.count(), 6);
   await write.waitFor();
-  assert.equal(await frame.getByText("forged").count(), 0, "only the chat client is heard");
   await frame.getByLabel("Errors only").check();
   await frame.getByText("2 of 6 calls").waitFor();
   assert.equal(await rows.count(), 2);
