@@ -48,7 +48,7 @@ pub struct Reached {
 
 impl Reached {
     /// What scripts are called in place of a sandbox. No sandbox can have this name.
-    pub const SCRIPTS: &str = "(scripts)";
+    pub const SCRIPTS: &str = koze_core::egress::SCRIPTS;
     /// What the browser of scripts is called.
     pub const BROWSER: &str = "(browser)";
     /// The start of the rule if a program only looked a host up.

@@ -98,7 +98,7 @@ impl From<LocalImage> for koze_core::provider::LocalImage {
 #[derive(Debug, Clone, Args)]
 pub struct OfferArgs {
     /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
-    #[arg(long, value_name = "FAMILIES")]
+    #[arg(long, visible_alias = "family", value_name = "FAMILIES")]
     pub tools: Option<String>,
 
     /// The files that new sandboxes have on this machine [default: those of the image if the store has it, or what

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use koze_core::egress::{Credential, Decision, DeclaredPolicy, Host, Limits, Policy, RequestHead};
+use koze_core::egress::{Credential, Decision, DeclaredPolicy, Host, Limits, Policy, RequestHead, SCRIPTS};
 use koze_core::provider::Profile;
 use koze_core::script::Egress;
 use koze_core::{Profiles, Result};
@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::{local, project, show};
 use crate::args::{self, EgressAction, Format, ProjectArgs};
 use crate::finding::Findings;
-use crate::provider::Reached;
 
 pub(super) fn run(args: &args::Egress) -> ExitCode {
     match &args.action {
@@ -97,7 +96,7 @@ impl NamedPolicy {
         let credentials = profiles.script_credentials().list().to_vec();
         let limits = Limits::default();
         let declared = DeclaredPolicy { internet, allowed_hosts, denied_hosts, credentials, limits };
-        Some(NamedPolicy { name: Reached::SCRIPTS.to_owned(), declared, of_scripts: true })
+        Some(NamedPolicy { name: SCRIPTS.to_owned(), declared, of_scripts: true })
     }
 
     fn parse(&self) -> Result<Policy> {
@@ -228,7 +227,7 @@ impl Explained {
             format!("{}: refused by `{}`: {}\n", self.sandbox, self.rule, self.why)
         };
         if self.allowed && self.is_read {
-            let read = if self.sandbox == Reached::SCRIPTS {
+            let read = if self.sandbox == SCRIPTS {
                 "koze reads the request"
             } else {
                 "koze's proxy reads the request: TLS ends there"

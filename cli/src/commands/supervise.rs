@@ -7,6 +7,9 @@ use crate::provider::{self, EngineKind};
 use crate::session::{self, State, supervisor};
 
 pub(super) fn run(args: &args::Supervise) -> ExitCode {
+    // Otherwise it is that of the file that was run: `exe`.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_name(c"koze-supervisor");
     let state = State::handed(args.state.clone());
     let session = session::session(&args.session);
     let done = session.and_then(|session| match args.engine.map(EngineKind::from) {

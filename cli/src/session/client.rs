@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream as StdStream;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -262,7 +263,8 @@ fn start(state: &State, session: &SessionId) -> Result<UnixStream> {
         connected => return connected.map_err(unreachable),
     }
     let mut command = Command::new(own_path().map_err(unreachable)?);
-    command.arg("supervise").arg("--state").arg(state.dir());
+    // The path says nothing in a list of processes.
+    command.arg0("koze").arg("supervise").arg("--state").arg(state.dir());
     let engine = state.engine_of(session)?;
     if let Some(engine) = engine {
         command.args(["--engine", engine.program()]);

@@ -32,3 +32,6 @@ pub(crate) use self::mask::to_hex;
 pub use self::mask::{Mask, StreamMask};
 pub use self::policy::{DeclaredPolicy, Policy, Refused, Subject};
 pub use self::rule::Rule;
+
+/// What scripts are called in place of a sandbox. No sandbox can have this name.
+pub const SCRIPTS: &str = "(scripts)";

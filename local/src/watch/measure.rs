@@ -56,11 +56,12 @@ fn processor_time(programs: &[u32]) -> Duration {
     Duration::from_millis(ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1))
 }
 
-/// Returns the ports on which programs in the network namespace of a process listen, without that of koze's proxy.
+/// Returns the ports on which programs in the network namespace of a process listen, without those of koze's proxies.
 fn listening_ports(pid: u32) -> Vec<u16> {
     let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/{pid}/net/{name}")));
     let mut ports: Vec<u16> = tables.iter().flatten().flat_map(|table| parse_ports(table)).collect();
-    ports.retain(|port| *port != koze_egress::PORT);
+    let own = [koze_egress::PORT, koze_egress::transparent::PORT];
+    ports.retain(|port| !own.contains(port));
     ports.sort_unstable();
     ports.dedup();
     ports

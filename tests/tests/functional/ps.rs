@@ -47,6 +47,11 @@ fn looking_creates_nothing() {
 #[test]
 fn what_sandboxes_use() {
     let host = sandboxes();
+    // With a network, koze listens in a sandbox, too, and no program does.
+    let file = "src/server/shell.sandbox.rs";
+    let allowed = host.read(file).replace("#[sandbox(", "#[sandbox(allowed_hosts = [\"a.example\"], ");
+    host.write(file, &allowed);
+    assert!(allowed.contains("allowed_hosts"), "{allowed}");
     host.call("sandbox_create", &json!({ "sandbox": "other", "image": "python" }), &[]);
     let server = "import socket, time; s = socket.create_server(('127.0.0.1', 8123)); print('listens', flush=True); time.sleep(1000)";
     host.shell(&format!("head -c 3000000 /dev/zero > f; python3 -c \"{server}\" > log & until grep -q listens log; do sleep 0.05; done"));
@@ -258,4 +263,34 @@ fn packages_that_no_longer_exist() {
     shell.args(["-c", &removal]);
     assert_eq!(printed(&host.run(shell)), "0\n");
     assert_eq!(listed().as_array().map(Vec::len), Some(1));
+}
+
+/// Returns the names of the processes that a process has started.
+fn children(parent: i32) -> Vec<String> {
+    let parent = format!("PPid:\t{parent}");
+    let all = std::fs::read_dir("/proc").expect("a directory").flatten();
+    // A process may have ended meanwhile.
+    let status = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("status")).ok());
+    let own = status.filter(|status| status.lines().any(|line| line == parent));
+    own.filter_map(|status| Some(status.lines().next()?.strip_prefix("Name:\t")?.to_owned())).collect()
+}
+
+#[test]
+fn the_processes_of_the_host_name_sessions_and_sandboxes() {
+    let host = sandboxes();
+    host.call("sandbox_create", &json!({ "sandbox": "a-long-name", "image": "python" }), &[]);
+    host.shell("true");
+    let supervisors = host.supervisors();
+    let [supervisor] = supervisors[..] else { panic!("one supervisor: {supervisors:?}") };
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{supervisor}/{file}")).expect("it runs");
+    assert_eq!(read("comm"), "koze-supervisor\n");
+    let args = read("cmdline");
+    assert!(
+        args.starts_with("koze\0supervise\0--state\0") && args.contains("\0--session=default\0"),
+        "{args}"
+    );
+    let names = children(supervisor);
+    for name in ["koze:default", "koze:a-long-na"] {
+        assert!(names.iter().any(|known| known.starts_with(name)), "{name}: {names:?}");
+    }
 }
