@@ -98,7 +98,10 @@ export class Timeline {
   }
 
   private change(change: Partial<State>): void {
-    this.state.set({ ...this.state.value, ...change });
+    const state = { ...this.state.value, ...change };
+    const names = Object.keys(change) as (keyof State)[];
+    // Most requests find nothing new, and then nothing is rendered.
+    if (names.some((name) => !Object.is(state[name], this.state.value[name]))) this.state.set(state);
   }
 }
 
