@@ -219,6 +219,9 @@ await withChat({ html, result, theme: "light", callsTools: true }, async (page, 
   await frame.getByLabel("Errors only").check();
   await frame.getByText("2 of 6 calls").waitFor();
   assert.equal(await rows.count(), 2);
+  await frame.getByLabel("Search calls").fill("shell echo");
+  await frame.getByText("1 of 6 calls").waitFor();
+  await frame.getByLabel("Search calls").fill("");
 
   // A page that is scrolled out of the chat does not ask. Back in it, it begins again with the newest calls if it is far behind.
   const asked = () => page.evaluate(() => window.messages.filter(({ method }) => method === "tools/call").length);

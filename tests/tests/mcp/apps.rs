@@ -191,6 +191,31 @@ fn other_clients_see_nothing_of_it() {
 }
 
 #[test]
+fn over_http_a_connection_says_what_its_client_shows() {
+    let host = project();
+    let server = Http::start(&host, &[]);
+    let list = |capabilities: &Value| {
+        let about = json!({ "protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": { "name": "t", "version": "1" } });
+        let post = |headers: &str, message: &Value| {
+            let headers = format!("Host: localhost\r\n{}{}{headers}", http::bearer(&server), http::JSON);
+            http::send(&server, "POST /mcp", &headers, message.to_string().as_bytes()).1
+        };
+        let begun = post("", &json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about }));
+        let id = begun
+            .lines()
+            .find(|line| line.to_lowercase().starts_with("mcp-session-id: "))
+            .expect("a session");
+        let id = format!("{id}\r\n");
+        post(&id, &json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        (
+            begun.contains(EXTENSION),
+            post(&id, &json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" })).contains(TOOL),
+        )
+    };
+    assert_eq!((list(&capabilities()), list(&json!({}))), ((true, true), (false, false)));
+}
+
+#[test]
 fn over_http_each_request_says_what_its_client_shows() {
     let host = project();
     let server = Http::start(&host, &[]);

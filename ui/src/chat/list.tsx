@@ -8,14 +8,14 @@ import { Empty, Problem } from "../parts";
 import { Fact, inputOf, Recorded } from "../recorded";
 import { Row } from "../row";
 import { useStore } from "../store";
-import { isOk } from "../summary";
+import { EVERYTHING, matcher } from "../summary";
 import { bytes, clock, count, countOf, day, duration, visible, visibleLine } from "../text";
 import type { Timeline } from "./timeline";
 
 export function TimelineView({ timeline }: { timeline: Timeline }) {
   const { session, calls, isRecording, isFixed, error } = useStore(timeline.state);
-  const [onlyErrors, setOnlyErrors] = useState(false);
-  const shown = useMemo(() => calls.filter((call) => !onlyErrors || !isOk(call)).reverse(), [calls, onlyErrors]);
+  const [filter, setFilter] = useState(EVERYTHING);
+  const shown = useMemo(() => calls.filter(matcher(filter)).reverse(), [calls, filter]);
   return (
     <main>
       <header class="chat-head">
@@ -24,10 +24,24 @@ export function TimelineView({ timeline }: { timeline: Timeline }) {
           {session === null ? "Waiting for the result…" : countOf(shown.length, calls.length)}
           {isFixed && ", not refreshed by this chat client"}
         </p>
-        <label class="check">
-          <input type="checkbox" checked={onlyErrors} onChange={(event) => setOnlyErrors(event.currentTarget.checked)} />
-          Errors only
-        </label>
+        <search class="chat-search">
+          <input
+            type="search"
+            class="field grow"
+            placeholder="Search calls"
+            aria-label="Search calls"
+            value={filter.text}
+            onInput={(event) => setFilter({ ...filter, text: event.currentTarget.value })}
+          />
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={filter.onlyErrors}
+              onChange={(event) => setFilter({ ...filter, onlyErrors: event.currentTarget.checked })}
+            />
+            Errors only
+          </label>
+        </search>
       </header>
       {error !== null && <Problem>{visible(error)}</Problem>}
       {session !== null && calls.length === 0 && error === null && (
