@@ -96,6 +96,7 @@ impl Supervised {
             _ => called,
         }
     }
+
     /// Reads a page of the session's journal. Starts no supervisor.
     ///
     /// # Errors
