@@ -14,7 +14,7 @@ impl Session {
     /// Lists the processes of a sandbox, the oldest first.
     ///
     /// # Errors
-    /// [`Code::NotFound`] if there is no such sandbox, and the errors of the request.
+    /// [`Code::NotFound`](koze_core::Code::NotFound) if there is no such sandbox, and the errors of the request.
     pub fn processes(&self, sandbox: &str) -> Result<ProcessList> {
         self.client.get_json(&format!("{}/processes", self.sandbox_path(sandbox)))
     }
@@ -22,7 +22,7 @@ impl Session {
     /// Starts a process in a sandbox that exists.
     ///
     /// # Errors
-    /// [`Code::NotFound`] if there is no such sandbox or program, and the errors of the request.
+    /// [`Code::NotFound`](koze_core::Code::NotFound) if there is no such sandbox or program, and the errors of the request.
     pub fn start_process(&self, sandbox: &str, program: &StartProcess) -> Result<ProcessEntry> {
         self.client.post_json(&format!("{}/processes", self.sandbox_path(sandbox)), program)
     }
@@ -31,7 +31,7 @@ impl Session {
     /// the process ends.
     ///
     /// # Errors
-    /// [`Code::NotFound`] if there is no such process, and the errors of the request.
+    /// [`Code::NotFound`](koze_core::Code::NotFound) if there is no such process, and the errors of the request.
     pub fn process_events(&self, sandbox: &str, id: &str, since: u64, follow: bool) -> Result<ProcessEvents> {
         let path = format!("{}/events?follow={follow}", self.process_path(sandbox, id));
         let source = EventSource::open(&self.client, path, Some(since.to_string()), !follow)?;
@@ -42,7 +42,7 @@ impl Session {
     /// were written: fewer than all if the process does not read them in time.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`] if its standard input is closed, and the errors of the request.
+    /// [`Code::InvalidInput`](koze_core::Code::InvalidInput) if its standard input is closed, and the errors of the request.
     pub fn write_stdin(&self, sandbox: &str, id: &str, bytes: &[u8], close: bool) -> Result<usize> {
         let path = format!("{}/stdin?close={close}", self.process_path(sandbox, id));
         let Written { written } = self.client.post(&path, bytes)?;
@@ -52,7 +52,7 @@ impl Session {
     /// Sends a signal to a process.
     ///
     /// # Errors
-    /// [`Code::NotFound`] if there is no such process, and the errors of the request.
+    /// [`Code::NotFound`](koze_core::Code::NotFound) if there is no such process, and the errors of the request.
     pub fn signal_process(&self, sandbox: &str, id: &str, signal: Signal) -> Result<()> {
         let path = format!("{}/signal", self.process_path(sandbox, id));
         self.post_control(&path, &SendSignal::from(signal))
@@ -61,7 +61,7 @@ impl Session {
     /// Sets the size of a process's terminal.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`] if it has none, and the errors of the request.
+    /// [`Code::InvalidInput`](koze_core::Code::InvalidInput) if it has none, and the errors of the request.
     pub fn resize_terminal(&self, sandbox: &str, id: &str, size: TerminalSize) -> Result<()> {
         self.post_control(&format!("{}/resize", self.process_path(sandbox, id)), &size)
     }

@@ -10,8 +10,8 @@ impl Session {
     /// Returns the changes to what is at a path of a sandbox and below it. The first event is [`FileEvent::Ready`].
     ///
     /// # Errors
-    /// [`Code::NotFound`] if there is no such sandbox, [`Code::TooLarge`] if there is too much below the path, and the errors of
-    /// the request.
+    /// [`Code::NotFound`](koze_core::Code::NotFound) if there is no such sandbox,
+    /// [`Code::TooLarge`](koze_core::Code::TooLarge) if there is too much below the path, and the errors of the request.
     pub fn watch_files(&self, sandbox: &str, path: &str) -> Result<FileEvents> {
         let path = format!("{}?watch=true", self.file_path(sandbox, path));
         let source = EventSource::open(&self.client, path, None, false)?;
