@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `store` | values and blobs of a session |
 //! | `secrets` | the secrets of scripts and of credentials |
-//! | `journal` | the journal of tool calls |
+//! | `journal` | writes the journal of tool calls |
+//! | `calls` | reads it |
 //! | `pictures` | the pictures in the results of these calls |
 //! | `egress` | the journal of the hosts that sandboxes reached |
 //! | `survey` | what people see of sandboxes |
@@ -18,6 +19,7 @@
 #![cfg(unix)]
 
 pub mod archives;
+mod calls;
 mod connections;
 mod egress;
 pub mod errors;
@@ -29,9 +31,10 @@ mod store;
 mod streams;
 mod survey;
 
+pub use calls::{CallsQuery, SessionCalls, count_calls, read_calls};
 pub use connections::{Connections, Proof};
 pub use egress::{EgressJournal, Reached, read_egress};
-pub use journal::{CallJournal, CallsQuery, SessionCalls, count_calls, read_calls};
+pub use journal::CallJournal;
 pub use pictures::{Picture, read_picture};
 pub use runtime::block_on;
 pub use secrets::{SecretInfo, Secrets};

@@ -9,7 +9,7 @@ use koze_core::error::Result;
 use koze_core::journal::{EncodedPicture, MAX_PICTURE};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::journal::read_journal;
+use crate::calls::read_journal;
 
 /// How many bytes the pictures of all calls have at most. The oldest ones are removed first.
 const MAX_KEPT: u64 = 32 << 20;
