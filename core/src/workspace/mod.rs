@@ -56,6 +56,7 @@ pub use self::limits::OpenLimits;
 pub use self::open::Workspace;
 pub use self::registry::Phase;
 pub use self::shell::{Ran, RunEvent, WorkspaceShell};
+pub(crate) use self::snapshot::Derived;
 pub use self::snapshot::{Contents, Pieces, Restored, Snapshot, SnapshotId, WorkspaceSnapshots};
 pub use self::workspaces::{WorkspaceState, Workspaces};
 use crate::error::Error;

@@ -28,8 +28,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use self::archive::Pieces;
+pub(crate) use self::derived::Derived;
 use self::derived::How;
-pub(super) use self::derived::{Derived, find_derived, list_derived};
+pub(super) use self::derived::{find_derived, list_derived};
 pub use self::id::SnapshotId;
 pub use self::manifest::Snapshot;
 use super::config::{SnapshotConfig, WorkspaceConfig};

@@ -12,7 +12,6 @@ use super::{
     Capability, Result, SnapshotId, Workspace, WorkspaceConfig, WorkspaceFailed, WorkspaceSnapshots,
 };
 use crate::error::{Code, Error};
-use crate::http::SnapshotSandbox;
 use crate::id::{SandboxId, SandboxName};
 use crate::provider::{Opened, Profile, Provider, Settings};
 use crate::sandbox::{Place, Sandbox};
@@ -133,19 +132,14 @@ impl<P: Provider> Workspaces<P> {
     }
 
     /// Returns the sandboxes that were created from snapshots of this session's workspaces and still exist, sorted by name.
-    pub(crate) async fn derived_sandboxes(&self) -> crate::Result<Vec<SnapshotSandbox>> {
+    pub(crate) async fn derived_sandboxes(&self) -> crate::Result<Vec<(SandboxName, Derived)>> {
         let derived = snapshot::list_derived(&self.session.store()?).await?;
         if derived.is_empty() {
             return Ok(Vec::new());
         }
         let infos = self.session.list().await?;
-        let existing = derived.into_iter().filter(|(name, _)| infos.iter().any(|info| info.name == *name));
-        let entry = |(name, derived): (SandboxName, Derived)| SnapshotSandbox {
-            name: name.to_string(),
-            workspace: derived.workspace,
-            snapshot: derived.snapshot.to_string(),
-        };
-        Ok(existing.map(entry).collect())
+        let exists = |name: &SandboxName| infos.iter().any(|info| info.name == *name);
+        Ok(derived.into_iter().filter(|(name, _)| exists(name)).collect())
     }
 
     async fn find_restored(

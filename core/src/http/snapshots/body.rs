@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::archive::Contents;
-use crate::workspace::{Restored, Snapshot};
+use crate::id::SandboxName;
+use crate::workspace::{Derived, Restored, Snapshot};
 
 /// The snapshots of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +96,16 @@ pub struct SnapshotSandbox {
     pub workspace: String,
     /// The snapshot. It may have been removed.
     pub snapshot: String,
+}
+
+impl SnapshotSandbox {
+    pub(super) fn new(name: &SandboxName, derived: Derived) -> Self {
+        SnapshotSandbox {
+            name: name.to_string(),
+            workspace: derived.workspace,
+            snapshot: derived.snapshot.to_string(),
+        }
+    }
 }
 
 /// A snapshot to take.

@@ -58,7 +58,8 @@ async fn list<P: Provider>(session: &Session<P>, workspace: Option<&str>) -> Res
         snapshots.extend(taken.iter().map(|snapshot| SnapshotEntry::new(snapshot, now)));
     }
     snapshots.sort_by_key(|snapshot| snapshot.created);
-    let mut sandboxes = workspaces.derived_sandboxes().await?;
+    let derived = workspaces.derived_sandboxes().await?.into_iter();
+    let mut sandboxes: Vec<_> = derived.map(|(name, derived)| SnapshotSandbox::new(&name, derived)).collect();
     sandboxes.retain(|sandbox| names.contains(&sandbox.workspace));
     Ok(SnapshotList { snapshots, sandboxes })
 }

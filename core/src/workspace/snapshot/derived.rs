@@ -18,11 +18,11 @@ pub(super) const RENEW: u64 = 30 * 1000;
 
 /// What is recorded of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::workspace) struct Derived {
+pub(crate) struct Derived {
     /// Its workspace.
-    pub(in crate::workspace) workspace: String,
+    pub(crate) workspace: String,
     /// Its snapshot.
-    pub(in crate::workspace) snapshot: SnapshotId,
+    pub(crate) snapshot: SnapshotId,
     /// Whether it is complete.
     pub(super) complete: bool,
     /// When it was written, in milliseconds since 1970.
