@@ -54,13 +54,15 @@ pub(super) fn run(args: &args::Exec) -> Result<ExitCode, ExitCode> {
         timeout: args.timeout,
     };
     let code = local_session::wait(async {
-        match session.client().exec(request).await {
-            Ok(Ran::Detached(id)) => {
+        match start_program(session.client().exec(request)).await {
+            Ok((Ran::Detached(id), _)) => {
                 show::out(&format!("{id}\n"));
                 ExitCode::SUCCESS
             }
-            Ok(Ran::Attached(attending)) => attend_program(attending, args.interactive).await,
-            Err(error) => report_error(&error),
+            Ok((Ran::Attached(attending), signals)) => {
+                attend_program(attending, args.interactive, signals).await
+            }
+            Err(code) => code,
         }
     });
     code.map_err(failed)
@@ -85,9 +87,9 @@ pub(super) fn run_shell(args: &args::Shell) -> Result<ExitCode, ExitCode> {
     }
     let profiles = local_session::profiles(&args.session).map_err(failed)?;
     let code = local_session::wait(async {
-        match session.client().open_shell(profiles, &name, terminal::size()).await {
-            Ok(attending) => attend_program(attending, true).await,
-            Err(error) => report_error(&error),
+        match start_program(session.client().open_shell(profiles, &name, terminal::size())).await {
+            Ok((attending, signals)) => attend_program(attending, true, signals).await,
+            Err(code) => code,
         }
     });
     code.map_err(failed)
@@ -99,6 +101,25 @@ fn check_session(session: &LocalSession, name: &str) -> Result<(), ExitCode> {
         return Ok(());
     }
     Err(local_session::failed(&session::no_sandbox_among(name, &[])))
+}
+
+/// Starts a program. A signal ends this command until the program runs. Returns the signals that arrive from then on: none is lost.
+///
+/// # Errors
+/// The exit code if the program does not run.
+async fn start_program<T>(
+    start: impl Future<Output = Result<T, ExecError>>,
+) -> Result<(T, Signals), ExitCode> {
+    let mut signals = Signals::new().map_err(|error| report_resources(&error))?;
+    tokio::select! {
+        // A signal that arrives with the answer is for the program.
+        biased;
+        started = start => match started {
+            Ok(started) => Ok((started, signals)),
+            Err(error) => Err(report_error(&error)),
+        },
+        number = signals.receive() => Err(ExitCode::from(SIGNALED + number)),
+    }
 }
 
 /// Shows why a program does not run, and returns the exit code for it.
@@ -113,7 +134,7 @@ fn report_error(error: &ExecError) -> ExitCode {
 }
 
 /// Copies the streams of a program until it has ended. The program is killed if this command ends earlier.
-async fn attend_program(attending: Attending, is_interactive: bool) -> ExitCode {
+async fn attend_program(attending: Attending, is_interactive: bool, signals: Signals) -> ExitCode {
     let Attending { streams, reports, tells } = attending;
     // Restored when this function returns, before anything else is printed.
     let raw = match streams {
@@ -127,7 +148,7 @@ async fn attend_program(attending: Attending, is_interactive: bool) -> ExitCode 
         Err(error) => return report_resources(&error),
     };
     let followed = match start_copying(streams, is_interactive) {
-        Ok(copying) => follow_program(copying, reports, tells).await,
+        Ok(copying) => follow_program(copying, reports, tells, signals).await,
         Err(error) => Outcome::NoResources(error),
     };
     drop(raw);
@@ -215,11 +236,16 @@ fn start_copying(streams: AttachedStreams, is_interactive: bool) -> std::io::Res
 /// | the window changes its size | so does the program's terminal |
 /// | the first `SIGINT`, `SIGQUIT` or, without a terminal, `SIGTERM` | the program gets it |
 /// | `SIGHUP`, or another signal | this command ends, and the program with it |
-async fn follow_program(copying: Copying, mut reports: Reports, mut tells: Tells) -> Outcome {
+async fn follow_program(
+    copying: Copying,
+    mut reports: Reports,
+    mut tells: Tells,
+    mut signals: Signals,
+) -> Outcome {
     let Copying { ending, mut finished, mut outputs, terminal } = copying;
-    let (mut signals, mut resized) = match (Signals::new(), signal(SignalKind::window_change())) {
-        (Ok(signals), Ok(resized)) => (signals, resized),
-        (Err(error), _) | (_, Err(error)) => return Outcome::NoResources(error),
+    let mut resized = match signal(SignalKind::window_change()) {
+        Ok(resized) => resized,
+        Err(error) => return Outcome::NoResources(error),
     };
     if let Some(terminal) = &terminal {
         // The window may have changed its size since the request.
