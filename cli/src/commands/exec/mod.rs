@@ -103,7 +103,8 @@ fn check_session(session: &LocalSession, name: &str) -> Result<(), ExitCode> {
     Err(local_session::failed(&session::no_sandbox_among(name, &[])))
 }
 
-/// Starts a program. A signal ends this command until the program runs. Returns the signals that arrive from then on: none is lost.
+/// Starts a program. Returns the signals that are for it: the first one may arrive while the program starts, and a second one then ends
+/// this command.
 ///
 /// # Errors
 /// The exit code if the program does not run.
@@ -111,14 +112,25 @@ async fn start_program<T>(
     start: impl Future<Output = Result<T, ExecError>>,
 ) -> Result<(T, Signals), ExitCode> {
     let mut signals = Signals::new().map_err(|error| report_resources(&error))?;
-    tokio::select! {
-        // A signal that arrives with the answer is for the program.
-        biased;
-        started = start => match started {
-            Ok(started) => Ok((started, signals)),
-            Err(error) => Err(report_error(&error)),
-        },
-        number = signals.receive() => Err(ExitCode::from(SIGNALED + number)),
+    let mut start = pin!(start);
+    let mut early = None;
+    loop {
+        tokio::select! {
+            started = &mut start => match started {
+                Ok(started) => return Ok((started, Signals { early, ..signals })),
+                Err(error) => return Err(report_error(&error)),
+            },
+            number = signals.receive() => {
+                let may_be_passed = matches!(
+                    Signal::from_number(number),
+                    Some(Signal::Interrupt | Signal::Quit | Signal::Terminate)
+                );
+                if early.is_some() || !may_be_passed {
+                    return Err(ExitCode::from(SIGNALED + number));
+                }
+                early = Some(number);
+            }
+        }
     }
 }
 
@@ -315,8 +327,12 @@ fn report_resources(error: &std::io::Error) -> ExitCode {
     ExitCode::from(KOZE_FAILED)
 }
 
-/// The signals that end this command.
-struct Signals(Vec<(u8, tokio::signal::unix::Signal)>);
+/// The signals that end this command, or that its program gets.
+struct Signals {
+    listening: Vec<(u8, tokio::signal::unix::Signal)>,
+    /// The one that arrived before the program ran.
+    early: Option<u8>,
+}
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
@@ -325,13 +341,17 @@ impl Signals {
             Ok((number, signal(SignalKind::from_raw(number.into()))?))
         };
         let all = [Signal::Interrupt, Signal::Terminate, Signal::Quit, Signal::Hangup];
-        Ok(Signals(all.into_iter().map(listen).collect::<std::io::Result<_>>()?))
+        let listening = all.into_iter().map(listen).collect::<std::io::Result<_>>()?;
+        Ok(Signals { listening, early: None })
     }
 
     /// Returns the number of the next signal.
     async fn receive(&mut self) -> u8 {
+        if let Some(early) = self.early.take() {
+            return early;
+        }
         std::future::poll_fn(|context| {
-            for (number, signal) in &mut self.0 {
+            for (number, signal) in &mut self.listening {
                 if signal.poll_recv(context).is_ready() {
                     return Poll::Ready(*number);
                 }
