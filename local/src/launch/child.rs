@@ -1,6 +1,5 @@
 //! The child process: turns a copy of the host program into the first process of a sandbox.
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -72,7 +71,8 @@ fn run_child(Copy { socket, weak, filters }: Copy, work: Work) -> io::Result<()>
     let Some(Received { message: order, descriptors, .. }) = channel::receive::<Order<Spec>>(&socket)? else {
         return Ok(());
     };
-    set_process_name(&order.spec)?;
+    // Archives look for this name: the guest's own memory cannot be read there (`koze_guest::archive`).
+    rustix::thread::set_name(c"koze-guest")?;
     if order.spec.task != Task::Guest {
         sys::use_utc();
     }
@@ -96,12 +96,6 @@ fn run_child(Copy { socket, weak, filters }: Copy, work: Work) -> io::Result<()>
         }
         Err((stage, error)) => report_failure(&socket, stage, &error),
     }
-}
-
-/// Shows the host's users which sandbox a process belongs to. The kernel keeps 15 bytes.
-fn set_process_name(spec: &Spec) -> io::Result<()> {
-    let name = CString::new(format!("koze:{}", spec.hostname)).map_err(io::Error::other)?;
-    Ok(rustix::thread::set_name(&name)?)
 }
 
 fn report_failure(socket: &OwnedFd, stage: Stage, error: &io::Error) -> io::Result<()> {

@@ -265,20 +265,9 @@ fn packages_that_no_longer_exist() {
     assert_eq!(listed().as_array().map(Vec::len), Some(1));
 }
 
-/// Returns the names of the processes that a process has started.
-fn children(parent: i32) -> Vec<String> {
-    let parent = format!("PPid:\t{parent}");
-    let all = std::fs::read_dir("/proc").expect("a directory").flatten();
-    // A process may have ended meanwhile.
-    let status = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("status")).ok());
-    let own = status.filter(|status| status.lines().any(|line| line == parent));
-    own.filter_map(|status| Some(status.lines().next()?.strip_prefix("Name:\t")?.to_owned())).collect()
-}
-
 #[test]
-fn the_processes_of_the_host_name_sessions_and_sandboxes() {
+fn the_processes_of_the_host_name_sessions() {
     let host = sandboxes();
-    host.call("sandbox_create", &json!({ "sandbox": "a-long-name", "image": "python" }), &[]);
     host.shell("true");
     let supervisors = host.supervisors();
     let [supervisor] = supervisors[..] else { panic!("one supervisor: {supervisors:?}") };
@@ -289,8 +278,4 @@ fn the_processes_of_the_host_name_sessions_and_sandboxes() {
         args.starts_with("koze\0supervise\0--state\0") && args.contains("\0--session=default\0"),
         "{args}"
     );
-    let names = children(supervisor);
-    for name in ["koze:default", "koze:a-long-na"] {
-        assert!(names.iter().any(|known| known.starts_with(name)), "{name}: {names:?}");
-    }
 }
