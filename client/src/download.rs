@@ -1,19 +1,13 @@
 //! Files of a sandbox that are read even if the connection is cut off.
 
 use std::io::{self, ErrorKind, Read};
-use std::thread::sleep;
-use std::time::Duration;
 
 use koze_core::{Code, Error, Result};
 use ureq::http::Response;
 use ureq::{Body, BodyReader};
 
+use crate::attempts::Attempts;
 use crate::{Client, Session};
-
-/// How often the rest of a file is requested again, without a byte in between.
-const MAX_ATTEMPTS: u32 = 5;
-/// The pause before the first of these requests. Each is followed by a longer one.
-const PAUSE: Duration = Duration::from_millis(200);
 
 impl Session {
     /// Opens a file of a sandbox, which is read to its end even if the connection is cut off in between.
@@ -28,7 +22,7 @@ impl Session {
         let size = header("content-length").and_then(|length| length.parse().ok());
         let client = self.client.clone();
         let body = Some(reader(response));
-        Ok(Download { client, path, tag, size, position: 0, body, attempts: 0 })
+        Ok(Download { client, path, tag, size, position: 0, body, attempts: Attempts::default() })
     }
 }
 
@@ -45,8 +39,8 @@ pub struct Download {
     size: Option<u64>,
     position: u64,
     body: Option<BodyReader<'static>>,
-    /// How often the rest was requested since the last byte.
-    attempts: u32,
+    /// The requests for the rest since the last byte.
+    attempts: Attempts,
 }
 
 impl Download {
@@ -118,11 +112,9 @@ impl Download {
             return Err(error);
         }
         loop {
-            self.attempts += 1;
-            if self.attempts > MAX_ATTEMPTS {
+            if !self.attempts.wait_for_next() {
                 return Err(error);
             }
-            sleep(PAUSE * 2_u32.pow(self.attempts - 1));
             match self.connect() {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(io::Error::other(changed().message)),
@@ -143,7 +135,9 @@ impl Read for Download {
                 Ok(0) if is_missing => self.resume(ErrorKind::UnexpectedEof.into())?,
                 Ok(count) => {
                     self.position += count as u64;
-                    self.attempts = if count > 0 { 0 } else { self.attempts };
+                    if count > 0 {
+                        self.attempts.reset();
+                    }
                     return Ok(count);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

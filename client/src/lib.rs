@@ -24,11 +24,13 @@
 //! | `download` | files that are read even if the connection is cut off |
 //! | `snapshots` | the snapshots of a session |
 //! | `events` | server-sent events |
+//! | `attempts` | connects again after a connection was cut off |
 //! | `source` | streams of them, which are requested again after they were cut off |
 //! | `forward` | requests that a program passes on |
 //! | `watch` | changes to the files of a sandbox |
 //! | `mcp` | messages of the Model Context Protocol |
 
+mod attempts;
 mod download;
 mod events;
 mod files;

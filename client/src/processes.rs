@@ -80,7 +80,7 @@ pub struct ProcessEvents {
 
 impl ProcessEvents {
     fn read_next(&mut self) -> Result<Option<ProcessEvent>> {
-        let Some(event) = self.source.read()? else { return Ok(None) };
+        let Some(event) = self.source.read_next()? else { return Ok(None) };
         ProcessEvent::parse(&event.name, &event.data).map(Some)
     }
 }

@@ -2,20 +2,14 @@
 
 use std::fmt;
 use std::io::BufReader;
-use std::thread::sleep;
-use std::time::Duration;
 
 use koze_core::{Code, Error, Result};
 use ureq::BodyReader;
 
 use crate::Client;
+use crate::attempts::Attempts;
 use crate::events::{ServerEvent, read_event};
 use crate::request::cut_off;
-
-/// How often events that were cut off are requested again, without an event in between.
-const MAX_ATTEMPTS: u32 = 5;
-/// The pause before the first of these requests. Each is followed by a longer one.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// A stream of events.
 pub(crate) struct EventSource {
@@ -51,8 +45,8 @@ impl EventSource {
     ///
     /// # Errors
     /// If the stream was cut off and cannot be requested again.
-    pub(crate) fn read(&mut self) -> Result<Option<ServerEvent>> {
-        let mut attempts = 0;
+    pub(crate) fn read_next(&mut self) -> Result<Option<ServerEvent>> {
+        let mut attempts = Attempts::default();
         loop {
             let lost = match self.body.as_mut().map(read_event) {
                 Some(Ok(Some(event))) => {
@@ -66,11 +60,9 @@ impl EventSource {
                 Some(Err(error)) => cut_off(&error),
             };
             self.body = None;
-            attempts += 1;
-            if attempts > MAX_ATTEMPTS {
+            if !attempts.wait_for_next() {
                 return Err(lost);
             }
-            sleep(PAUSE * 2_u32.pow(attempts - 1));
             match self.connect() {
                 // The server may come back.
                 Err(error) if error.code == Code::Unavailable => {}

@@ -29,7 +29,7 @@ pub struct FileEvents {
 
 impl FileEvents {
     fn read_next(&mut self) -> Result<FileEvent> {
-        let event = self.source.read()?.expect("the stream does not end");
+        let event = self.source.read_next()?.expect("the stream does not end");
         FileEvent::parse(&event.name, &event.data)
     }
 }
