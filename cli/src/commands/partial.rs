@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
-/// What the names of all staging files of a copy begin with.
-const PREFIX: &str = ".koze-cp-";
+use super::sides::{STAGING, parent};
+
 /// What the name of a partial file ends with.
 const SUFFIX: &str = ".part";
 /// A copy goes on at a multiple of this, in bytes. A smaller file is copied again.
@@ -48,7 +48,7 @@ impl Partial {
         durability: Durability,
     ) -> io::Result<Option<Self>> {
         let directory = parent(target);
-        let family = format!("{PREFIX}{}-", digest(target.as_os_str().as_bytes()));
+        let family = format!("{STAGING}{}-", digest(target.as_os_str().as_bytes()));
         let name = format!("{family}{}{SUFFIX}", digest(version.as_bytes()));
         remove_others(directory, &family, &name);
         let path = directory.join(name);
@@ -94,7 +94,7 @@ impl Partial {
         fs::rename(&self.path, target)
     }
 
-    /// Removes the file: what it has is of no version, or of one that is gone.
+    /// Removes the file: the version is gone, or what was received is a mixture.
     pub(super) fn discard(self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -147,10 +147,6 @@ fn digest(bytes: &[u8]) -> String {
     let mut half = [0; 16];
     half.copy_from_slice(&Sha256::digest(bytes)[..16]);
     format!("{:032x}", u128::from_be_bytes(half))
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -10,6 +10,9 @@ use koze_core::{Code, Error, Result, SandboxName};
 use super::show;
 use crate::args;
 
+/// The prefix of the names of staging files and directories.
+pub(super) const STAGING: &str = ".koze-cp-";
+
 /// One side of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Side {
@@ -84,6 +87,11 @@ pub(super) fn missing_name_error(directory: impl Display) -> Error {
     let message =
         format!("`{directory}` is a directory, and what is copied has no name: add one to the path");
     Error::new(Code::IsDirectory, message)
+}
+
+/// Returns the directory that a path of this machine is in.
+pub(super) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -9,9 +9,8 @@ use koze_core::{Code, Error, Result};
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::commands::partial::{Durability, Partial};
+use crate::commands::sides::STAGING;
 
-/// The prefix of the names of staging files and directories.
-const PREFIX: &str = ".koze-cp-";
 /// The permission bits that a copy keeps: all but the set-user-ID, set-group-ID and sticky bits.
 pub(super) const KEPT: u32 = 0o777;
 
@@ -82,7 +81,7 @@ impl NewFile {
             }
         }
         let mut builder = tempfile::Builder::new();
-        builder.prefix(PREFIX);
+        builder.prefix(STAGING);
         if replaced.is_none() {
             builder.permissions(Permissions::from_mode(mode & KEPT));
         }
@@ -146,7 +145,7 @@ impl NewTree {
             );
             return Err(Error::new(Code::AlreadyExists, message));
         }
-        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent_or_root(&path));
+        let dir = tempfile::Builder::new().prefix(STAGING).tempdir_in(parent_or_root(&path));
         let dir = dir.map_err(|error| failed(&path, &error))?;
         Ok(NewTree { dir, path })
     }

@@ -18,7 +18,7 @@ use crate::args;
 #[cfg(unix)]
 use crate::commands::partial::{Durability, Partial, STEP};
 use crate::commands::pieces::Pieces;
-use crate::commands::sides::{self, Side, missing_name_error, target_path, within};
+use crate::commands::sides::{self, STAGING, Side, missing_name_error, parent, target_path, within};
 use crate::commands::untar::unpack;
 
 /// The mode of a new file, before the user's mask.
@@ -209,11 +209,7 @@ fn create_staged(directory: &Path, mode: u32) -> io::Result<NamedTempFile> {
     }
     #[cfg(not(unix))]
     let _ = mode;
-    builder.prefix(".koze-cp-").tempfile_in(directory)
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    builder.prefix(STAGING).tempfile_in(directory)
 }
 
 /// Returns a directory of this machine as a tar archive, which is packed while it is read.
