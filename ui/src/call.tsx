@@ -1,32 +1,22 @@
 /** All that is recorded of a call. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { type Call, type Egress, path, readJson } from "./api";
 import { Change } from "./change";
 import { fileChange } from "./diff";
 import { Outcome } from "./outcome";
-import { Copy, useDetailsFocus } from "./parts";
-import { Fact, inputOf, Recorded } from "./recorded";
+import { Copy, Details } from "./parts";
+import { Facts, inputOf, Recorded } from "./recorded";
 import { repeat } from "./repeat";
 import { href } from "./route";
 import { Pictures } from "./gallery";
-import { clock, count, day, duration, target, visibleLine } from "./text";
+import { target, visibleLine } from "./text";
 
 export function CallDetails({ call, onClose }: { call: Call; onClose: () => void }) {
-  const pane = useRef<HTMLElement>(null);
-  useDetailsFocus(pane, String(call.id));
   const again = repeat(call);
   const change = fileChange(call);
   return (
-    <article
-      ref={pane}
-      class="details"
-      tabIndex={-1}
-      aria-label={`Call ${call.id}`}
-      onKeyDown={(event) => {
-        if (event.key === "Escape") onClose();
-      }}
-    >
+    <Details label={`Call ${call.id}`} about={String(call.id)} onClose={onClose}>
       <header class="details-head">
         <h2>
           <span class="mono">{visibleLine(call.tool)}</span> <Outcome call={call} />
@@ -36,27 +26,13 @@ export function CallDetails({ call, onClose }: { call: Call; onClose: () => void
           ✕
         </button>
       </header>
-      <dl class="facts">
-        <Fact name="Started">
-          {day(call.time)} {clock(call.time)}
-        </Fact>
-        <Fact name="Took">{duration(call.duration_ms)}</Fact>
-        <Fact name="Client">{call.client === undefined ? "unknown" : visibleLine(call.client)}</Fact>
-        <Fact name="Sandbox">
-          {(call.sandboxes ?? []).length === 0
-            ? "none"
-            : call.sandboxes!.map((name) => (
-                <a key={name} href={href(call.session, "files", name, "/home/user")}>
-                  {visibleLine(name)}
-                </a>
-              ))}
-        </Fact>
-        {call.exit_code !== undefined && <Fact name="Exit code">{call.exit_code}</Fact>}
-        <Fact name="Call">
-          {call.family ? `${call.family}, ` : ""}number {call.id}
-        </Fact>
-      </dl>
-      {call.lost !== undefined && <p class="note">{count(call.lost, "call")} before this one could not be recorded.</p>}
+      <Facts call={call}>
+        {call.sandboxes?.map((name) => (
+          <a key={name} href={href(call.session, "files", name, "/home/user")}>
+            {visibleLine(name)}
+          </a>
+        ))}
+      </Facts>
       <h3>Input</h3>
       <Recorded value={inputOf(call)} isCut={call.input_cut} size={call.input_bytes} without={change?.shown} />
       {change !== null && <Change change={change} />}
@@ -65,7 +41,7 @@ export function CallDetails({ call, onClose }: { call: Call; onClose: () => void
       <Pictures call={call} />
       <Recorded value={call.result} isCut={call.result_cut} size={call.result_bytes} />
       <Reached call={call} />
-    </article>
+    </Details>
   );
 }
 

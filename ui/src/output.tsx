@@ -5,7 +5,7 @@ import { poll, messageOf } from "./connection";
 import { Input, Stop } from "./control";
 import { readEvents, type ServerEvent } from "./events";
 import { page } from "./page";
-import { Copy, Problem, useDetailsFocus } from "./parts";
+import { Copy, Details, Problem } from "./parts";
 import { go } from "./route";
 import { useStore } from "./store";
 import { bytes, terminalText, visibleLine } from "./text";
@@ -59,8 +59,6 @@ export function Output({ base, title, hasTerminal, closeHref }: Props) {
   const [problem, setProblem] = useState<string | null>(null);
   const box = useRef<HTMLPreElement>(null);
   const isAtEnd = useRef(true);
-  const pane = useRef<HTMLElement>(null);
-  useDetailsFocus(pane, url);
   useEffect(() => {
     // Where to go on after a lost connection.
     let since: string | null = null;
@@ -81,15 +79,7 @@ export function Output({ base, title, hasTerminal, closeHref }: Props) {
   }, [shown.text]);
   const text = terminalText(shown.text);
   return (
-    <article
-      ref={pane}
-      class="details fill"
-      tabIndex={-1}
-      aria-label="Output"
-      onKeyDown={(event) => {
-        if (event.key === "Escape") go(closeHref);
-      }}
-    >
+    <Details label="Output" about={url} isFilling onClose={() => go(closeHref)}>
       <header class="details-head">
         <h2 class="mono">{visibleLine(title)}</h2>
         {!isReadOnly && shown.ended === null && <Stop url={base} />}
@@ -115,6 +105,6 @@ export function Output({ base, title, hasTerminal, closeHref }: Props) {
       <p class="note" role="status">
         {shown.ended ?? "Running."}
       </p>
-    </article>
+    </Details>
   );
 }

@@ -1,7 +1,7 @@
 /** Small parts that several views use. */
 
 import type { ComponentChildren, RefObject } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 /** A button that copies a text, and says so. */
 export function Copy({ text, label }: { text: string; label: string }) {
@@ -61,7 +61,7 @@ export function Status({ status }: { status: "running" | "sleeping" }) {
 export const IS_SINGLE = "(max-width: 1099px)";
 
 /** Moves the focus to details that take the place of their list, and back to the list when they are closed. */
-export function useDetailsFocus(details: RefObject<HTMLElement | null>, key: string): void {
+function useDetailsFocus(details: RefObject<HTMLElement | null>, key: string): void {
   useEffect(() => {
     if (matchMedia(IS_SINGLE).matches) details.current?.focus();
   }, [key]);
@@ -73,6 +73,35 @@ export function useDetailsFocus(details: RefObject<HTMLElement | null>, key: str
       });
     },
     [],
+  );
+}
+
+interface DetailsProps {
+  label: string;
+  /** What the details are of. */
+  about: string;
+  /** Whether they take all of the height. */
+  isFilling?: boolean;
+  onClose: () => void;
+  children: ComponentChildren;
+}
+
+/** Details beside a list, or in its place. Escape closes them. */
+export function Details({ label, about, isFilling = false, onClose, children }: DetailsProps) {
+  const pane = useRef<HTMLElement>(null);
+  useDetailsFocus(pane, about);
+  return (
+    <article
+      ref={pane}
+      class={isFilling ? "details fill" : "details"}
+      tabIndex={-1}
+      aria-label={label}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") onClose();
+      }}
+    >
+      {children}
+    </article>
   );
 }
 

@@ -1,6 +1,6 @@
 /** A preview of a file: a text, a table, JSON or a picture. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { type FileEntry, read } from "./api";
 import { parseCsv } from "./csv";
 import { messageOf } from "./connection";
@@ -9,7 +9,7 @@ import { Editor } from "./editor";
 import { Json } from "./json";
 import { useLoaded } from "./load";
 import { page } from "./page";
-import { Problem, useDetailsFocus } from "./parts";
+import { Details, Problem } from "./parts";
 import { pictureType } from "./pictures";
 import { Question } from "./question";
 import { go } from "./route";
@@ -71,8 +71,6 @@ export function Preview({ url, file, closeHref, onChanged }: Props) {
     setEdited(drafts.has(url) ? url : null);
     setProblem(null);
   }, [url]);
-  const pane = useRef<HTMLElement>(null);
-  useDetailsFocus(pane, url);
   const isReadable = file.kind === "file" || file.kind === "link";
   const content = useLoaded(isReadable ? `${url} ${file.size} ${file.modified}` : null, (signal) => load(url, file, signal));
   async function remove() {
@@ -87,15 +85,7 @@ export function Preview({ url, file, closeHref, onChanged }: Props) {
     }
   }
   return (
-    <article
-      ref={pane}
-      class={isEditing ? "details fill" : "details"}
-      tabIndex={-1}
-      aria-label="Preview"
-      onKeyDown={(event) => {
-        if (event.key === "Escape") go(closeHref);
-      }}
-    >
+    <Details label="Preview" about={url} isFilling={isEditing} onClose={() => go(closeHref)}>
       <header class="details-head named">
         <h2 class="mono">
           <bdi>{visibleLine(file.name)}</bdi>
@@ -145,7 +135,7 @@ export function Preview({ url, file, closeHref, onChanged }: Props) {
           <p>It is removed from the sandbox, and cannot be restored.</p>
         </Question>
       )}
-    </article>
+    </Details>
   );
 }
 

@@ -4,19 +4,40 @@ import type { ComponentChildren } from "preact";
 import type { Call } from "./api";
 import { parseCut } from "./diff";
 import { Json } from "./json";
-import { bytes, visible, visibleLine } from "./text";
+import { bytes, clock, count, day, duration, visible, visibleLine } from "./text";
 
 /** Returns the input with its fields, if what is recorded of it has some. */
 export function inputOf({ input, input_cut: isCut }: Call): unknown {
   return typeof input === "string" && isCut ? (parseCut(input) ?? input) : input;
 }
 
-export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+function Fact({ name, children }: { name: string; children: ComponentChildren }) {
   return (
     <div>
       <dt>{name}</dt>
       <dd>{children}</dd>
     </div>
+  );
+}
+
+/** When a call started, who called, and how it ended. The children are its sandboxes. */
+export function Facts({ call, children }: { call: Call; children: ComponentChildren }) {
+  return (
+    <>
+      <dl class="facts">
+        <Fact name="Started">
+          {day(call.time)} {clock(call.time)}
+        </Fact>
+        <Fact name="Took">{duration(call.duration_ms)}</Fact>
+        <Fact name="Client">{call.client === undefined ? "unknown" : visibleLine(call.client)}</Fact>
+        <Fact name="Sandbox">{(call.sandboxes ?? []).length === 0 ? "none" : children}</Fact>
+        {call.exit_code !== undefined && <Fact name="Exit code">{call.exit_code}</Fact>}
+        <Fact name="Call">
+          {call.family ? `${call.family}, ` : ""}number {call.id}
+        </Fact>
+      </dl>
+      {call.lost !== undefined && <p class="note">{count(call.lost, "call")} before this one could not be recorded.</p>}
+    </>
   );
 }
 

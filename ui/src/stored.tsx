@@ -1,11 +1,11 @@
 /** One thing that scripts keep: the value of a key, the columns and first rows of a table, the code of a library or a tool. */
 
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { messageOf } from "./connection";
 import { Json } from "./json";
 import { useLoaded } from "./load";
 import { page } from "./page";
-import { Problem, useDetailsFocus } from "./parts";
+import { Details, Problem } from "./parts";
 import { go, href } from "./route";
 import type { Kept, Table } from "./scripts";
 import { useStore } from "./store";
@@ -23,20 +23,10 @@ interface Props {
 }
 
 export function StoredDetails({ session, kind, name, kept }: Props) {
-  const pane = useRef<HTMLElement>(null);
-  useDetailsFocus(pane, `${kind} ${name}`);
   const closeHref = href(session, "scripts");
   const table = kept.tables.find((table) => table.name === name);
   return (
-    <article
-      ref={pane}
-      class="details"
-      tabIndex={-1}
-      aria-label="Content"
-      onKeyDown={(event) => {
-        if (event.key === "Escape") go(closeHref);
-      }}
-    >
+    <Details label="Content" about={`${kind} ${name}`} onClose={() => go(closeHref)}>
       <header class="details-head">
         <h2 class="mono">
           <bdi>{visibleLine(name)}</bdi>
@@ -49,7 +39,7 @@ export function StoredDetails({ session, kind, name, kept }: Props) {
       {kind === "table" && (table === undefined ? <Gone /> : <TableDetails session={session} table={table} />)}
       {kind === "library" && <Code session={session} tool="read_library" name={name} />}
       {kind === "tool" && <Code session={session} tool="read_tool" name={name} />}
-    </article>
+    </Details>
   );
 }
 

@@ -1,4 +1,4 @@
-// What a call shows: the file that it changed as a diff, and the pictures in its result. What is no picture is none, whatever it is named.
+// What a call shows: the file that it changed as a diff, and the pictures in its result. Content that is not a picture is not shown as one, whatever its media type.
 
 import assert from "node:assert/strict";
 import { call, checkAccessibility, withPage } from "./page.mjs";

@@ -5,11 +5,11 @@ import type { Call } from "../api";
 import { Change } from "../change";
 import { fileChange } from "../diff";
 import { Empty, Problem } from "../parts";
-import { Fact, inputOf, Recorded } from "../recorded";
+import { Facts, inputOf, Recorded } from "../recorded";
 import { Row } from "../row";
 import { useStore } from "../store";
 import { EVERYTHING, matcher } from "../summary";
-import { bytes, clock, count, countOf, day, duration, visible, visibleLine } from "../text";
+import { bytes, countOf, visible, visibleLine } from "../text";
 import type { Timeline } from "./timeline";
 
 export function TimelineView({ timeline }: { timeline: Timeline }) {
@@ -123,19 +123,7 @@ function Details({ id, call }: { id: string; call: Call }) {
   const change = fileChange(call);
   return (
     <section id={id} class="chat-call" aria-label={`Call ${call.id}`}>
-      <dl class="facts">
-        <Fact name="Started">
-          {day(call.time)} {clock(call.time)}
-        </Fact>
-        <Fact name="Took">{duration(call.duration_ms)}</Fact>
-        <Fact name="Client">{call.client === undefined ? "unknown" : visibleLine(call.client)}</Fact>
-        <Fact name="Sandbox">{(call.sandboxes ?? []).map(visibleLine).join(", ") || "none"}</Fact>
-        {call.exit_code !== undefined && <Fact name="Exit code">{call.exit_code}</Fact>}
-        <Fact name="Call">
-          {call.family ? `${call.family}, ` : ""}number {call.id}
-        </Fact>
-      </dl>
-      {call.lost !== undefined && <p class="note">{count(call.lost, "call")} before this one could not be recorded.</p>}
+      <Facts call={call}>{call.sandboxes?.map(visibleLine).join(", ")}</Facts>
       <h2>Input</h2>
       <Recorded value={inputOf(call)} isCut={call.input_cut} size={call.input_bytes} without={change?.shown} />
       {change !== null && <Change change={change} />}
