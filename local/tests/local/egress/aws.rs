@@ -3,7 +3,7 @@
 use koze_core::egress::{Credential, Placement};
 use koze_local::Secrets;
 
-use super::credentials::{Scene, authorization};
+use super::scene::{Scene, authorization};
 use crate::stage::{out, within};
 
 /// curl is a signer of its own. Without the hash of the body in a header, the signature covers the body, which the proxy then reads.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::credentials::authorization;
+use super::scene::authorization;
 
 /// Creates a repository `repo.git` with one file.
 pub(super) fn create_repository(root: &Path) {

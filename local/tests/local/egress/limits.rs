@@ -3,7 +3,7 @@
 use koze_core::Provider;
 use koze_core::egress::Limits;
 
-use super::credentials::{Scene, bearer};
+use super::scene::{Scene, bearer};
 use crate::Test;
 use crate::stage::{id, out, settings, sh, within};
 

@@ -7,6 +7,7 @@ pub(crate) mod limits;
 pub(crate) mod policy;
 pub(crate) mod programs;
 pub(crate) mod proxy;
+mod scene;
 pub(crate) mod scripts;
 pub(crate) mod transparent;
 pub(crate) mod tunnel;

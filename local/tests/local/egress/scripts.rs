@@ -5,7 +5,7 @@ use koze_core::script::Egress;
 use koze_core::{Profiles, Session, SessionId};
 use serde_json::json;
 
-use super::credentials::{Scene, VALUE};
+use super::scene::{Scene, VALUE};
 use crate::Test;
 use crate::stage::within;
 
