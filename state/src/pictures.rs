@@ -31,7 +31,7 @@ pub(crate) struct KeptPicture {
     bytes: Vec<u8>,
 }
 
-/// Decodes a picture. Returns `None` for what is none, whatever the tool named it, and for one that is too large.
+/// Decodes a picture. Returns `None` if the content is not a picture, whatever media type the tool gave it, or is too large.
 pub(crate) fn decode(picture: &EncodedPicture) -> Option<KeptPicture> {
     // Python breaks base64 into lines.
     let base64: Vec<u8> = picture.base64.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();

@@ -45,7 +45,7 @@ impl Endpoint {
 
     /// Answers a request. A client with a token gives `proof`.
     pub(super) async fn answer(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
-        // Before anything else: what is for a sandbox is none of the server's routes, whatever its path.
+        // Before the routes: the path of such a request is for the sandbox.
         if let Some(previews) = &self.previews
             && let Some(label) = previews.find_label(&request)
         {

@@ -21,10 +21,10 @@ fn start(host: &Sandboxes) -> Client {
 }
 
 /// Returns the whole answer to a request.
-fn answer(client: &mut Client, method: &str, params: &Value) -> Value {
+fn ask_once(client: &mut Client, method: &str, params: &Value) -> Value {
     let request = client.request(method, params);
     client.say(&request);
-    client.answer()
+    client.read_answer()
 }
 
 /// Calls the tool.
@@ -73,7 +73,7 @@ fn a_client_that_shows_pages_gets_the_timeline() {
     let page = &read["contents"][0];
     assert_eq!((&page["uri"], &page["mimeType"]), (&json!(URI), &json!(MEDIA_TYPE)));
     assert!(page["text"].as_str().is_some_and(|text| text.starts_with("<!doctype html>")), "{page}");
-    let missing = answer(&mut client, "resources/read", &json!({ "uri": "ui://koze/other" }));
+    let missing = ask_once(&mut client, "resources/read", &json!({ "uri": "ui://koze/other" }));
     assert!(missing["error"]["message"].as_str().is_some_and(|message| message.contains(URI)), "{missing}");
     client.end();
 }
@@ -180,11 +180,11 @@ fn other_clients_see_nothing_of_it() {
         assert_eq!((&offered["resources"], &offered["extensions"][EXTENSION]), (&Value::Null, &Value::Null));
         let request = client.request("tools/list", &json!({}));
         client.say(&request);
-        assert_eq!(client.answer()["result"].to_string(), tools.to_string());
+        assert_eq!(client.read_answer()["result"].to_string(), tools.to_string());
         assert_eq!(client.ask("resources/list", &json!({})), json!({ "resources": [] }));
-        let read = answer(&mut client, "resources/read", &json!({ "uri": URI }));
+        let read = ask_once(&mut client, "resources/read", &json!({ "uri": URI }));
         assert_eq!(read["error"]["code"], -32601, "{read}");
-        let called = answer(&mut client, "tools/call", &json!({ "name": TOOL, "arguments": {} }));
+        let called = ask_once(&mut client, "tools/call", &json!({ "name": TOOL, "arguments": {} }));
         assert_eq!(called["error"]["code"], -32602, "{called}");
         client.end();
     }

@@ -50,7 +50,7 @@ fn a_call_whose_supervisor_is_killed_fails() {
     client.say(&long);
     eventually("the command runs", || host.shell("ls").contains("running"));
     host.kill_supervisors();
-    let answer = client.answer()["result"].clone();
+    let answer = client.read_answer()["result"].clone();
     assert_eq!(answer["isError"], true, "{answer}");
     assert!(answer.to_string().contains("ended during the call"), "{answer}");
     assert_eq!(client.shell("ls"), "running\n");
@@ -84,10 +84,10 @@ fn nothing_is_lost_when_its_supervisor_is_replaced() {
     let other = host.run(host.other_build(&["call", "shell", other]));
     assert_eq!(other.code, 0, "{other:?}");
     assert!(host.supervisors().iter().any(|id| supervisors.contains(id)), "it still has to answer");
-    assert_eq!(printed(&client.answer()), "x".repeat(500_000));
+    assert_eq!(printed(&client.read_answer()), "x".repeat(500_000));
     writeln!(client.requests, "{rest}\n{third}").expect("it reads");
     // Both were requested by now, and may be answered in either order.
-    let mut answers = [client.answer(), client.answer()];
+    let mut answers = [client.read_answer(), client.read_answer()];
     answers.sort_by_key(|answer| answer["id"].as_u64());
     assert_eq!(answers.each_ref().map(printed), ["second\n", "third\n"]);
     eventually("the first one has ended", || !host.supervisors().iter().any(|id| supervisors.contains(id)));

@@ -41,7 +41,7 @@ impl Client {
     pub(crate) fn ask(&mut self, method: &str, params: &Value) -> Value {
         let request = self.request(method, params);
         self.say(&request);
-        self.answer()["result"].clone()
+        self.read_answer()["result"].clone()
     }
 
     pub(crate) fn request(&mut self, method: &str, params: &Value) -> Value {
@@ -50,7 +50,7 @@ impl Client {
     }
 
     /// Returns the next message.
-    pub(crate) fn answer(&mut self) -> Value {
+    pub(crate) fn read_answer(&mut self) -> Value {
         let answer = self.answers.next().expect("an answer").expect("a line");
         serde_json::from_str(&answer).expect("JSON")
     }
@@ -65,7 +65,7 @@ impl Client {
     pub(crate) fn shell(&mut self, command: &str) -> Value {
         let request = self.command(command);
         self.say(&request);
-        printed(&self.answer())
+        printed(&self.read_answer())
     }
 
     pub(crate) fn end(mut self) {

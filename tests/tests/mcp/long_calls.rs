@@ -34,7 +34,7 @@ fn wait_for_end(id: &Value, mut ask: impl FnMut(&Value) -> Value) -> Value {
 fn start_task(client: &mut Client, command: &str) -> Value {
     let request = client.command(command);
     client.say(&request);
-    let answer = client.answer()["result"].clone();
+    let answer = client.read_answer()["result"].clone();
     assert_eq!(answer["resultType"], "task", "{answer}");
     assert_eq!(answer["status"], "working", "{answer}");
     answer["taskId"].clone()
@@ -55,7 +55,7 @@ fn a_long_call_is_a_task() {
     for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
         let request = client.request(method, &json!({ "taskId": "none", "inputResponses": {} }));
         client.say(&request);
-        let answer = client.answer();
+        let answer = client.read_answer();
         assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
     }
     client.end();
@@ -80,7 +80,7 @@ fn other_clients_wait_for_the_result() {
     assert_eq!(client.shell(LONG), "done\n");
     let request = client.request("tasks/get", &json!({ "taskId": "none" }));
     client.say(&request);
-    let answer = client.answer();
+    let answer = client.read_answer();
     assert_eq!(answer["error"]["code"], -32021, "it says which capability is missing: {answer}");
     client.end();
 }

@@ -198,7 +198,7 @@ impl Site {
         } else {
             match &self.source {
                 Source::Machine { journal, .. } => {
-                    pictures::answer(journal.clone(), request.uri().path()).await
+                    pictures::answer_request(journal.clone(), request.uri().path()).await
                 }
                 Source::Server(_) => pictures::refuse_kept_elsewhere(),
             }

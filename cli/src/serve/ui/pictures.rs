@@ -23,9 +23,9 @@ struct Address {
 }
 
 /// Answers a request for a picture of the journal in a file.
-pub(super) async fn answer(journal: PathBuf, path: &str) -> Answer {
+pub(super) async fn answer_request(journal: PathBuf, path: &str) -> Answer {
     let read = match parse(path) {
-        Some(address) => read(journal, address).await,
+        Some(address) => read_picture(journal, address).await,
         None => Err(missing()),
     };
     read.unwrap_or_else(refuse_error)
@@ -36,7 +36,7 @@ pub(super) fn refuse_kept_elsewhere() -> Answer {
     refuse_error(Error::new(Code::NotFound, "the journal of a server has no pictures"))
 }
 
-async fn read(journal: PathBuf, Address { session, call, index }: Address) -> Result<Answer> {
+async fn read_picture(journal: PathBuf, Address { session, call, index }: Address) -> Result<Answer> {
     let read = move || provider::read_picture(&journal, &session, call, index);
     let read = tokio::task::spawn_blocking(read).await.map_err(|error| {
         Error::new(Code::Internal, "the journal of tool calls cannot be read").with_source(error)

@@ -52,7 +52,7 @@ fn write(session: &Session<Memory>, sandbox: Option<&str>, text: &str) {
     });
 }
 
-fn read(session: &Session<Memory>, sandbox: &str) -> String {
+fn read_file(session: &Session<Memory>, sandbox: &str) -> String {
     pollster::block_on(async {
         let workspace = session.workspaces().restored("box", sandbox).await.unwrap();
         String::from_utf8(workspace.fs().unwrap().read("f").await.unwrap()).unwrap()
@@ -83,7 +83,7 @@ fn snapshots_form_a_tree() {
     let name = branch["sandbox"].as_str().unwrap();
     assert!(status == 201 && name.starts_with("box-branch-"), "{branch}");
     assert_eq!([&branch["workspace"], &branch["snapshot"]], [&json!("box"), &json!(id)]);
-    assert_eq!(read(&session, name), "first");
+    assert_eq!(read_file(&session, name), "first");
     let (status, restored) = ask::<All>(&session, &format!("POST /{id}/restore"), r#"{"workspace": "box"}"#);
     assert!(status == 201 && restored["sandbox"].as_str().unwrap().starts_with("box-restored-"));
 
