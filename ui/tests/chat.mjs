@@ -147,6 +147,12 @@ await call("shell", { command: "echo fine" });
 await recorded(5);
 
 const server = new Server();
+/** Waits until the page has received all messages that were sent to it, and those that it sent before have arrived. */
+async function exchangeMessages(page, number) {
+  await page.evaluate((id) => window.tell({ id, method: "ping" }), number);
+  await page.waitForFunction((id) => window.messages.some((message) => message.id === id), number);
+}
+
 const { tool, html } = await server.start();
 const { result } = await server.ask("tools/call", { name: tool, arguments: {} });
 
@@ -168,8 +174,7 @@ await withChat({ html, result, theme: "light", callsTools: true }, async (page, 
     return sent.then(() => other.remove());
   }, { content: [{ type: "text", text: "forged" }], isError: true });
   // The page answers this after it has received the other message.
-  await page.evaluate(() => window.tell({ id: 998, method: "ping" }));
-  await page.waitForFunction(() => window.messages.some(({ id }) => id === 998));
+  await exchangeMessages(page, 998);
   await frame.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))));
   assert.equal(await frame.getByText("forged").count(), 0, "only the chat client is heard");
 
@@ -231,6 +236,8 @@ await withChat({ html, result, theme: "light", callsTools: true }, async (page, 
     return new Promise((resolve) => new IntersectionObserver((entries) => isOut(entries) && resolve()).observe(document.body));
   });
   await page.clock.fastForward(60_000);
+  // What it has asked until then has arrived.
+  await exchangeMessages(page, 997);
   const before = await asked();
   assert.ok(before > 0);
   for (let number = 0; number < 60; number += 1) {
